@@ -1,0 +1,67 @@
+// What Sluice asks of a payment processor, whoever it is.
+import type { Outcome } from '#core/outcome.ts'
+
+/** A payment as the processor tells it. Amounts in the currency's smallest unit, `currency` upper case. */
+export type ProcessorPayment = {
+  reference: string
+  status: 'requires_action' | 'processing' | 'authorized' | 'captured' | 'canceled' | 'failed'
+  amount_minor: number
+  amount_capturable_minor: number
+  amount_captured_minor: number
+  currency: string
+  /** For the buyer's browser; null once it is of no use. Never logged. */
+  client_secret: string | null
+  /** ISO 8601; when an uncaptured hold lapses. */
+  capture_before: string | null
+  cancellation_reason: string | null
+  /** Why the last try to authorize failed. */
+  failure: { code: string; message: string; decline_code: string | null } | null
+  metadata: Record<string, string>
+}
+
+/** A refund as the processor tells it. */
+export type ProcessorRefund = {
+  reference: string
+  payment_reference: string | null
+  status: 'pending' | 'succeeded' | 'failed'
+  amount_minor: number
+  currency: string
+  failure_reason: string | null
+  metadata: Record<string, string>
+}
+
+export type AuthorizeRequest = {
+  amount_minor: number
+  currency: string
+  description: string | null
+  /** A processor token; without it the buyer confirms in the browser. */
+  payment_method: string | null
+  return_url: string | null
+  /** Our ids, so that notifications and searches can be joined: `sluice_payment_id`, `sluice_tenant_id`. */
+  metadata: Record<string, string>
+}
+export type CaptureRequest = { reference: string; amount_minor: number }
+export type CancelRequest = { reference: string; reason: string | null }
+export type RefundRequest = {
+  payment_reference: string
+  amount_minor: number
+  reason: string | null
+  /** `sluice_refund_id`, `sluice_payment_id`, `sluice_tenant_id`. */
+  metadata: Record<string, string>
+}
+
+/** Every writing call takes the stored key of its provider call; every answer is classified, none is thrown. */
+export type PaymentProcessor = {
+  readonly name: string
+  authorize(request: AuthorizeRequest, key: string): Promise<Outcome<ProcessorPayment>>
+  capture(request: CaptureRequest, key: string): Promise<Outcome<ProcessorPayment>>
+  cancel(request: CancelRequest, key: string): Promise<Outcome<ProcessorPayment>>
+  refund(request: RefundRequest, key: string): Promise<Outcome<ProcessorRefund>>
+  /** Null: the processor knows no such payment. */
+  findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
+  /** By `sluice_payment_id` in the metadata. Null proves nothing: search is eventually consistent. */
+  searchPayment(payment_id: string): Promise<Outcome<ProcessorPayment | null>>
+  findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
+  /** By `sluice_refund_id` among the refunds of a payment. */
+  searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
+}
