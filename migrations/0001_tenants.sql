@@ -1,0 +1,38 @@
+-- Tenants, their API keys, and what every table shares.
+
+-- Milliseconds from the clock, microseconds from a sequence: two rows of one millisecond differ, so that
+-- `before=<created_at>` is an exact cursor. A unique index on each table is the proof.
+create sequence created_at_microseconds as smallint minvalue 0 maxvalue 999 start 0 cycle;
+
+create function unique_now() returns timestamptz language sql volatile as $$
+  select date_trunc('milliseconds', clock_timestamp()) + nextval('created_at_microseconds') * interval '1 microsecond'
+$$;
+
+create function refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
+end $$;
+
+create table tenants (
+  id uuid primary key,
+  slug text not null unique check (slug ~ '^[a-z0-9-]{1,40}$'),
+  name text not null,
+  created_at timestamptz not null default now()
+);
+
+-- Owns jobs that belong to no tenant: notifications before they are matched, maintenance.
+insert into tenants (id, slug, name) values ('00000000-0000-7000-8000-000000000000', 'system', 'Sluice itself');
+
+create table api_keys (
+  tenant_id uuid not null references tenants (id),
+  id uuid not null,
+  name text not null,
+  hash bytea not null unique,
+  last_four text not null,
+  scopes text[] not null,
+  created_at timestamptz not null default unique_now(),
+  last_used_at timestamptz,
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  primary key (tenant_id, id)
+);

@@ -1,0 +1,68 @@
+// What a request may bring: JSON, in valid UTF-8, of bounded depth, without what Postgres cannot store.
+import { isUtf8 } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+
+export const BODY_LIMIT_BYTES = 256 * 1024
+const METADATA_LIMIT_BYTES = 16 * 1024
+const MAX_DEPTH = 32
+
+/** Parses a body. An empty one is null, also with a content type. Throws `invalid_request`. */
+export function parseBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return null
+  if (!isUtf8(bytes)) throw new AppError('invalid_request', { message: 'The body is not valid UTF-8.' })
+  let body: unknown
+  try {
+    body = JSON.parse(bytes.toString('utf8'))
+  } catch (error) {
+    throw new AppError('invalid_request', { message: 'The body is not valid JSON.', cause: error })
+  }
+  checkStorable(body, '', 0)
+  return body
+}
+
+/** Throws `invalid_request` when a string of `value` cannot be stored or it is nested too deep. */
+export function checkStorable(value: unknown, path: string, depth: number): void {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed() || value.includes('\u0000')) {
+      throw new AppError('invalid_request', { param: path || undefined, message: 'Text may hold neither NUL characters nor lone surrogates.' })
+    }
+    return
+  }
+  if (typeof value !== 'object' || value === null) return
+  if (depth >= MAX_DEPTH) throw new AppError('invalid_request', { param: path.split('.')[0], message: `JSON may be nested ${MAX_DEPTH} levels deep.` })
+  for (const [key, inner] of Object.entries(value)) {
+    if (key === '__proto__') throw new AppError('invalid_request', { param: key, message: 'The key __proto__ is not accepted.' })
+    checkStorable(key, path, depth)
+    checkStorable(inner, path === '' ? key : `${path}.${key}`, depth + 1)
+  }
+}
+
+/** Free-form JSON of the caller's, up to 16 KiB. */
+export const metadataValue = z
+  .json()
+  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, { error: 'must be at most 16 KiB of JSON' })
+  .meta({ description: 'Any JSON value, up to 16 KiB; comes back as sent.', example: { order: 'A-17' } })
+
+/** The same; left out it is `{}`. */
+export const metadata = metadataValue.default({})
+
+/** Optional text of at most `max` characters; left out it is null. */
+export const text = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .nullish()
+    .transform((value) => value ?? null)
+
+/** A caller's key: 1 to 255 visible characters. */
+export const idempotencyKey = z
+  .string()
+  .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
+  .meta({ description: 'Repeating a request with the same key and content does nothing twice.', example: 'order-17-customer' })
+
+/** What makes two requests the same: a hash of the validated body without its key. */
+export function fingerprint(body: object): string {
+  return createHash('sha256').update(JSON.stringify({ ...body, idempotency_key: undefined })).digest('base64')
+}

@@ -1,0 +1,145 @@
+// Routes of customers.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import {
+  createCustomers,
+  customerSchema,
+  deleteCustomer,
+  findCustomer,
+  listCustomers,
+  updateCustomer,
+  type CreateCustomer,
+  type Customer,
+  type CustomerFields,
+} from '#domain/customers.ts'
+import { idempotencyKey, metadata, metadataValue, text } from './body.ts'
+import type { ApiContext } from './context.ts'
+import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
+import { idParams, nextPage, page, route } from './route.ts'
+
+const fields = z.strictObject({
+  name: text(256),
+  email: text(320).meta({ example: 'ada@example.com' }),
+  phone: text(32),
+  external_id: text(255).meta({ description: 'Your own identifier.' }),
+  metadata,
+})
+const patch = z.strictObject({
+  name: z.string().max(256).nullable(),
+  email: z.string().max(320).nullable(),
+  phone: z.string().max(32).nullable(),
+  external_id: z.string().max(255).nullable(),
+  metadata: metadataValue,
+})
+
+export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const create = batcher<CreateCustomer, Customer>('create_customer', (requests) => createCustomers(sql, requests), {
+    key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
+    concurrency: 3,
+  })
+
+  app.post(
+    '/v1/customers',
+    route({
+      area: 'customers',
+      scope: 'customer:write',
+      summary: 'Create a customer',
+      body: fields.extend({ idempotency_key: idempotencyKey.optional() }),
+      response: { 201: customerSchema },
+      errors: ['idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { idempotency_key: _, ...body } = request.body
+      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
+      const outcome = await acceptOnce(sql, tenant_id, asked, () =>
+        create({ ...body, ...asked, tenant_id, customer_id: newId(), event_id: newId() }),
+      )
+      reply.code(201)
+      if (outcome.kind === 'accepted') return outcome.value
+      if (outcome.kind === 'refused') throw new AppError('internal_error')
+      reply.header('idempotent-replayed', 'true')
+      return await found(await findCustomer(sql, tenant_id, outcome.remembered.resource_id))
+    },
+  )
+
+  app.get(
+    '/v1/customers',
+    route({
+      area: 'customers',
+      scope: null,
+      summary: 'List customers, newest first',
+      querystring: page.extend({
+        email: z.string().max(320).optional().meta({ description: 'Exact match.' }),
+        external_id: z.string().max(255).optional(),
+        deleted: z.enum(['true', 'false']).default('false').meta({ description: 'Also list deleted customers.' }),
+      }),
+      response: { 200: z.array(customerSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { deleted, ...filters } = request.query
+      const customers = await listCustomers(sql, tenant_id, { ...filters, deleted: deleted === 'true' })
+      reply.headers(nextPage(request.url, filters.limit, customers))
+      return customers
+    },
+  )
+
+  app.get(
+    '/v1/customers/:id',
+    route({
+      area: 'customers',
+      scope: null,
+      summary: 'Retrieve a customer',
+      description: 'Deleted customers are answered too, without what was personal.',
+      params: idParams,
+      response: { 200: customerSchema },
+      errors: ['customer_not_found'],
+    }),
+    async (request) => found(await findCustomer(sql, request.credentials.tenant_id, request.params.id)),
+  )
+
+  app.patch(
+    '/v1/customers/:id',
+    route({
+      area: 'customers',
+      scope: 'customer:write',
+      summary: 'Change a customer',
+      description: 'A field that is left out stays as it is; null empties it.',
+      params: idParams,
+      body: patch.partial(),
+      response: { 200: customerSchema },
+      errors: ['customer_not_found'],
+    }),
+    async (request) => {
+      const { tenant_id } = request.credentials
+      const changes = Object.fromEntries(Object.entries(request.body).filter(([, value]) => value !== undefined)) as Partial<CustomerFields>
+      return found(await updateCustomer(sql, tenant_id, request.params.id, newId(), changes))
+    },
+  )
+
+  app.delete(
+    '/v1/customers/:id',
+    route({
+      area: 'customers',
+      scope: 'customer:write',
+      summary: 'Delete a customer',
+      description: 'Erases name, email, phone and metadata and keeps the id for the books.',
+      params: idParams,
+      response: { 200: customerSchema },
+      errors: ['customer_not_found'],
+    }),
+    async (request) => found(await deleteCustomer(sql, request.credentials.tenant_id, request.params.id, newId())),
+  )
+}
+
+function found(customer: Customer | undefined): Customer {
+  if (customer === undefined) throw new AppError('customer_not_found')
+  return customer
+}

@@ -1,0 +1,52 @@
+// What became of a request, by its idempotency key.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { timestamp } from '#core/time.ts'
+import { findByKey } from '#domain/idempotency.ts'
+import { idempotencyKey } from './body.ts'
+import type { ApiContext } from './context.ts'
+import { route } from './route.ts'
+
+const remembered = z.object({
+  key: z.string(),
+  route: z.string(),
+  resource: z.string(),
+  resource_id: z.uuid(),
+  status: z.enum(['finished', 'under_way', 'failed', 'unknown']),
+  created_at: timestamp,
+})
+
+export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+  root.withTypeProvider<ZodTypeProvider>().get(
+    '/v1/idempotency_keys/:key',
+    route({
+      area: null,
+      scope: null,
+      summary: 'Look up an idempotency key',
+      description: 'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days.',
+      params: z.strictObject({ key: idempotencyKey }),
+      response: { 200: z.array(remembered) },
+      errors: ['idempotency_key_not_found'],
+    }),
+    async (request) => {
+      const rows = await findByKey(sql, request.credentials.tenant_id, request.params.key)
+      if (rows.length === 0) throw new AppError('idempotency_key_not_found')
+      return rows.map(({ key, scope, resource, resource_id, job_state, created_at }) => ({
+        key,
+        route: scope.split(' ').slice(0, 2).join(' '),
+        resource,
+        resource_id,
+        status: statusOf(job_state),
+        created_at,
+      }))
+    },
+  )
+}
+
+function statusOf(job_state: string | null): z.output<typeof remembered>['status'] {
+  if (job_state === null || job_state === 'succeeded') return 'finished'
+  if (job_state === 'failed' || job_state === 'discarded') return 'failed'
+  return job_state === 'unknown' ? 'unknown' : 'under_way'
+}

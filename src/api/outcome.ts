@@ -1,0 +1,61 @@
+// Answering a request that asked for a job: the outcome if it comes in time, else 202 and where to look.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { batcher } from '#core/batch.ts'
+import type { Sql } from '#core/db.ts'
+import { findOutcomes, type JobOutcome } from '#domain/jobs.ts'
+import type { ApiContext } from './context.ts'
+import { preferredWait, refusal } from './wait.ts'
+
+/** The error of a job that ended badly, and how one stands that is replayed. */
+export type ReadOutcome = (job_id: string) => Promise<JobOutcome | undefined>
+
+export function createReadOutcome(sql: Sql): ReadOutcome {
+  return batcher('find_outcome', async (ids) => {
+    const found = new Map((await findOutcomes(sql, ids)).map((outcome) => [outcome.id, outcome]))
+    return ids.map((id) => found.get(id))
+  })
+}
+
+/**
+ * Waits for `job_id` as the caller prefers and answers `status` with what `find` reads then; 202 while it is unfinished or
+ * unknown. Throws the refusal that the job ended in. The wait has begun when this returns its promise: ring afterwards.
+ */
+export async function answerOutcome<T>(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: {
+    job_id: string | null
+    tenant_id: string
+    queue: string
+    status: 200 | 201
+    replayed: boolean
+    location: string
+    error_context: Record<string, unknown>
+    find: () => Promise<T>
+  },
+): Promise<T> {
+  if (done.replayed) reply.header('idempotent-replayed', 'true')
+  const state = await outcomeOf(context, done, preferredWait(request, reply))
+  if (state === 'failed' || state === 'discarded') {
+    const outcome = await context.readOutcome(done.job_id!)
+    throw refusal(outcome?.last_error ?? null, done.error_context)
+  }
+  const resource = await done.find()
+  if (state === 'succeeded') reply.code(done.status)
+  else reply.code(202).header('location', done.location)
+  return resource
+}
+
+async function outcomeOf(
+  { waiters, readOutcome }: ApiContext,
+  { job_id, replayed }: { job_id: string | null; replayed: boolean },
+  wait_ms: number,
+): Promise<string | undefined> {
+  if (job_id === null) return 'succeeded'
+  if (!replayed) return await waiters.wait(job_id, wait_ms)
+  // The first request may be over or still under way: listen first, then look, so that no outcome falls between.
+  const waited = waiters.wait(job_id, wait_ms)
+  const before = (await readOutcome(job_id))?.state
+  return before === 'ready' || before === 'running' ? await waited : before
+}

@@ -1,0 +1,138 @@
+// Routes of refunds.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { amountMinor, settlesExactly } from '#core/money.ts'
+import { findPayment } from '#domain/payments/payment.ts'
+import { findRefund, listRefunds, refundSchema, requestRefunds, type Refund, type RefundRequest } from '#domain/refunds.ts'
+import { createRefund } from '#jobs/payments.ts'
+import { idempotencyKey, metadata } from './body.ts'
+import type { ApiContext } from './context.ts'
+import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
+import { answerOutcome } from './outcome.ts'
+import { idParams, nextPage, page, route } from './route.ts'
+
+const createBody = z.strictObject({
+  amount_minor: amountMinor.nullish().meta({ description: 'Left out: all that was captured and not refunded.' }),
+  reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish(),
+  metadata,
+  idempotency_key: idempotencyKey.optional(),
+})
+
+export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
+  const { sql, doorbell } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const request_refund = batcher<RefundRequest, true | undefined>(
+    'request_refund',
+    async (requests) => {
+      const accepted = await requestRefunds(sql, requests)
+      return requests.map(({ refund_id }) => accepted.has(refund_id) || undefined)
+    },
+    { key: ({ payment_id }) => payment_id, concurrency: 2 },
+  )
+
+  async function find(tenant_id: string, id: string): Promise<Refund> {
+    const refund = await findRefund(sql, tenant_id, id)
+    if (refund === undefined) throw new AppError('refund_not_found')
+    return refund
+  }
+
+  app.post(
+    '/v1/payments/:id/refunds',
+    route({
+      area: 'payments',
+      scope: 'payments:write',
+      summary: 'Refund a payment',
+      description:
+        'All or a part of what was captured. Concurrent refunds can never exceed it. Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202. A refund that succeeded may still fail up to 30 days later, which gives the money back.',
+      params: idParams,
+      body: createBody,
+      response: { 201: refundSchema, 202: refundSchema },
+      errors: ['payment_not_found', 'payment_not_refundable', 'refund_exceeds_captured', 'idempotency_key_reused', 'payment_declined', 'payment_invalid', 'processor_error'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const payment_id = request.params.id
+      const { idempotency_key: _, ...body } = request.body
+      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
+      const amount_minor = body.amount_minor ?? null
+      const ids = { refund_id: newId(), job_id: newId(), event_id: newId() }
+      const rung = doorbell.admits(createRefund.queue, tenant_id)
+      const outcome = await acceptOnce(sql, tenant_id, asked, async () => {
+        if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
+        return await request_refund({ ...asked, ...ids, tenant_id, payment_id, rung, amount_minor, reason: body.reason ?? null, metadata: body.metadata })
+      })
+      if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, amount_minor)
+      const replayed = outcome.kind === 'replayed'
+      const refund_id = replayed ? outcome.remembered.resource_id : ids.refund_id
+      const waited = answerOutcome(context, request, reply, {
+        job_id: replayed ? outcome.remembered.job_id : ids.job_id,
+        tenant_id,
+        queue: createRefund.queue,
+        status: 201,
+        replayed,
+        location: `/v1/refunds/${refund_id}`,
+        error_context: { payment_id, refund_id },
+        find: () => find(tenant_id, refund_id),
+      })
+      if (rung && !replayed) doorbell.ring({ id: ids.job_id, queue: createRefund.queue, tenant_id })
+      return await waited
+    },
+  )
+
+  app.get(
+    '/v1/payments/:id/refunds',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'List the refunds of a payment, newest first',
+      params: idParams,
+      querystring: page,
+      response: { 200: z.array(refundSchema) },
+      errors: ['payment_not_found'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      if ((await findPayment(sql, tenant_id, request.params.id)) === undefined) throw new AppError('payment_not_found')
+      const refunds = await listRefunds(sql, tenant_id, request.params.id, request.query)
+      reply.headers(nextPage(request.url, request.query.limit, refunds))
+      return refunds
+    },
+  )
+
+  app.get(
+    '/v1/refunds/:id',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'Retrieve a refund',
+      params: idParams,
+      response: { 200: refundSchema },
+      errors: ['refund_not_found'],
+    }),
+    async (request) => await find(request.credentials.tenant_id, request.params.id),
+  )
+
+  async function whyNot(tenant_id: string, payment_id: string, amount_minor: number | null): Promise<AppError> {
+    const payment = await findPayment(sql, tenant_id, payment_id)
+    if (payment === undefined) return new AppError('payment_not_found')
+    const { status, amount_captured_minor, amount_refunded_minor } = payment
+    if (status !== 'captured') {
+      return new AppError('payment_not_refundable', { message: `The payment cannot be refunded: it is ${status}.`, context: { status } })
+    }
+    return new AppError('refund_exceeds_captured', {
+      param: 'amount_minor',
+      context: { requested_minor: amount_minor, amount_captured_minor, amount_refunded_minor },
+    })
+  }
+
+  async function checkSettles(tenant_id: string, payment_id: string, amount_minor: number): Promise<void> {
+    if (amount_minor % 10 === 0) return
+    const payment = await findPayment(sql, tenant_id, payment_id)
+    if (payment === undefined || settlesExactly(amount_minor, payment.currency)) return
+    throw new AppError('payment_invalid', { param: 'amount_minor', message: `Amounts in ${payment.currency} must end in 0.` })
+  }
+}

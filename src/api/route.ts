@@ -1,0 +1,95 @@
+// A route is one literal: what it takes, what it answers, which scope it needs and which errors it can end in.
+import { z } from 'zod'
+import type { Area } from '#core/config.ts'
+import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import { dateTime } from '#core/time.ts'
+import type { Credentials, Scope } from '#domain/api-keys.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who asks; set before any handler of `/v1` runs. */
+    credentials: Credentials
+  }
+  interface FastifyContextConfig {
+    scope?: Scope | null
+    area?: Area | null
+  }
+}
+
+type Schemas = {
+  params?: z.ZodType
+  querystring?: z.ZodType
+  headers?: z.ZodType
+  body?: z.ZodType
+  response: Record<number, z.ZodType>
+}
+
+export const errorSchema = z
+  .object({
+    error: z.object({
+      code: z.string(),
+      message: z.string(),
+      param: z.string().optional(),
+      details: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
+      context: z.record(z.string(), z.unknown()).optional(),
+      request_id: z.string(),
+      doc_url: z.string(),
+    }),
+  })
+  .meta({ id: 'Error' })
+
+/** What every `/v1` route can end in, besides its own. */
+const COMMON: ErrorCode[] = ['invalid_request', 'unauthorized', 'rate_limited', 'misconfigured_gateway', 'internal_error', 'overloaded', 'database_unavailable']
+const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
+
+/** Fastify's options of a `/v1` route, with the answers documented from the error catalogue. */
+export function route<const S extends Schemas>(
+  literal: S & {
+    summary: string
+    description?: string
+    area: Area | null
+    scope: Scope | null
+    errors: ErrorCode[]
+  },
+): { schema: S; config: { scope: Scope | null; area: Area | null } } {
+  const { summary, description, area, scope, errors, response, ...schemas } = literal
+  const codes = [...COMMON, ...(schemas.body === undefined ? [] : WITH_BODY), ...(scope === null ? [] : (['missing_scope'] as const)), ...errors]
+  const byStatus = Object.groupBy(codes, (code) => ERRORS[code][0])
+  const refusals = Object.fromEntries(
+    Object.entries(byStatus).map(([status, list]) => [
+      status,
+      errorSchema.describe(list!.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n')),
+    ]),
+  )
+  const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
+  const documentation = { summary, description: [description, needs].filter(Boolean).join('\n\n'), tags: [area ?? 'general'], security: [{ api_key: [] }] }
+  return {
+    schema: { ...schemas, ...documentation, response: { ...response, ...refusals } } as unknown as S,
+    config: { scope, area },
+  }
+}
+
+/** `{id}` of a path. */
+export const idParams = z.strictObject({ id: z.uuid().meta({ description: 'The id of the resource.' }) })
+
+/** `before` and `limit` of a list, to be extended by its filters. */
+export const page = z.strictObject({
+  before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,2}$/, { error: 'must be a whole number from 1 to 100' })
+    .transform(Number)
+    .pipe(z.int().min(1).max(100))
+    .default(25)
+    .meta({ description: 'Page size, 1 to 100.' }),
+})
+
+/** The `Link` header of a full page: the next one starts after its last item. */
+export function nextPage(url: string, limit: number, items: { created_at: string }[]): Record<string, string> {
+  const last = items.at(-1)
+  if (last === undefined || items.length < limit) return {}
+  const [path, query] = url.split('?')
+  const parameters = new URLSearchParams(query)
+  parameters.set('before', last.created_at)
+  return { link: `<${path}?${parameters}>; rel="next"` }
+}

@@ -1,0 +1,75 @@
+// Natural batching: what arrives while one statement is on its way travels in the next.
+import { databaseCode } from './db.ts'
+import { metrics } from './metrics.ts'
+
+/**
+ * Turns a set-based step into one that takes a single item. `run` gets 1..`max` items and answers one result each, in
+ * their order; at most `concurrency` runs are under way. An item alone is run at once, so an idle system pays nothing.
+ * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
+ * itself, so that no caller fails for a neighbour's sake. Items of the same `key` never share a run: a statement writes no
+ * row twice. `step` names the run in the metrics.
+ */
+export function batcher<I, O>(
+  step: string,
+  run: (items: I[]) => Promise<O[]>,
+  { max = 100, concurrency = 1, key }: { max?: number; concurrency?: number; key?: (item: I) => string } = {},
+): (item: I) => Promise<O> {
+  type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
+  let waiting: Waiting[] = []
+  let running = 0
+
+  function next(): void {
+    while (running < concurrency && waiting.length > 0) {
+      const batch = take()
+      running += 1
+      void carry(batch).finally(() => {
+        running -= 1
+        next()
+      })
+    }
+  }
+
+  function take(): Waiting[] {
+    if (key === undefined) return waiting.splice(0, max)
+    const keys = new Set<string>()
+    const batch: Waiting[] = []
+    const rest: Waiting[] = []
+    for (const one of waiting) {
+      const name = key(one.item)
+      if (batch.length < max && !keys.has(name)) batch.push(one)
+      else rest.push(one)
+      keys.add(name)
+    }
+    waiting = rest
+    return batch
+  }
+
+  async function carry(batch: Waiting[]): Promise<void> {
+    const done = metrics.statement.startTimer({ step })
+    try {
+      const results = await run(batch.map(({ item }) => item))
+      done()
+      batch.forEach(({ resolve }, index) => resolve(results[index]!))
+    } catch (error) {
+      if (batch.length === 1 || !concernsOneItem(error)) batch.forEach(({ reject }) => reject(error))
+      else for (const one of batch) await carry([one])
+    }
+  }
+
+  let scheduled = false
+  return (item) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ item, resolve, reject })
+      if (scheduled) return
+      scheduled = true
+      // A turn of the event loop later, all requests that one read of the sockets brought are here.
+      setImmediate(() => {
+        scheduled = false
+        next()
+      })
+    })
+}
+
+function concernsOneItem(error: unknown): boolean {
+  return /^(23|22|40)/.test(databaseCode(error) ?? '')
+}

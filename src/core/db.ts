@@ -1,0 +1,71 @@
+// The connection to Postgres: one pool per process, with types and plans as the rest of the code expects them.
+import postgres from 'postgres'
+import { isoFromPostgres } from './time.ts'
+
+type Types = { bigint: number; timestamp: string }
+export type Sql = postgres.Sql<Types>
+export type Tx = postgres.TransactionSql<Types>
+/** A piece of SQL to be put into a statement. */
+export type Fragment = postgres.PendingQuery<postgres.Row[]>
+/** What may stand in a JSON column. */
+export type Json = postgres.JSONValue
+
+/**
+ * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or
+ * a socket error).
+ */
+export function connectDatabase(url: string, options: { max: number; application_name: string }): Sql {
+  return postgres(url, {
+    max: options.max,
+    idle_timeout: 0,
+    max_lifetime: null,
+    connect_timeout: 5,
+    backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
+    connection: {
+      application_name: options.application_name,
+      TimeZone: 'UTC',
+      DateStyle: 'ISO',
+      statement_timeout: 15_000,
+      // Every statement here is a keyed look-up or an indexed walk. A plan made while a table was empty is kept with
+      // the prepared statement and would scan the table once it is full.
+      plan_cache_mode: 'force_generic_plan',
+      enable_seqscan: 'off',
+      enable_hashjoin: 'off',
+      enable_mergejoin: 'off',
+      jit: 'off',
+    } as Record<string, string | number>,
+    types: {
+      bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
+      timestamp: { to: 1184, from: [1184], serialize: (value: string) => value, parse: isoFromPostgres },
+    },
+    onnotice: () => {},
+  })
+}
+
+/** The SQLSTATE or socket code of a database error, else undefined. */
+export function databaseCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+/** The constraint that a refused write violated, else undefined. */
+export function violatedConstraint(error: unknown): string | undefined {
+  return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
+}
+
+/** True when the database could not be reached or went away: what was asked may be asked again. */
+export function isUnavailable(error: unknown): boolean {
+  const code = databaseCode(error)
+  if (code === undefined) return false
+  return (
+    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/.test(code) ||
+    /^(08|53|57P0|58)/.test(code) ||
+    code === '57014' ||
+    code === '25006'
+  )
+}
+
+function safeInteger(text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) throw new Error(`an integer left the safe range: ${text}`)
+  return value
+}

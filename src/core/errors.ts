@@ -1,0 +1,69 @@
+// The error catalogue: one row per code, one status per code.
+
+/** Every code that an answer can carry, with its status and the message used when none is given. */
+export const ERRORS = {
+  invalid_request: [400, 'The request is invalid.'],
+  unauthorized: [401, 'A valid API key is required: send `Authorization: Bearer <API_KEY>`.'],
+  payment_declined: [402, 'The processor declined the payment.'],
+  missing_scope: [403, 'The API key lacks a scope.'],
+  route_not_found: [404, 'There is no such route.'],
+  customer_not_found: [404, 'Customer not found.'],
+  payment_not_found: [404, 'Payment not found.'],
+  refund_not_found: [404, 'Refund not found.'],
+  idempotency_key_not_found: [404, 'No request with this idempotency key is known.'],
+  payment_not_capturable: [409, 'The payment cannot be captured in its present state.'],
+  payment_not_cancelable: [409, 'The payment cannot be canceled in its present state.'],
+  payment_not_refundable: [409, 'The payment cannot be refunded in its present state.'],
+  payload_too_large: [413, 'The request body is too large.'],
+  unsupported_media_type: [415, 'The body must be application/json.'],
+  idempotency_key_reused: [422, 'The idempotency key was used before with other content.'],
+  amount_too_large: [422, 'The amount is too large.'],
+  refund_exceeds_captured: [422, 'The refund exceeds what was captured and not yet refunded.'],
+  payment_invalid: [422, 'The payment is not acceptable.'],
+  rate_limited: [429, 'Too many requests.'],
+  internal_error: [500, 'Something went wrong on our side.'],
+  misconfigured_gateway: [500, 'This part of the API is not deployed here.'],
+  processor_error: [502, 'The payment processor failed.'],
+  overloaded: [503, 'The service is overloaded; nothing was accepted.'],
+  database_unavailable: [
+    503,
+    'The database is away. If a create was under way, its outcome is unknown: repeat it with the same idempotency key.',
+  ],
+} as const satisfies Record<string, readonly [number, string]>
+
+export type ErrorCode = keyof typeof ERRORS
+
+/** A refusal. Thrown anywhere, turned into an answer in one place. */
+export class AppError extends Error {
+  readonly code: ErrorCode
+  /** The field or parameter at fault. */
+  readonly param: string | undefined
+  readonly details: { param: string; message: string }[] | undefined
+  /** Facts of this code, e.g. `decline_code`. */
+  readonly context: Record<string, unknown> | undefined
+  readonly retry_after_s: number | undefined
+
+  constructor(
+    code: ErrorCode,
+    facts: {
+      message?: string
+      param?: string
+      details?: { param: string; message: string }[]
+      context?: Record<string, unknown>
+      retry_after_s?: number
+      cause?: unknown
+    } = {},
+  ) {
+    super(facts.message ?? ERRORS[code][1], { cause: facts.cause })
+    this.name = 'AppError'
+    this.code = code
+    this.param = facts.param
+    this.details = facts.details
+    this.context = facts.context
+    this.retry_after_s = facts.retry_after_s
+  }
+
+  get status(): number {
+    return ERRORS[this.code][0]
+  }
+}

@@ -1,0 +1,91 @@
+// What is measured, once for all layers; read at `/metrics`.
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+
+export const registry = new Registry()
+collectDefaultMetrics({ register: registry })
+
+const registers = [registry]
+const quick = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const long = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200]
+
+export const metrics = {
+  request: new Histogram({
+    name: 'sluice_http_request_seconds',
+    help: 'Time to answer a request',
+    labelNames: ['listener', 'method', 'route', 'status'],
+    buckets: quick,
+    registers,
+  }),
+  jobWait: new Histogram({
+    name: 'sluice_job_wait_seconds',
+    help: 'From due to claimed',
+    labelNames: ['queue', 'job'],
+    buckets: long,
+    registers,
+  }),
+  jobRun: new Histogram({
+    name: 'sluice_job_run_seconds',
+    help: 'From claimed to settled',
+    labelNames: ['queue', 'job', 'outcome'],
+    buckets: long,
+    registers,
+  }),
+  jobTotal: new Histogram({
+    name: 'sluice_job_end_to_end_seconds',
+    help: 'From asked for to finished',
+    labelNames: ['queue', 'job', 'state'],
+    buckets: long,
+    registers,
+  }),
+  providerCall: new Histogram({
+    name: 'sluice_provider_call_seconds',
+    help: 'Time of a call to a provider',
+    labelNames: ['provider', 'operation', 'outcome'],
+    buckets: quick,
+    registers,
+  }),
+  statement: new Histogram({
+    name: 'sluice_statement_seconds',
+    help: 'Time of an atomic step in the database, by the step',
+    labelNames: ['step'],
+    buckets: quick,
+    registers,
+  }),
+  fenced: new Counter({
+    name: 'sluice_jobs_fenced_total',
+    help: 'Late writes that the fence turned away',
+    labelNames: ['queue', 'job'],
+    registers,
+  }),
+  directClaims: new Counter({
+    name: 'sluice_jobs_claimed_directly_total',
+    help: 'Jobs found overdue in the database, whatever the queue held',
+    labelNames: ['queue'],
+    registers,
+  }),
+  ringsDropped: new Counter({
+    name: 'sluice_rings_dropped_total',
+    help: 'Bells that the queue did not take in time; the direct claim finds their jobs',
+    registers,
+  }),
+  watchdog: new Counter({
+    name: 'sluice_watchdog_restarts_total',
+    help: 'Consumers restarted because they claimed nothing while jobs waited',
+    labelNames: ['queue'],
+    registers,
+  }),
+  misconfigured: new Counter({
+    name: 'sluice_provider_misconfigured_total',
+    help: 'Calls that a provider refused for our credentials',
+    labelNames: ['provider'],
+    registers,
+  }),
+  oldestDue: new Gauge({
+    name: 'sluice_oldest_due_seconds',
+    help: 'Age of the oldest due and unclaimed job',
+    labelNames: ['queue'],
+    registers,
+  }),
+  parked: new Gauge({ name: 'sluice_notifications_parked', help: 'Notifications that name nothing we know', registers }),
+  unknown: new Gauge({ name: 'sluice_jobs_unknown', help: 'Jobs whose effect at the provider is not known', registers }),
+}

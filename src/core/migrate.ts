@@ -1,0 +1,43 @@
+// Applies the SQL files of `migrations/` in order, each once, forward only.
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import postgres from 'postgres'
+
+const FOLDER = new URL('../../migrations/', import.meta.url)
+const LOCK = 7_583_240_117
+
+/**
+ * Brings the database up to the newest migration; several processes may call it at once. Returns the names applied now.
+ * Throws when a file that was applied has since been changed.
+ */
+export async function migrate(database_url: string): Promise<string[]> {
+  const sql = postgres(database_url, { max: 1, onnotice: () => {} })
+  try {
+    return await sql.begin(async (tx) => {
+      await tx`select pg_advisory_xact_lock(${LOCK})`
+      await tx`create table if not exists schema_migrations (
+        name text primary key, checksum text not null, applied_at timestamptz not null default now())`
+      const applied = new Map(
+        (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map((row) => [
+          row.name,
+          row.checksum,
+        ]),
+      )
+      const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
+      const fresh: string[] = []
+      for (const name of names) {
+        const text = await readFile(new URL(name, FOLDER), 'utf8')
+        const checksum = createHash('sha256').update(text).digest('hex')
+        const before = applied.get(name)
+        if (before === checksum) continue
+        if (before !== undefined) throw new Error(`migration ${name} was changed after it was applied`)
+        await tx.unsafe(text)
+        await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
+        fresh.push(name)
+      }
+      return fresh
+    })
+  } finally {
+    await sql.end()
+  }
+}

@@ -1,0 +1,35 @@
+// Money: ISO 4217 codes and amounts in a currency's smallest unit.
+import { z } from 'zod'
+
+const CODES = new Set(
+  (
+    'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF ' +
+    'CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL ' +
+    'HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD ' +
+    'MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG ' +
+    'QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD ' +
+    'TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG'
+  ).split(' '),
+)
+const THREE_DECIMALS = new Set(['BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND'])
+
+/** More than any processor takes; what is above is a slip of the caller. */
+export const MAX_AMOUNT_MINOR = 999_999_999_999
+
+/** A positive safe integer in the currency's smallest unit. */
+export const amountMinor = z
+  .int()
+  .positive()
+  .meta({ description: 'Amount in the smallest unit of the currency: 1000 is ten dollars.', example: 1000 })
+
+/** An ISO 4217 code in any case; upper case from here on. */
+export const currencyCode = z
+  .string()
+  .length(3)
+  .refine((code) => CODES.has(code.toUpperCase()), { error: 'must be an ISO 4217 currency code' })
+  .meta({ description: 'ISO 4217 currency code.', example: 'USD' })
+
+/** Card networks settle three-decimal currencies in tens of the smallest unit. */
+export function settlesExactly(amount_minor: number, currency: string): boolean {
+  return !THREE_DECIMALS.has(currency) || amount_minor % 10 === 0
+}

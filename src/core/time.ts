@@ -1,0 +1,30 @@
+// Time as text: ISO 8601 in UTC with microseconds, formatted by Postgres and never passed through a Date.
+import { z } from 'zod'
+
+const DATE_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+
+/** A timestamp as answers carry it. */
+export const timestamp = z.string().meta({ format: 'date-time', example: '2026-11-20T10:15:30.123456Z' })
+
+/** A timestamp as a caller sends it: up to six digits of a second, `Z` or an offset. */
+export const dateTime = z
+  .string()
+  .regex(DATE_TIME, { error: 'must be an ISO 8601 date-time, e.g. 2026-11-20T10:15:30.123456Z' })
+  .refine(isRealDate, { error: 'must be a date that exists' })
+  .meta({ format: 'date-time' })
+
+/** What Postgres prints for a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) as ISO 8601 with microseconds. */
+export function isoFromPostgres(text: string): string {
+  const zone = text.lastIndexOf('+00')
+  const dot = text.indexOf('.')
+  const seconds = text.slice(0, dot === -1 ? zone : dot)
+  const fraction = dot === -1 ? '' : text.slice(dot + 1, zone)
+  return `${seconds.replace(' ', 'T')}.${fraction.padEnd(6, '0')}Z`
+}
+
+// A regex takes 30 February; Postgres does not, and its refusal would be a 500.
+function isRealDate(text: string): boolean {
+  if (!DATE_TIME.test(text)) return false
+  const [year, month, day] = text.slice(0, 10).split('-').map(Number)
+  return year! > 0 && day! <= new Date(Date.UTC(year!, month!, 0)).getUTCDate()
+}

@@ -1,0 +1,108 @@
+// API keys: `sk_live_<tenant>_<random32>`, shown once, kept as a hash, limited to scopes.
+import { createHash, randomInt } from 'node:crypto'
+import { newId } from '#core/ids.ts'
+import type { Sql } from '#core/db.ts'
+import type { Tenant } from './tenants.ts'
+
+export const SCOPES = [
+  'customer:write',
+  'messaging:read',
+  'messaging:write',
+  'ai:read',
+  'ai:write',
+  'wallet:read',
+  'wallet:write',
+  'compliance:read',
+  'compliance:write',
+  'recipients:read',
+  'recipients:write',
+  'payments:read',
+  'payments:write',
+  'payouts:read',
+  'payouts:write',
+  'merchants:read',
+  'merchants:write',
+  'events:read',
+  'webhooks:write',
+] as const
+export type Scope = (typeof SCOPES)[number]
+
+export type ApiKey = {
+  id: string
+  name: string
+  last_four: string
+  scopes: Scope[]
+  created_at: string
+  last_used_at: string | null
+  expires_at: string | null
+  revoked_at: string | null
+}
+
+/** Who a valid key speaks for. */
+export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope> }
+
+const SHAPE = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Makes a key. `secret` is the whole key; it is not kept and cannot be shown again. */
+export async function createApiKey(
+  sql: Sql,
+  tenant: Tenant,
+  key: { name: string; scopes: Scope[]; expires_at: string | null },
+): Promise<ApiKey & { secret: string }> {
+  const random = Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')
+  const secret = `sk_live_${tenant.slug}_${random}`
+  const [row] = await sql<ApiKey[]>`
+    insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
+    values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes}, ${key.expires_at})
+    returning id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
+  return { ...row!, secret }
+}
+
+/** The keys of a tenant, newest first. */
+export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]> {
+  return await sql<ApiKey[]>`
+    select id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at from api_keys
+    where tenant_id = ${tenant_id} order by created_at desc`
+}
+
+/** Replaces a key by one with the same name and scopes; the old one works for `grace_s` seconds more. Undefined: there is none. */
+export async function rotateApiKey(
+  sql: Sql,
+  tenant: Tenant,
+  id: string,
+  grace_s: number,
+): Promise<(ApiKey & { secret: string }) | undefined> {
+  const [old] = await sql<ApiKey[]>`
+    update api_keys set expires_at = least(expires_at, now() + ${grace_s} * interval '1 second')
+    where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null
+    returning name, scopes, expires_at`
+  return old && (await createApiKey(sql, tenant, { name: old.name, scopes: old.scopes, expires_at: null }))
+}
+
+/** Revokes a key. Processes forget it within a second. False: there is none, or it was revoked before. */
+export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
+  const rows = await sql`
+    update api_keys set revoked_at = now() where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null returning id`
+  return rows.length > 0
+}
+
+/** Whom `secret` speaks for, or undefined when it is malformed, unknown, revoked or expired. */
+export async function findCredentials(sql: Sql, secret: string): Promise<(Credentials & { expires_in_ms: number | null }) | undefined> {
+  if (!SHAPE.test(secret)) return undefined
+  const [row] = await sql<{ id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]>`
+    select id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms from api_keys
+    where hash = ${hashOf(secret)} and revoked_at is null and (expires_at is null or expires_at > now())`
+  return row && { key_id: row.id, tenant_id: row.tenant_id, scopes: new Set(row.scopes), expires_in_ms: row.expires_in_ms }
+}
+
+/** Notes that a key was used, at most once a minute. */
+export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Promise<void> {
+  await sql`
+    update api_keys set last_used_at = now()
+    where tenant_id = ${tenant_id} and id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`
+}
+
+function hashOf(secret: string): Buffer {
+  return createHash('sha256').update(secret).digest()
+}

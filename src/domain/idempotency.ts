@@ -1,0 +1,57 @@
+// Idempotency keys: written in the same step as what they protect, and asked when that step was refused.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+
+/** A request as its key remembers it. `idempotency_key` null: the caller sent none, nothing is remembered. */
+export type IdempotentRequest = {
+  idempotency_key: string | null
+  /** The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. */
+  scope: string
+  /** Hash of the validated body. */
+  fingerprint: string
+}
+
+export type Remembered = {
+  key: string
+  scope: string
+  fingerprint: string
+  resource: string
+  resource_id: string
+  job_id: string | null
+  created_at: string
+}
+
+/**
+ * Writes the keys as a part of the accepting step. No "on conflict": a duplicate undoes the whole step, and the request
+ * becomes a replay. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id, job_id`.
+ */
+export function remember(sql: Sql | Tx, resource: string, accepted: Fragment): Fragment {
+  return sql`
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
+    select tenant_id, idempotency_key, scope, fingerprint, ${resource}, resource_id, job_id
+    from (${accepted}) accepted where idempotency_key is not null`
+}
+
+/** What a key of this scope protects, or undefined. */
+export async function findRemembered(sql: Sql, tenant_id: string, key: string, scope: string): Promise<Remembered | undefined> {
+  const [row] = await sql<Remembered[]>`
+    select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
+    where tenant_id = ${tenant_id} and key = ${key} and scope = ${scope}`
+  return row
+}
+
+/** Everything a tenant's key protects, with the state of its job (null where there is none), newest first. */
+export async function findByKey(sql: Sql, tenant_id: string, key: string): Promise<(Remembered & { job_state: string | null })[]> {
+  return await sql<(Remembered & { job_state: string | null })[]>`
+    select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
+    from idempotency_keys k left join jobs j on j.id = k.job_id and j.tenant_id = k.tenant_id
+    where k.tenant_id = ${tenant_id} and k.key = ${key}
+    order by k.created_at desc`
+}
+
+/** Forgets keys after 30 days, some at a time; the unique key on the resource still prevents a second one. */
+export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
+  const rows = await sql`
+    delete from idempotency_keys where ctid in (
+      select ctid from idempotency_keys where created_at < now() - interval '30 days' limit ${limit})`
+  return rows.count
+}

@@ -1,0 +1,276 @@
+// The life of a job row: claimed under a lease, renewed, settled behind its fence, found again when it was lost.
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import type { Failure } from '#core/outcome.ts'
+
+/** A lease lasts this long unless renewed; the database's clock decides. */
+export const LEASE_MS = 4000
+
+/** A provider call as it was stored with the job. After `look_only` it may be looked up, never sent. */
+export type ProviderCall = {
+  generation: number
+  key: string
+  operation: string
+  request: Json
+  look_only: boolean
+}
+
+/** A job that this process holds until its lease lapses; `lease_token` is the fencing token of every write. */
+export type ClaimedJob = {
+  id: string
+  tenant_id: string
+  queue: string
+  name: string
+  payload: Json
+  attempt: number
+  max_attempts: number
+  lease_token: string
+  waited_ms: number
+  age_ms: number
+  /** Since the effect of its call became unknown; null while it is not. */
+  unknown_ms: number | null
+  call: ProviderCall | null
+}
+
+/** What became of an attempt, as the job row, the attempt and the provider call record it. */
+export type Settlement = {
+  job_id: string
+  lease_token: string
+  attempt: number
+  state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded'
+  outcome: string
+  error: (Omit<Failure, 'code'> & { code: string }) | null
+  /** Until the next attempt (`ready`) or the next look (`unknown`). */
+  delay_ms: number
+  /** Closes the provider call; null leaves it open, to be made again under the same key. */
+  call_outcome: 'done' | 'declined' | null
+  provider_reference: string | null
+  /** Closes the call and opens the next generation, with a new key: only after a definitive failure. */
+  rotate: boolean
+  /** The attempt does not count: nothing was tried. */
+  forgive: boolean
+}
+
+/**
+ * Claims those of `ids` that are due, not paused and not held by anyone; writes the attempt and marks the provider call
+ * as sent before it is. One statement; the answer holds only what was claimed.
+ */
+export async function claimJobs(sql: Sql, ids: string[], worker: string): Promise<ClaimedJob[]> {
+  return await sql<ClaimedJob[]>`
+    with due as (
+      select j.id from jobs j
+      where j.id = any(${ids}::uuid[]) and j.finished_at is null and j.run_at <= now()
+        and (j.state <> 'running' or j.lease_until <= now())
+        and not exists (
+          select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
+      order by j.id
+      for update of j skip locked
+    ), claimed as (
+      update jobs j set state = 'running', attempt = j.attempt + 1, lease_token = gen_random_uuid(),
+        lease_until = now() + ${LEASE_MS} * interval '1 millisecond', started_at = coalesce(j.started_at, now())
+      from due where j.id = due.id
+      returning j.*
+    ), attempted as (
+      insert into job_attempts (job_id, attempt, worker) select id, attempt, ${worker} from claimed
+    ), sent as (
+      update provider_calls c set first_sent_at = coalesce(c.first_sent_at, now()), last_sent_at = now()
+      from claimed where c.job_id = claimed.id and c.outcome is null
+      returning c.*
+    )
+    select j.id, j.tenant_id, j.queue, j.name, j.payload, j.attempt, j.max_attempts, j.lease_token,
+      extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
+      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms,
+      extract(epoch from now() - j.unknown_since)::float8 * 1000 as unknown_ms,
+      case when c.job_id is not null then jsonb_build_object(
+        'generation', c.generation, 'key', c.key, 'operation', c.operation, 'request', c.request,
+        'look_only', j.unknown_since is not null or c.first_sent_at < now() - interval '23 hours') end as call
+    from claimed j left join sent c on c.job_id = j.id`
+}
+
+/**
+ * The fence: opens a settling statement with `held`, the settlements whose lease is still ours, their rows locked. Every
+ * later part selects from it: what lost its lease changes nothing. `change` is what the noun's own parts read.
+ */
+export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
+  return sql`
+    held as (
+      select s.*, j.tenant_id
+      from jsonb_to_recordset(${sql.json(settlements as unknown as Json)}) as s(
+        job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
+        call_outcome text, provider_reference text, rotate boolean, forgive boolean, change jsonb)
+      join jobs j on j.id = s.job_id
+      where j.lease_token = s.lease_token and j.lease_until > now()
+      order by j.id
+      for update of j
+    )`
+}
+
+/** Closes a settling statement: the job rows, attempts and provider calls of what is `held`. Answers as `job (id, state)`. */
+export function finishing(sql: Sql | Tx): Fragment {
+  return sql`
+    call as (
+      update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
+        provider_reference = coalesce(held.provider_reference, c.provider_reference)
+      from held where c.job_id = held.job_id and c.outcome is null and (held.rotate or held.call_outcome is not null)
+      returning c.job_id, c.generation, c.operation, c.request, held.rotate
+    ), rotated as (
+      insert into provider_calls (job_id, generation, key, operation, request)
+      select job_id, generation + 1, job_id || ':' || generation + 1, operation, request from call where rotate
+    ), attempt as (
+      update job_attempts a set ended_at = clock_timestamp(), outcome = held.outcome, error = held.error
+      from held where a.job_id = held.job_id and a.attempt = held.attempt
+    ), job as (
+      update jobs j set state = held.state, lease_token = null, lease_until = null, last_error = held.error,
+        run_at = case when held.state in ('ready', 'unknown') then now() + held.delay_ms * interval '1 millisecond' else j.run_at end,
+        rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
+        max_attempts = j.max_attempts + held.forgive::integer,
+        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) else j.unknown_since end,
+        finished_at = case when held.state in ('succeeded', 'failed', 'discarded') then now() end
+      from held where j.id = held.job_id
+      returning j.id, j.state
+    )`
+}
+
+/** Settles attempts that change nothing but the job. Answers the ids that were still ours. */
+export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Whether an attempt before `attempt` may have reached the provider: it was ambiguous, or never came to an end. */
+export async function wasInDoubt(sql: Sql, job_id: string, attempt: number): Promise<boolean> {
+  const [row] = await sql`
+    select from job_attempts where job_id = ${job_id} and attempt < ${attempt} and (outcome is null or outcome in ('ambiguous', 'unknown'))
+    limit 1`
+  return row !== undefined
+}
+
+/** Renews the leases that are still ours; answers the ids of those. */
+export async function renewLeases(sql: Sql, leases: { id: string; lease_token: string }[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with held as (
+      select j.id from jobs j
+      join jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid) on l.id = j.id and l.lease_token = j.lease_token
+      where j.lease_until > now()
+      order by j.id
+      for update of j
+    )
+    update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond' from held where j.id = held.id returning j.id`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Due jobs of a queue that nobody has claimed for `grace_ms`, whoever should have: their bell was lost, their worker
+ * died, or they wait for admission. By turns: each tenant's next before any tenant's second. At most `limit` ids.
+ */
+export async function findOverdue(sql: Sql, queue: string, limit: number, grace_ms: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with recursive ${tenantsWithOpenJobs(sql, queue)}
+    select due.id from tenant
+    cross join lateral (
+      select j.id, row_number() over (order by j.priority, j.run_at) as turn
+      from jobs j
+      where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
+        and j.run_at <= now() - ${grace_ms} * interval '1 millisecond'
+        and (j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond')
+        and (j.state <> 'running' or j.lease_until <= now())
+      order by j.priority, j.run_at
+      limit ${limit}
+    ) due
+    where tenant.tenant_id is not null and ${notPaused(sql, queue)}
+    order by due.turn, due.id
+    limit ${limit}`
+  return rows.map((row) => row.id)
+}
+
+/**
+ * Admits due jobs that nobody rang for, by turns, up to `window` admitted and unfinished ones a tenant: retries whose
+ * time has come, follow-ups of other jobs, and what waited above its tenant's window. Answers the ids to ring.
+ */
+export async function admitJobs(sql: Sql, queue: string, window: number, limit: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    with recursive ${tenantsWithOpenJobs(sql, queue)}, picked as (
+      select due.id, due.turn from tenant
+      cross join lateral (
+        select count(*) as admitted from (
+          select from jobs j where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
+            and j.rung_at is not null limit ${window}) a
+      ) inside
+      cross join lateral (
+        select j.id, row_number() over (order by j.priority, j.run_at) as turn
+        from jobs j
+        where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
+          and j.rung_at is null and j.run_at <= now() and j.state <> 'running'
+        order by j.priority, j.run_at
+        limit greatest(0, ${window} - inside.admitted)
+      ) due
+      where tenant.tenant_id is not null and ${notPaused(sql, queue)}
+      order by due.turn, due.id
+      limit ${limit}
+    ), free as (
+      select j.id from jobs j join picked on picked.id = j.id where j.rung_at is null order by j.id for update of j skip locked
+    )
+    update jobs j set rung_at = now() from free where j.id = free.id returning j.id`
+  return rows.map((row) => row.id)
+}
+
+export type JobOutcome = { id: string; state: string; last_error: Settlement['error'] }
+
+/** How jobs stand; ids that do not exist are left out. */
+export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
+  return await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+}
+
+/** Seconds since the oldest due and unclaimed job of each queue became due; queues without one are left out. */
+export async function findOldestDue(sql: Sql, queues: readonly string[]): Promise<{ queue: string; age_s: number }[]> {
+  const ages = await Promise.all(
+    queues.map(
+      async (queue) => (await sql<{ age_s: number | null }[]>`
+        with recursive ${tenantsWithOpenJobs(sql, queue)}
+        select extract(epoch from now() - min(due.run_at))::float8 as age_s from tenant
+        cross join lateral (
+          select j.run_at from jobs j
+          where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.state in ('ready', 'unknown')
+            and j.run_at <= now()
+          order by j.priority, j.run_at limit 1) due
+        where ${notPaused(sql, queue)}`)[0]?.age_s ?? null,
+    ),
+  )
+  return queues.flatMap((queue, index) => (ages[index] == null ? [] : [{ queue, age_s: ages[index] }]))
+}
+
+/** How many jobs have an effect at their provider that nobody knows. */
+export async function countUnknown(sql: Sql): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*) from jobs where finished_at is null and unknown_since is not null`
+  return row!.count
+}
+
+/** Stops claims of a queue, of a tenant, or of a tenant in a queue: no provider call starts from a second later on. */
+export async function pauseJobs(sql: Sql, what: { queue?: string; tenant_id?: string; reason?: string }): Promise<void> {
+  await sql`
+    insert into pauses (queue, tenant_id, reason) values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
+    on conflict do nothing`
+}
+
+/** Lifts a pause. */
+export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: string }): Promise<void> {
+  await sql`
+    delete from pauses
+    where queue is not distinct from ${what.queue ?? null} and tenant_id is not distinct from ${what.tenant_id ?? null}`
+}
+
+// A skip-scan: from one tenant straight to the next in the index of open jobs, however many jobs each has.
+function tenantsWithOpenJobs(sql: Sql, queue: string): Fragment {
+  return sql`
+    tenant as (
+      (select tenant_id from jobs where queue = ${queue} and finished_at is null order by tenant_id limit 1)
+      union all
+      select (select j.tenant_id from jobs j where j.queue = ${queue} and j.finished_at is null and j.tenant_id > tenant.tenant_id
+        order by j.tenant_id limit 1)
+      from tenant where tenant.tenant_id is not null
+    )`
+}
+
+function notPaused(sql: Sql, queue: string): Fragment {
+  return sql`not exists (
+    select from pauses p where (p.queue is null or p.queue = ${queue}) and (p.tenant_id is null or p.tenant_id = tenant.tenant_id))`
+}

@@ -1,0 +1,92 @@
+// Notifications from providers: stored once, applied once, parked while they name what we do not know.
+import type { Json, Sql } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { applyNotification } from '#jobs/webhooks.ts'
+import { enqueue } from '#jobs/job.ts'
+import { finishing, holding, type Settlement } from './jobs.ts'
+
+export type Notification = {
+  id: string
+  provider: string
+  account: string
+  event_id: string
+  kind: string
+  /** The provider's name of what it is about, e.g. `pi_...`. */
+  object_id: string | null
+  payload: Json
+}
+
+/**
+ * Stores notifications and asks for their application. `id` is derived from what the provider calls it and serves as the
+ * job's id too, so a repetition writes nothing. Answers the ids that are new.
+ */
+export async function storeNotifications(sql: Sql, notifications: (Notification & { rung: boolean })[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with told as (
+      select * from jsonb_to_recordset(${sql.json(notifications as unknown as Json)}) as n(
+        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean)
+      order by provider, account, event_id
+    ), stored as (
+      insert into notifications (id, provider, account, event_id, kind, object_id, payload)
+      select id, provider, account, event_id, kind, object_id, payload from told
+      on conflict do nothing
+      returning id
+    ), job as (${enqueue(sql, applyNotification, sql`
+      select stored.id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
+        jsonb_build_object('notification_id', stored.id) as payload, told.rung, told.provider || ':' || told.account || ':' || told.event_id as dedupe_key
+      from stored join told on told.id = stored.id`)}
+    )
+    select id from stored`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** One notification with its state, or undefined. */
+export async function findNotification(sql: Sql, id: string): Promise<(Notification & { state: string }) | undefined> {
+  const [row] = await sql<(Notification & { state: string })[]>`
+    select id, provider, account, event_id, kind, object_id, payload, state from notifications where id = ${id}`
+  return row
+}
+
+/** Settles the job of a notification that moved nothing: `ignored`, or `parked` until what it names appears. */
+export async function settleNotifications(
+  sql: Sql,
+  settlements: (Settlement & { notification_id: string; becomes: 'applied' | 'ignored' | 'parked' })[],
+): Promise<Set<string>> {
+  const items = settlements.map(({ notification_id, becomes, ...settlement }) => ({
+    ...settlement,
+    change: { notification_id, becomes },
+  }))
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)}, noted as (
+      update notifications n set state = held.change ->> 'becomes', applied_at = clock_timestamp()
+      from held where n.id = (held.change ->> 'notification_id')::uuid
+    ), ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Takes up parked notifications whose object is known by now: their jobs become due. Answers how many.
+ */
+export async function unparkNotifications(sql: Sql): Promise<number> {
+  const rows = await sql`
+    with known as (
+      select n.id from notifications n
+      where n.state = 'parked' and (
+        exists (select from payments p where p.processor = n.provider and p.processor_reference = n.object_id)
+        or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.object_id)
+        or exists (select from payments p where p.processor = n.provider and p.processor_reference = n.payload #>> '{data,object,payment_intent}'))
+      order by n.id limit 100
+      for update of n skip locked
+    ), received as (
+      update notifications n set state = 'received' from known where n.id = known.id returning n.id
+    )
+    update jobs j set run_at = now(), rung_at = null from received where j.id = received.id and j.state = 'ready' returning j.id`
+  return rows.count
+}
+
+/** How many notifications are parked. */
+export async function countParked(sql: Sql): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`select count(*) from notifications where state = 'parked'`
+  return row!.count
+}

@@ -1,0 +1,35 @@
+// Holds lapse: a day before, an event says so; afterwards the worker gives them up.
+import { newId } from '#core/ids.ts'
+import type { Sql } from '#core/db.ts'
+import { paymentEventData } from './payment.ts'
+
+/** Tells of holds that lapse within a day, each once. At most `limit` at a time; answers how many. */
+export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
+  const due = await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from payments
+    where open and capture_before is not null and capture_before <= now() + interval '1 day' and capture_before > now()
+      and status = 'authorized' and capture_expiry_warned_at is null
+    order by capture_before limit ${limit}`
+  if (due.length === 0) return 0
+  const items = due.map(({ tenant_id, id }) => ({ tenant_id, id, event_id: newId() }))
+  const rows = await sql`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json(items)}) as a(tenant_id uuid, id uuid, event_id uuid)
+    ), p as (
+      update payments p set capture_expiry_warned_at = now()
+      from asked a where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
+      returning p.*, a.event_id
+    )
+    insert into events (tenant_id, id, type, subject_id, data)
+    select tenant_id, event_id, 'payment.capture_expiring', id, ${paymentEventData(sql)} - 'event_id' from p
+    returning id`
+  return rows.length
+}
+
+/** Payments whose hold has lapsed and that nobody captured or canceled. */
+export async function findLapsed(sql: Sql, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+  return await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from payments
+    where open and capture_before is not null and capture_before <= now() and status = 'authorized'
+    order by capture_before limit ${limit}`
+}

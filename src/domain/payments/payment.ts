@@ -1,0 +1,131 @@
+// The payment: what it is in rows and answers, and how it is found.
+import { z } from 'zod'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+
+export const PAYMENT_STATUSES = [
+  'pending',
+  'requires_action',
+  'authorized',
+  'capturing',
+  'captured',
+  'canceling',
+  'canceled',
+  'failed',
+] as const
+export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
+
+/** A payment as it is answered. */
+export const paymentSchema = z
+  .object({
+    id: z.uuid(),
+    tenant_id: z.uuid(),
+    idempotency_key: z.string(),
+    status: z.enum(PAYMENT_STATUSES),
+    amount_minor: amountMinor,
+    currency: currencyCode,
+    method: z.literal('card'),
+    customer_id: z.uuid().nullable(),
+    description: z.string().nullable(),
+    return_url: z.string().nullable(),
+    amount_capturable_minor: z.int().nonnegative(),
+    amount_captured_minor: z.int().nonnegative(),
+    amount_refunded_minor: z.int().nonnegative(),
+    processor: z.string(),
+    processor_reference: z.string().nullable().meta({ description: 'The payment at the processor, e.g. `pi_...`.' }),
+    client_secret: z.string().nullable().meta({
+      description: "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
+    }),
+    failure: z.object({ code: z.string(), message: z.string(), decline_code: z.string().nullish() }).nullable(),
+    cancellation_reason: z.string().nullable(),
+    capture_before: timestamp.nullable().meta({ description: 'When the hold lapses.' }),
+    authorized_at: timestamp.nullable(),
+    captured_at: timestamp.nullable(),
+    canceled_at: timestamp.nullable(),
+    metadata: z.json(),
+    created_at: timestamp,
+    updated_at: timestamp,
+  })
+  .meta({ id: 'Payment' })
+
+/** A payment as its row is read. `client_secret` is sealed. */
+export type Payment = z.output<typeof paymentSchema>
+
+export type PaymentFilters = {
+  status?: PaymentStatus
+  customer_id?: string
+  currency?: string
+  amount_min?: number
+  amount_max?: number
+  created_from?: string
+  created_to?: string
+  before?: string
+  metadata: Record<string, string>
+  limit: number
+}
+
+/** The payments of a tenant, newest first. */
+export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
+  const { status, customer_id, currency, amount_min, amount_max, created_from, created_to, before } = filters
+  // What is open is few among many and has an index of its own.
+  const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
+  const conditions: Fragment[] = [
+    ...(status === undefined ? [] : [sql`and status = ${status}`]),
+    ...(open ? [sql`and open`] : []),
+    ...(customer_id === undefined ? [] : [sql`and customer_id = ${customer_id}`]),
+    ...(currency === undefined ? [] : [sql`and currency = ${currency.toUpperCase()}`]),
+    ...(amount_min === undefined ? [] : [sql`and amount_minor >= ${amount_min}`]),
+    ...(amount_max === undefined ? [] : [sql`and amount_minor <= ${amount_max}`]),
+    ...(created_from === undefined ? [] : [sql`and created_at >= ${created_from}`]),
+    ...(created_to === undefined ? [] : [sql`and created_at < ${created_to}`]),
+    ...(before === undefined ? [] : [sql`and created_at < ${before}`]),
+    ...Object.entries(filters.metadata).map(([key, value]) => sql`and metadata ->> ${key} = ${value}`),
+  ]
+  return await sql<Payment[]>`
+    select ${paymentColumns(sql)} from payments where tenant_id = ${tenant_id} ${conditions.flatMap((each) => each)}
+    order by created_at desc limit ${filters.limit}`
+}
+
+/** The payments that exist, of the ids asked for; each id with its tenant. */
+export async function findPayments(sql: Sql, asked: { tenant_id: string; id: string }[]): Promise<Payment[]> {
+  return await sql<Payment[]>`
+    select ${paymentColumns(sql, sql`p.`)} from jsonb_to_recordset(${sql.json(asked)}) as a(tenant_id uuid, id uuid)
+    join payments p on p.tenant_id = a.tenant_id and p.id = a.id`
+}
+
+/** One payment, or undefined. */
+export async function findPayment(sql: Sql, tenant_id: string, id: string): Promise<Payment | undefined> {
+  const [payment] = await sql<Payment[]>`
+    select ${paymentColumns(sql)} from payments where tenant_id = ${tenant_id} and id = ${id}`
+  return payment
+}
+
+/** The payment that a processor knows by `reference`, whoever's it is: for its notifications. */
+export async function findPaymentByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<{ tenant_id: string; id: string } | undefined> {
+  const [payment] = await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from payments where processor = ${processor} and processor_reference = ${reference}`
+  return payment
+}
+
+/** The columns that are answered, in the order of the schema. */
+export function paymentColumns(sql: Sql | Tx, table: Fragment = sql``): Fragment {
+  const t = table
+  return sql`
+    ${t}id, ${t}tenant_id, ${t}idempotency_key, ${t}status, ${t}amount_minor, ${t}currency, ${t}method, ${t}customer_id, ${t}description,
+    ${t}return_url, ${t}amount_capturable_minor, ${t}amount_captured_minor, ${t}amount_refunded_minor, ${t}processor,
+    ${t}processor_reference, ${t}client_secret, ${t}failure, ${t}cancellation_reason, ${t}capture_before, ${t}authorized_at,
+    ${t}captured_at, ${t}canceled_at, ${t}metadata, ${t}created_at, ${t}updated_at`
+}
+
+/** What an event says of the payment `p`: the row without what only we may know. */
+export function paymentEventData(sql: Sql | Tx): Fragment {
+  return sql`to_jsonb(p) - array['client_secret', 'open', 'amount_refund_reserved_minor', 'cancel_requested_at', 'capture_expiry_warned_at']`
+}
+
+/** JSON that a statement takes as one parameter. */
+export type Rows = Json

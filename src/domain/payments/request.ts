@@ -1,0 +1,142 @@
+// What callers ask of a payment: each is one statement that guards the state, remembers the key and asks for the job.
+import type { Fragment, Json, Sql } from '#core/db.ts'
+import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
+import { enqueue, recordCall } from '#jobs/job.ts'
+import { remember, type IdempotentRequest } from '../idempotency.ts'
+import { paymentEventData } from './payment.ts'
+
+/** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
+type Asked = IdempotentRequest & { tenant_id: string; payment_id: string; job_id: string; event_id: string; rung: boolean }
+
+export type CreateRequest = Asked & {
+  amount_minor: number
+  currency: string
+  method: 'card'
+  customer_id: string | null
+  description: string | null
+  payment_method: string | null
+  return_url: string | null
+  metadata: Json
+  processor: string
+}
+
+/**
+ * Creates payments and asks for their authorization. Answers the ids created; one that is missing names a customer that
+ * does not exist. Throws a unique violation when a key was used before: the whole step has then left no trace.
+ */
+export async function createPayments(sql: Sql, requests: CreateRequest[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
+        amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
+        metadata jsonb, processor text)
+      where a.customer_id is null or exists (
+        select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null)
+    ), p as (
+      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor)
+      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, coalesce(metadata, 'null'), processor
+      from asked
+      returning *
+    ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
+      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
+    ), job as (${askFor(sql, authorizePayment, sql`asked`)}
+    ), call as (${recordCall(
+      sql,
+      'authorize',
+      sql`select job_id, jsonb_build_object(
+        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'payment_method', payment_method,
+        'return_url', return_url,
+        'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
+    )})
+    select id from p`
+  return new Set(rows.map((row) => row.id))
+}
+
+export type CaptureRequest = Asked & {
+  /** Null: all that is held. */
+  amount_minor: number | null
+}
+
+/** Requests the capture of authorized payments. Answers the ids for which it was accepted. */
+export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with ${lockedAsAsked(sql, requests, sql`p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor`)},
+    p as (
+      update payments p set status = 'capturing', failure = null, updated_at = clock_timestamp()
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = 'authorized'
+      returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
+    ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
+    ), job as (${askFor(sql, capturePayment, sql`p`)}
+    ), call as (${recordCall(
+      sql,
+      'capture',
+      sql`select job_id, jsonb_build_object(
+        'reference', processor_reference, 'amount_minor', coalesce(amount_minor, amount_capturable_minor)) as request from p`,
+    )})
+    select id from p`
+  return new Set(rows.map((row) => row.id))
+}
+
+export type CancelRequest = Asked & {
+  /** One that the processor knows, or null. */
+  reason: string | null
+  /** As it is shown; `expired` when the hold lapsed. */
+  cancellation_reason: string | null
+}
+
+/**
+ * Requests the cancellation of payments. A hold is voided by a job; while the authorization is under way the wish is
+ * recorded, and settling the authorization voids the hold. Answers by id what was accepted: `canceling` or `recorded`.
+ */
+export async function requestCancels(sql: Sql, requests: CancelRequest[]): Promise<Map<string, 'canceling' | 'recorded'>> {
+  const rows = await sql<{ id: string; accepted: 'canceling' | 'recorded' }[]>`
+    with ${lockedAsAsked(
+      sql,
+      requests,
+      sql`p.status in ('pending', 'requires_action', 'authorized')
+        and (p.status <> 'pending' or p.cancel_requested_at is null)`,
+    )}, p as (
+      update payments p set status = case when p.status = 'pending' then 'pending' else 'canceling' end, failure = null,
+        cancel_requested_at = now(), cancellation_reason = l.cancellation_reason, updated_at = clock_timestamp()
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status in ('pending', 'requires_action', 'authorized')
+      returning p.id, p.status, l.*, p.processor_reference
+    ), remembered as (${remember(sql, 'payment', sql`
+      select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
+        case when status = 'canceling' then job_id end as job_id from p`)}
+    ), job as (${askFor(sql, cancelPayment, sql`(select * from p where status = 'canceling') p`)}
+    ), call as (${recordCall(
+      sql,
+      'cancel',
+      sql`select job_id, jsonb_build_object('reference', processor_reference, 'reason', reason) as request
+        from p where status = 'canceling'`,
+    )})
+    select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
+  return new Map(rows.map((row) => [row.id, row.accepted]))
+}
+
+// The rows asked for whose guard holds, locked in one order everywhere: batches that share payments cannot deadlock.
+function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
+  return sql`
+    locked as (
+      select a.* from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+        tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
+        amount_minor bigint, reason text, cancellation_reason text)
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+      where ${guard}
+      order by p.tenant_id, p.id
+      for update of p
+    )`
+}
+
+function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment): Fragment {
+  return enqueue(
+    sql,
+    job,
+    sql`select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
+      null::text as dedupe_key from ${rows}`,
+  )
+}

@@ -1,0 +1,117 @@
+// What became of a payment, as its processor tells it: one statement moves it forward, posts the ledger and ends the job.
+import { newId } from '#core/ids.ts'
+import type { Fragment, Json, Sql } from '#core/db.ts'
+import { cancelPayment } from '#jobs/payments.ts'
+import { enqueue, recordCall } from '#jobs/job.ts'
+import { finishing, holding, type Settlement } from '../jobs.ts'
+import { postings } from '../ledger.ts'
+import { paymentEventData, type PaymentStatus } from './payment.ts'
+
+/** Where a payment may come from on its way to a status. What is not listed moves nothing: states never go backwards. */
+const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
+  requires_action: ['pending'],
+  authorized: ['pending', 'requires_action'],
+  captured: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
+  canceled: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
+  failed: ['pending', 'requires_action'],
+  /** A capture or a cancellation failed for good and left the hold. */
+  still_authorized: ['capturing', 'canceling'],
+  /** A cancellation failed for good and the buyer still has to act. */
+  still_requires_action: ['canceling'],
+}
+
+/** What the processor said. Null amounts leave what is known. */
+export type PaymentTold = {
+  tenant_id: string
+  payment_id: string
+  status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed' | 'still_authorized' | 'still_requires_action'
+  processor_reference: string | null
+  amount_capturable_minor: number | null
+  amount_captured_minor: number | null
+  /** Sealed. */
+  client_secret: string | null
+  capture_before: string | null
+  cancellation_reason: string | null
+  failure: { code: string; message: string; decline_code?: string | null } | null
+}
+
+/** A settlement of a job together with what it learnt of a payment, and of the notification that brought the news. */
+export type PaymentSettlement = Settlement & { told: PaymentTold; notification_id: string | null }
+
+/**
+ * Settles jobs that learnt something of a payment. Set-based; no two settlements of one call may be of the same payment.
+ * Answers the ids of the jobs that were still ours; of the others nothing was written.
+ */
+export async function settlePayments(sql: Sql, settlements: PaymentSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+    ...settlement,
+    change: {
+      ...told,
+      notification_id,
+      to: told.status.replace('still_', ''),
+      from: FROM[told.status],
+      event_id: newId(),
+      transaction_id: newId(),
+      follow_up_job_id: newId(),
+    },
+  }))
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items as unknown as (Settlement & { change: Json })[])},
+    told as (
+      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text, amount_capturable_minor bigint,
+        amount_captured_minor bigint, client_secret text, capture_before timestamptz, cancellation_reason text, failure jsonb,
+        event_id uuid, transaction_id uuid, follow_up_job_id uuid, notification_id uuid)
+    ), locked as (
+      select told.* from told join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
+      order by p.tenant_id, p.id
+      for update of p
+    ), p as (
+      update payments p set
+        status = case when ${voids(sql)} then 'canceling' else l."to" end,
+        processor_reference = coalesce(p.processor_reference, l.processor_reference),
+        amount_capturable_minor = case when l."to" = 'authorized' then coalesce(l.amount_capturable_minor, p.amount_capturable_minor) else 0 end,
+        amount_captured_minor = case when l."to" = 'captured' then l.amount_captured_minor else p.amount_captured_minor end,
+        client_secret = case when l."to" = 'requires_action' then coalesce(l.client_secret, p.client_secret) end,
+        capture_before = coalesce(l.capture_before, p.capture_before),
+        failure = l.failure,
+        cancellation_reason = case when l."to" = 'canceled' then coalesce(p.cancellation_reason, l.cancellation_reason) else p.cancellation_reason end,
+        authorized_at = case when l."to" in ('authorized', 'captured') then coalesce(p.authorized_at, clock_timestamp()) else p.authorized_at end,
+        captured_at = case when l."to" = 'captured' then clock_timestamp() end,
+        canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
+        updated_at = clock_timestamp()
+      from locked l
+      where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = any(l."from")
+      returning p.*, l."to", l.event_id, l.transaction_id, l.follow_up_job_id
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select p.tenant_id, p.event_id, case when p.failure is not null and p."to" = 'authorized' then 'payment.capture_failed' else 'payment.' || p."to" end,
+        p.id, ${paymentEventData(sql)} - array['to', 'event_id', 'transaction_id', 'follow_up_job_id']
+      from p
+    ), ${postings(sql, sql`
+      select tenant_id, transaction_id, 'capture' as kind, id as subject_id, currency, amount_captured_minor as to_available
+      from p where p."to" = 'captured'`)},
+    follow_up as (${enqueue(sql, cancelPayment, sql`
+      select follow_up_job_id as job_id, tenant_id, id as subject_id, jsonb_build_object('payment_id', id) as payload,
+        false as rung, null::text as dedupe_key from p where p.status = 'canceling'`)}
+    ), follow_up_call as (${recordCall(sql, 'cancel', sql`
+      select follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
+        nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`)}
+    ), ${noted(sql)}, ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+// A cancellation that was wished while the authorization was under way voids the hold that came of it.
+function voids(sql: Sql): Fragment {
+  return sql`(l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action') and p.cancel_requested_at is not null)`
+}
+
+// The notification that brought the news is applied in the same step as the news.
+function noted(sql: Sql): Fragment {
+  return sql`
+    noted as (
+      update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id
+      from told where n.id = told.notification_id
+    )`
+}

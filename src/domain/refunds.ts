@@ -1,0 +1,222 @@
+// Refunds: reserved on the payment's own row when asked for, settled as the processor tells, imported when made there.
+import { z } from 'zod'
+import { newId } from '#core/ids.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
+import { createRefund } from '#jobs/payments.ts'
+import { enqueue, recordCall } from '#jobs/job.ts'
+import { remember, type IdempotentRequest } from './idempotency.ts'
+import { finishing, holding, type Settlement } from './jobs.ts'
+import { postings } from './ledger.ts'
+
+/** A refund as it is answered. */
+export const refundSchema = z
+  .object({
+    id: z.uuid(),
+    tenant_id: z.uuid(),
+    payment_id: z.uuid(),
+    idempotency_key: z.string().nullable().meta({ description: "Null for a refund made in the processor's dashboard." }),
+    status: z.enum(['pending', 'succeeded', 'failed']),
+    amount_minor: amountMinor,
+    currency: currencyCode,
+    reason: z.string().nullable(),
+    imported: z.boolean(),
+    processor: z.string(),
+    processor_reference: z.string().nullable(),
+    failure: z.object({ code: z.string(), message: z.string() }).nullable(),
+    metadata: z.json(),
+    created_at: timestamp,
+    updated_at: timestamp,
+  })
+  .meta({ id: 'Refund' })
+
+export type Refund = z.output<typeof refundSchema>
+
+export type RefundRequest = IdempotentRequest & {
+  tenant_id: string
+  payment_id: string
+  refund_id: string
+  job_id: string
+  event_id: string
+  rung: boolean
+  /** Null: all that is left. */
+  amount_minor: number | null
+  reason: string | null
+  metadata: Json
+}
+
+/**
+ * Reserves refunds on captured payments and asks for them. The guard reads only the row it locks. Answers the ids of the
+ * refunds accepted. No two requests of one call may be of the same payment.
+ */
+export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    with locked as (
+      select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
+      from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+        tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
+        fingerprint text, amount_minor bigint, reason text, metadata jsonb)
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+      where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
+      order by p.tenant_id, p.id
+      for update of p
+    ), p as (
+      update payments p set updated_at = clock_timestamp(),
+        amount_refund_reserved_minor = p.amount_refund_reserved_minor + coalesce(l.amount_minor, l.left_minor)
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
+      returning l.*, p.currency, p.processor, p.processor_reference
+    ), r as (
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
+      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason, processor, coalesce(metadata, 'null') from p
+      returning *
+    ), remembered as (${remember(sql, 'refund', sql`select *, refund_id as resource_id from p`)}
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select r.tenant_id, p.event_id, 'refund.created', r.payment_id, to_jsonb(r) from r join p on p.refund_id = r.id
+    ), job as (${enqueue(sql, createRefund, sql`
+      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key,
+        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`)}
+    ), call as (${recordCall(sql, 'refund', sql`
+      select p.job_id, jsonb_build_object('payment_reference', p.processor_reference, 'amount_minor', r.amount_minor, 'reason', r.reason,
+        'metadata', jsonb_build_object('sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
+      from p join r on r.id = p.refund_id`)}
+    )
+    select id from r`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** What the processor said of a refund that we know. */
+export type RefundTold = {
+  tenant_id: string
+  payment_id: string
+  refund_id: string
+  status: 'pending' | 'succeeded' | 'failed'
+  processor_reference: string | null
+  failure: { code: string; message: string } | null
+}
+
+export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
+
+/**
+ * Settles jobs that learnt something of a refund: pending to succeeded or failed, and succeeded to failed, which gives the
+ * money back to the tenant. No two settlements of one call may be of the same payment. Answers the ids still ours.
+ */
+export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+    ...settlement,
+    change: { ...told, notification_id, event_id: newId(), transaction_id: newId() },
+  }))
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items as unknown as (Settlement & { change: Json })[])},
+    told as (
+      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
+        transaction_id uuid, notification_id uuid)
+    ), locked as (
+      select told.*, r.status as before, r.amount_minor, r.currency
+      from told
+      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
+      join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
+      order by p.tenant_id, p.id
+      for update of p, r
+    ), r as (
+      update refunds r set status = l.status, failure = l.failure, updated_at = clock_timestamp(),
+        processor_reference = coalesce(r.processor_reference, l.processor_reference)
+      from locked l
+      where r.tenant_id = l.tenant_id and r.id = l.refund_id
+        and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
+      returning r.*, l.before, l.event_id, l.transaction_id
+    ), moved_on as (
+      select * from r where r.status <> r.before
+    ), p as (
+      update payments p set updated_at = clock_timestamp(),
+        amount_refunded_minor = p.amount_refunded_minor + case when m.status = 'succeeded' then m.amount_minor when m.before = 'succeeded' then -m.amount_minor else 0 end,
+        amount_refund_reserved_minor = p.amount_refund_reserved_minor - case when m.status = 'failed' then m.amount_minor else 0 end
+      from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id, to_jsonb(m) - array['before', 'event_id', 'transaction_id']
+      from moved_on m
+    ), ${postings(sql, sql`
+      select tenant_id, transaction_id, case when status = 'succeeded' then 'refund' else 'refund_failed' end as kind, id as subject_id,
+        currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
+      from moved_on where status = 'succeeded' or before = 'succeeded'`)},
+    noted as (
+      update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id
+      from told where n.id = told.notification_id
+    ), ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Takes in a refund that was made outside, as pending: settling it is the next step. One that is known already stays as it
+ * is. Answers whose it is, or undefined when the payment is not captured here yet or the amount is still reserved by
+ * refunds that the processor will have to refuse: then it must be tried again.
+ */
+export async function importRefund(
+  sql: Sql,
+  refund: { tenant_id: string; payment_id: string; processor: string; processor_reference: string; amount_minor: number },
+): Promise<{ id: string } | undefined> {
+  try {
+    const [row] = await sql<{ id: string }[]>`
+      with locked as (
+        select p.* from payments p
+        where p.tenant_id = ${refund.tenant_id} and p.id = ${refund.payment_id} and p.status = 'captured'
+          and p.amount_refund_reserved_minor + ${refund.amount_minor} <= p.amount_captured_minor
+        for update of p
+      ), r as (
+        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference)
+        select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor}, ${refund.processor_reference}
+        from locked returning *
+      ), p as (
+        update payments p set amount_refund_reserved_minor = p.amount_refund_reserved_minor + r.amount_minor, updated_at = clock_timestamp()
+        from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
+      ), event as (
+        insert into events (tenant_id, id, type, subject_id, data)
+        select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
+      )
+      select id from r`
+    return row
+  } catch (error) {
+    // Another notification of the same refund was faster; the whole step left no trace.
+    if (violatedConstraint(error) !== 'refunds_processor_reference') throw error
+    return await findRefundByReference(sql, refund.processor, refund.processor_reference)
+  }
+}
+
+/** The refund that a processor knows by `reference`, whoever's it is: for its notifications. */
+export async function findRefundByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<{ tenant_id: string; payment_id: string; id: string } | undefined> {
+  const [row] = await sql<{ tenant_id: string; payment_id: string; id: string }[]>`
+    select tenant_id, payment_id, id from refunds where processor = ${processor} and processor_reference = ${reference}`
+  return row
+}
+
+/** One refund, or undefined. */
+export async function findRefund(sql: Sql, tenant_id: string, id: string): Promise<Refund | undefined> {
+  const [row] = await sql<Refund[]>`select ${columns(sql)} from refunds where tenant_id = ${tenant_id} and id = ${id}`
+  return row
+}
+
+/** The refunds of a payment, newest first. */
+export async function listRefunds(
+  sql: Sql,
+  tenant_id: string,
+  payment_id: string,
+  page: { before?: string; limit: number },
+): Promise<Refund[]> {
+  return await sql<Refund[]>`
+    select ${columns(sql)} from refunds
+    where tenant_id = ${tenant_id} and payment_id = ${payment_id} ${page.before === undefined ? sql`` : sql`and created_at < ${page.before}`}
+    order by created_at desc limit ${page.limit}`
+}
+
+function columns(sql: Sql | Tx): Fragment {
+  return sql`id, tenant_id, payment_id, idempotency_key, status, amount_minor, currency, reason, imported, processor,
+    processor_reference, failure, metadata, created_at, updated_at`
+}

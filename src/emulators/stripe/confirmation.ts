@@ -1,0 +1,111 @@
+// What comes of confirming a payment intent: an authorization, a decline or a challenge to the buyer.
+import { recordEffect } from './effects.ts'
+import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
+import { invalidState, Refusal } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import type { Decline } from './methods.ts'
+import { render, renderMethod } from './render.ts'
+import { save, type Charge, type Intent, type Method, type PaymentError } from './store.ts'
+
+const AUTHENTICATION_FAILED =
+  'The provided PaymentMethod has failed authentication. You can provide payment_method_data or a new PaymentMethod to attempt to fulfill this PaymentIntent again.'
+
+/** Holds the money; captures it at once unless the capture is manual. */
+export function authorize(emulator: Emulator, call: Call, intent: Intent, method: Method, authenticated = false): Intent {
+  const { id, amount, currency, metadata } = intent
+  const manual = intent.capture_method === 'manual'
+  const until_ms = nowMs(emulator) + emulator.capture_window_ms
+  const charge = save(emulator.store, {
+    ...newCharge(emulator, intent, method),
+    status: 'succeeded',
+    authenticated,
+    captured: !manual,
+    amount_captured: manual ? 0 : amount,
+    capture_before: manual ? Math.floor(until_ms / 1000) : null,
+    balance_transaction: manual ? null : stripeId('txn_3'),
+  })
+  const authorized = save(emulator.store, {
+    ...intent,
+    method,
+    error: null,
+    latest_charge: charge.id,
+    status: manual ? 'requires_capture' : 'succeeded',
+    amount_capturable: manual ? amount : 0,
+    amount_received: manual ? 0 : amount,
+  })
+  recordEffect(emulator.effects, call, 'authorize', { payment_intent: id, amount, currency, metadata })
+  emit(emulator, call, 'charge.succeeded', charge)
+  if (manual) {
+    emulator.holds.push({ id, until_ms })
+    emit(emulator, call, 'payment_intent.amount_capturable_updated', authorized)
+  } else {
+    recordEffect(emulator.effects, call, 'capture', { payment_intent: id, amount, currency, metadata })
+    emit(emulator, call, 'payment_intent.succeeded', authorized)
+    emit(emulator, call, 'charge.updated', charge, { ...charge, balance_transaction: null })
+  }
+  return authorized
+}
+
+/** Always throws the 402. */
+export function decline(emulator: Emulator, call: Call, intent: Intent, method: Method, why: Decline): never {
+  const charge = save(emulator.store, { ...newCharge(emulator, intent, method), status: 'failed', failure: why })
+  const failed = fail(emulator, intent, { type: 'card_error', ...why, charge: charge.id, method }, charge.id)
+  emit(emulator, call, 'charge.failed', charge)
+  emit(emulator, call, 'payment_intent.payment_failed', failed)
+  const payment_method = renderMethod(method, intent.created, intent.customer)
+  const payment_intent = render(failed, emulator.url)
+  throw new Refusal(402, { type: 'card_error', ...why, charge: charge.id, payment_intent, payment_method }, { executed: true })
+}
+
+/** Asks the buyer to authenticate. */
+export function challenge(emulator: Emulator, call: Call, intent: Intent): Intent {
+  const challenged = save(emulator.store, { ...intent, status: 'requires_action' })
+  emit(emulator, call, 'payment_intent.requires_action', challenged)
+  return challenged
+}
+
+/** The buyer has answered the challenge. */
+export function authenticate(emulator: Emulator, call: Call, intent: Intent, outcome: 'succeed' | 'fail'): Intent {
+  if (intent.status !== 'requires_action' || !intent.method) {
+    throw invalidState(`This PaymentIntent has a status of ${intent.status}: nobody asks for authentication.`, render(intent, emulator.url))
+  }
+  if (outcome === 'succeed') return authorize(emulator, call, intent, intent.method, true)
+  const error: PaymentError = {
+    type: 'invalid_request_error',
+    code: 'payment_intent_authentication_failure',
+    message: AUTHENTICATION_FAILED,
+    method: intent.method,
+  }
+  const failed = fail(emulator, intent, error, intent.latest_charge)
+  emit(emulator, call, 'payment_intent.payment_failed', failed)
+  return failed
+}
+
+function fail(emulator: Emulator, intent: Intent, error: PaymentError, latest_charge: string | null): Intent {
+  return save(emulator.store, { ...intent, status: 'requires_payment_method', method: null, error, latest_charge })
+}
+
+function newCharge(emulator: Emulator, intent: Intent, method: Method): Charge {
+  return {
+    object: 'charge',
+    id: stripeId('ch_3'),
+    created: nowS(emulator),
+    revision: 0,
+    payment_intent: intent.id,
+    amount: intent.amount,
+    amount_captured: 0,
+    amount_refunded: 0,
+    currency: intent.currency,
+    status: 'failed',
+    captured: false,
+    customer: intent.customer,
+    description: intent.description,
+    metadata: intent.metadata,
+    method,
+    authenticated: false,
+    capture_before: null,
+    failure: null,
+    balance_transaction: null,
+  }
+}

@@ -1,0 +1,47 @@
+// What every operation of the emulator gets first: its state, its clock and its record.
+import type { AppendFile } from './append-file.ts'
+import type { Effects } from './effects.ts'
+import type { EventLog } from './events.ts'
+import type { Faults } from './faults.ts'
+import type { Idempotency } from './idempotency.ts'
+import type { RequestLog } from './requests.ts'
+import type { Store } from './store.ts'
+import type { Webhooks } from './webhooks.ts'
+
+export type Emulator = {
+  /** `http://127.0.0.1:12111`. */
+  url: string
+  /** Null: any key will do. */
+  api_key: string | null
+  capture_window_ms: number
+  search_lag_ms: number
+  /** Show released money as refunds too, as Stripe may do. */
+  release_refunds: boolean
+  clock: { offset_ms: number }
+  store: Store
+  events: EventLog
+  effects: Effects
+  idempotency: Idempotency
+  faults: Faults
+  requests: RequestLog
+  webhooks: Webhooks | null
+  journal: AppendFile | null
+  /** Intents in the order in which their holds lapse. */
+  holds: { id: string; until_ms: number }[]
+}
+
+/** Who asks: the API, a person in Stripe's dashboard, the buyer's browser, or time. */
+export type Call = {
+  source: 'api' | 'dashboard' | 'browser' | 'expiry'
+  request_id: string | null
+  idempotency_key: string | null
+}
+
+export function nowMs(emulator: Emulator): number {
+  return Date.now() + emulator.clock.offset_ms
+}
+
+/** Unix seconds. */
+export function nowS(emulator: Emulator): number {
+  return Math.floor(nowMs(emulator) / 1000)
+}

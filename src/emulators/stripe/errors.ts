@@ -1,0 +1,89 @@
+// How Stripe refuses: a status and an `error` object, and whether an idempotency key remembers it.
+
+export type StripeError = {
+  type: 'api_error' | 'card_error' | 'idempotency_error' | 'invalid_request_error'
+  message: string
+  code?: string
+  param?: string
+  decline_code?: string
+  network_decline_code?: string
+  charge?: string
+  payment_intent?: unknown
+  payment_method?: unknown
+}
+
+/** Thrown by an operation. `executed`: the endpoint had begun, so the answer belongs to the idempotency key. */
+export class Refusal extends Error {
+  status: number
+  error: StripeError
+  executed: boolean
+
+  constructor(status: number, error: StripeError, { executed }: { executed: boolean }) {
+    super(error.message)
+    this.status = status
+    this.error = error
+    this.executed = executed
+  }
+}
+
+/** The JSON body of a refusal. */
+export function errorBody(error: StripeError, request_id: string | null): string {
+  const { type, ...rest } = error
+  return JSON.stringify({
+    error: {
+      ...rest,
+      ...(error.code && { doc_url: `https://stripe.com/docs/error-codes/${error.code.replaceAll('_', '-')}` }),
+      ...(request_id && { request_log_url: `https://dashboard.stripe.com/test/logs/${request_id}?t=${Math.floor(Date.now() / 1000)}` }),
+      type,
+    },
+  })
+}
+
+/** 400 before anything began: the parameters themselves are wrong. */
+export function parameterRefused(message: string, param: string | undefined, code?: string): Refusal {
+  return new Refusal(400, { type: 'invalid_request_error', message, ...(code && { code }), ...(param && { param }) }, { executed: false })
+}
+
+/** 404 for what the path names, 400 for what a parameter names. */
+export function missing(status: 400 | 404, noun: string, id: string, param: string): Refusal {
+  const message = `No such ${noun}: '${id}'`
+  return new Refusal(status, { type: 'invalid_request_error', code: 'resource_missing', message, param }, { executed: true })
+}
+
+export function invalidState(message: string, payment_intent: unknown): Refusal {
+  const error: StripeError = { type: 'invalid_request_error', code: 'payment_intent_unexpected_state', message, payment_intent }
+  return new Refusal(400, error, { executed: true })
+}
+
+export function unknownUrl(method: string, path: string): Refusal {
+  const message = `Unrecognized request URL (${method}: ${path}). Please see https://stripe.com/docs or we can help at https://support.stripe.com/.`
+  return new Refusal(404, { type: 'invalid_request_error', message }, { executed: false })
+}
+
+/** `given` null: no key at all. Only the end of a wrong key is repeated. */
+export function wrongKey(given: string | null): Refusal {
+  const message =
+    given === null
+      ? "You did not provide an API key. You need to provide your API key in the Authorization header, using Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY')."
+      : `Invalid API Key provided: ${given.slice(0, 8)}${'*'.repeat(8)}${given.slice(-4)}`
+  return new Refusal(401, { type: 'invalid_request_error', message }, { executed: false })
+}
+
+export function keyInUse(key: string): Refusal {
+  const message = `There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through): ${key}. Please try again later.`
+  return new Refusal(409, { type: 'invalid_request_error', code: 'idempotency_key_in_use', message }, { executed: false })
+}
+
+export function otherParameters(key: string): Refusal {
+  const message = `Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key other than '${key}' if you meant to execute a different request.`
+  return new Refusal(400, { type: 'idempotency_error', message }, { executed: false })
+}
+
+export function rateLimited(): Refusal {
+  const message = 'Request rate limit exceeded. Learn more about rate limits here https://stripe.com/docs/rate-limits.'
+  return new Refusal(429, { type: 'invalid_request_error', code: 'rate_limit', message }, { executed: false })
+}
+
+export function serverError(): Refusal {
+  return new Refusal(500, { type: 'api_error', message: 'An unknown error occurred' }, { executed: true })
+}

@@ -1,0 +1,103 @@
+// Events: what Stripe tells about every change, kept in the order in which they happened.
+import { nowS, type Call, type Emulator } from './emulator.ts'
+import { missing } from './errors.ts'
+import { stripeId } from './ids.ts'
+import { filterCreated, page, type Page } from './lists.ts'
+import type { Params } from './parse.ts'
+import { API_VERSION, render, type Rendered } from './render.ts'
+import type { Version } from './store.ts'
+
+export type StoredEvent = {
+  id: string
+  type: string
+  /** Unix seconds. */
+  created: number
+  object: Version
+  /** The version before, where Stripe says what changed. */
+  previous: Version | null
+  request_id: string | null
+  idempotency_key: string | null
+  /** Not yet delivered. */
+  pending: boolean
+}
+
+export type EventLog = { list: StoredEvent[]; indexOf: Map<string, number> }
+
+export function emptyEventLog(): EventLog {
+  return { list: [], indexOf: new Map() }
+}
+
+export function appendEvent(log: EventLog, event: StoredEvent): void {
+  log.indexOf.set(event.id, log.list.push(event) - 1)
+}
+
+/** Creates the event and hands it to the webhook sender. */
+export function emit(emulator: Emulator, call: Call, type: string, object: Version, previous: Version | null = null): void {
+  const event: StoredEvent = {
+    id: stripeId('evt_'),
+    type,
+    created: nowS(emulator),
+    object,
+    previous,
+    request_id: call.request_id,
+    idempotency_key: call.idempotency_key,
+    pending: emulator.webhooks?.wants(type) ?? false,
+  }
+  appendEvent(emulator.events, event)
+  emulator.journal?.append({ event: { ...event, object: object.revision, previous: previous?.revision ?? null } })
+  if (event.pending) emulator.webhooks?.send(event)
+}
+
+export function renderEvent(emulator: Emulator, event: StoredEvent): Rendered {
+  const object = render(event.object, emulator.url)
+  return {
+    id: event.id,
+    object: 'event',
+    api_version: API_VERSION,
+    created: event.created,
+    data: {
+      object,
+      ...(event.previous && { previous_attributes: whatChanged(render(event.previous, emulator.url), object) }),
+    },
+    livemode: false,
+    pending_webhooks: event.pending ? 1 : 0,
+    request: { id: event.request_id, idempotency_key: event.idempotency_key },
+    type: event.type,
+  }
+}
+
+export function findEvent(emulator: Emulator, id: string): StoredEvent {
+  const index = emulator.events.indexOf.get(id)
+  if (index === undefined) throw missing(404, 'event', id, 'id')
+  return emulator.events.list[index]!
+}
+
+/** Newest first; `type`, `types[]`, `created[gte]` and paging. */
+export function listEvents(emulator: Emulator, params: Params): Page {
+  const types = params['type'] === undefined ? params['types'] : [params['type']]
+  const wanted = Array.isArray(types) ? new Set(types.map(String)) : null
+  const created = filterCreated(params)
+  return page(params, {
+    url: '/v1/events',
+    size: emulator.events.list.length,
+    at: (index) => emulator.events.list[index]!,
+    indexOf: (id) => emulator.events.indexOf.get(id),
+    matches: (event) => created(event.created) && (!wanted || isWanted(wanted, event.type)),
+    show: (event) => renderEvent(emulator, event),
+  })
+}
+
+function isWanted(wanted: Set<string>, type: string): boolean {
+  if (wanted.has(type)) return true
+  for (const each of wanted) if (each.endsWith('.*') && type.startsWith(each.slice(0, -1))) return true
+  return false
+}
+
+function whatChanged(before: Rendered, after: Rendered): Rendered {
+  const changed: Rendered = {}
+  for (const key in after) {
+    const old = before[key] ?? null
+    if (old !== after[key] && JSON.stringify(old) !== JSON.stringify(after[key])) changed[key] = old
+  }
+  return changed
+}

@@ -1,0 +1,86 @@
+// Reading one parameter at a time, and refusing as Stripe does.
+import { parameterRefused } from './errors.ts'
+import { isParams, type Params, type Value } from './parse.ts'
+
+const MOST_METADATA = 50
+const LONGEST_METADATA_KEY = 40
+const LONGEST_METADATA_VALUE = 500
+
+export function refuseUnknown(params: Params, known: Set<string>): void {
+  for (const name in params) {
+    if (!known.has(name)) throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
+  }
+}
+
+/** Null when absent or empty. */
+export function stringOf(params: Params, name: string): string | null {
+  const value = params[name]
+  if (value === undefined || value === '') return null
+  if (typeof value !== 'string') throw parameterRefused('Invalid string', name)
+  return value
+}
+
+export function required<T>(value: T | null, name: string): T {
+  if (value === null) throw parameterRefused(`Missing required param: ${name}.`, name, 'parameter_missing')
+  return value
+}
+
+export function integerOf(params: Params, name: string): number | null {
+  const text = stringOf(params, name)
+  if (text === null) return null
+  if (!/^-?\d{1,15}$/.test(text)) throw parameterRefused(`Invalid integer: ${text}`, name, 'parameter_invalid_integer')
+  return Number(text)
+}
+
+export function amountOf(params: Params, name: string): number | null {
+  const amount = integerOf(params, name)
+  if (amount !== null && amount < 1) {
+    throw parameterRefused('This value must be greater than or equal to 1.', name, 'parameter_invalid_integer')
+  }
+  return amount
+}
+
+export function booleanOf(params: Params, name: string): boolean {
+  const text = stringOf(params, name)
+  if (text !== null && text !== 'true' && text !== 'false') throw parameterRefused(`Invalid boolean: ${text}`, name)
+  return text === 'true'
+}
+
+export function oneOf<T extends string>(params: Params, name: string, allowed: readonly T[]): T | null {
+  const text = stringOf(params, name)
+  if (text === null) return null
+  const found = allowed.find((each) => each === text)
+  if (found === undefined) throw parameterRefused(`Invalid ${name}: must be one of ${allowed.join(', ')}`, name)
+  return found
+}
+
+/** A list of strings; one alone counts as a list of one. */
+export function stringsOf(params: Params, name: string): string[] {
+  const value = params[name]
+  if (value === undefined || value === '') return []
+  const list: Value[] = Array.isArray(value) ? value : [value]
+  return list.map((each) => {
+    if (typeof each !== 'string') throw parameterRefused('Invalid array', name)
+    return each
+  })
+}
+
+/** `before` with what the parameter adds; an empty value takes a key away, an empty `metadata` all of them. */
+export function metadataOf(params: Params, before: Record<string, string>): Record<string, string> {
+  const given = params['metadata']
+  if (given === undefined) return before
+  if (given === '') return {}
+  if (!isParams(given)) throw parameterRefused('Invalid hash', 'metadata')
+  const metadata = { ...before }
+  for (const [key, value] of Object.entries(given)) {
+    if (typeof value !== 'string') throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
+    if (key.length > LONGEST_METADATA_KEY) throw parameterRefused(`Metadata keys can be up to ${LONGEST_METADATA_KEY} characters`, 'metadata')
+    if (value.length > LONGEST_METADATA_VALUE) {
+      throw parameterRefused(`Metadata values can be up to ${LONGEST_METADATA_VALUE} characters`, `metadata[${key}]`)
+    }
+    if (value === '') delete metadata[key]
+    else metadata[key] = value
+  }
+  if (Object.keys(metadata).length > MOST_METADATA) throw parameterRefused(`You can only have ${MOST_METADATA} metadata keys`, 'metadata')
+  return metadata
+}

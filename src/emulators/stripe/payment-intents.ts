@@ -1,0 +1,235 @@
+// Payment intents: created, confirmed, captured, canceled, lapsed.
+import { inWords, isCurrency, LARGEST_AMOUNT, leastAmount, supportedCurrencies } from './currencies.ts'
+import { authorize, challenge, decline } from './confirmation.ts'
+import { recordEffect } from './effects.ts'
+import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
+import { invalidState, missing, parameterRefused } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
+import { amountOf, booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
+import { isParams, type Params } from './parse.ts'
+import { releaseAsRefund } from './refunds.ts'
+import { render } from './render.ts'
+import { save, type Intent, type Method } from './store.ts'
+
+const CAPTURE_METHODS = ['automatic', 'automatic_async', 'manual'] as const
+const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const
+const CONFIRMABLE: Intent['status'][] = ['requires_payment_method', 'requires_confirmation', 'requires_action']
+const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
+
+/** 404 for an unknown id. */
+export function findIntent(emulator: Emulator, id: string): Intent {
+  const intent = emulator.store.intents.byId.get(id)
+  if (!intent) throw missing(404, 'payment_intent', id, 'intent')
+  return intent
+}
+
+export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {
+  const currency = currencyOf(required(stringOf(params, 'currency'), 'currency'))
+  const amount = checkedAmount(required(amountOf(params, 'amount'), 'amount'), currency)
+  const confirm = booleanOf(params, 'confirm')
+  const types = stringsOf(params, 'payment_method_types')
+  const id = stripeId('pi_3')
+  const draft: Intent = {
+    object: 'payment_intent',
+    id,
+    created: nowS(emulator),
+    revision: 0,
+    amount,
+    amount_capturable: 0,
+    amount_received: 0,
+    currency,
+    status: 'requires_payment_method',
+    capture_method: oneOf(params, 'capture_method', CAPTURE_METHODS) ?? 'automatic_async',
+    client_secret: `${id}_secret_${stripeId('', 25)}`,
+    customer: stringOf(params, 'customer'),
+    description: stringOf(params, 'description'),
+    receipt_email: stringOf(params, 'receipt_email'),
+    statement_descriptor: stringOf(params, 'statement_descriptor'),
+    statement_descriptor_suffix: stringOf(params, 'statement_descriptor_suffix'),
+    transfer_group: stringOf(params, 'transfer_group'),
+    setup_future_usage: stringOf(params, 'setup_future_usage'),
+    automatic: types.length > 0 ? null : automaticOf(params),
+    method_types: types.length > 0 ? types : ['card', 'link'],
+    method: methodOf(params),
+    return_url: stringOf(params, 'return_url'),
+    latest_charge: null,
+    error: null,
+    canceled_at: null,
+    cancellation_reason: null,
+    metadata: metadataOf(params, {}),
+  }
+  if (draft.return_url !== null && !confirm) {
+    throw parameterRefused('`return_url` can only be passed when `confirm` is true.', 'return_url')
+  }
+  if (draft.method) draft.status = 'requires_confirmation'
+  if (confirm) checkReturnUrl(draft)
+
+  const intent = save(emulator.store, draft)
+  emit(emulator, call, 'payment_intent.created', intent)
+  return confirm ? confirmIntent(emulator, call, intent, params) : intent
+}
+
+/** `metadata`, `description`, `receipt_email`, and, while it is unconfirmed, `amount`, `currency` and `payment_method`. */
+export function updateIntent(emulator: Emulator, intent: Intent, params: Params): Intent {
+  const unconfirmed = CONFIRMABLE.includes(intent.status)
+  for (const name of ['amount', 'currency', 'payment_method', 'capture_method']) {
+    if (params[name] !== undefined && !unconfirmed) throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
+  }
+  const currency = currencyOf(stringOf(params, 'currency') ?? intent.currency)
+  const method = methodOf(params) ?? intent.method
+  return save(emulator.store, {
+    ...intent,
+    currency,
+    amount: checkedAmount(amountOf(params, 'amount') ?? intent.amount, currency),
+    capture_method: oneOf(params, 'capture_method', CAPTURE_METHODS) ?? intent.capture_method,
+    method,
+    status: intent.status === 'requires_payment_method' && method ? 'requires_confirmation' : intent.status,
+    description: stringOf(params, 'description') ?? intent.description,
+    receipt_email: stringOf(params, 'receipt_email') ?? intent.receipt_email,
+    metadata: metadataOf(params, intent.metadata),
+  })
+}
+
+/** Ends in `requires_capture`, `succeeded` or `requires_action`; a decline is a 402 and leaves `requires_payment_method`. */
+export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
+  if (!CONFIRMABLE.includes(intent.status)) {
+    const why = intent.status === 'succeeded' ? 'it has already succeeded after being previously confirmed' : `it has a status of ${intent.status}`
+    throw invalidState(`You cannot confirm this PaymentIntent because ${why}.`, render(intent, emulator.url))
+  }
+  const method = methodOf(params) ?? intent.method
+  if (!method) {
+    const message = `You cannot confirm this PaymentIntent because it's missing a payment method. Update the PaymentIntent with a payment method and then confirm it again.`
+    throw invalidState(message, render(intent, emulator.url))
+  }
+  const capture_method = oneOf(params, 'capture_method', CAPTURE_METHODS) ?? intent.capture_method
+  const confirmed: Intent = { ...intent, method, capture_method, return_url: stringOf(params, 'return_url') ?? intent.return_url, error: null }
+  // A buyer's browser brings its own way back.
+  if (call.source === 'api') checkReturnUrl(confirmed)
+
+  const test = findMethod(method.token)!
+  if (test.decline) return decline(emulator, call, confirmed, method, test.decline)
+  if (!test.authenticates) return authorize(emulator, call, confirmed, method)
+  if (booleanOf(params, 'error_on_requires_action') || (params['off_session'] ?? 'false') !== 'false') {
+    return decline(emulator, call, confirmed, method, AUTHENTICATION_REQUIRED)
+  }
+  return challenge(emulator, call, confirmed)
+}
+
+/** What is not captured is released. */
+export function captureIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
+  const asked = amountOf(params, 'amount_to_capture')
+  if (intent.status !== 'requires_capture') throw stateRefused(emulator, intent, 'captured', ['requires_capture'])
+  const amount = asked ?? intent.amount_capturable
+  if (amount > intent.amount_capturable) {
+    throw parameterRefused('The requested capture amount is greater than the authorized amount.', 'amount_to_capture', 'amount_too_large')
+  }
+  const held = emulator.store.charges.byId.get(intent.latest_charge!)!
+  const captured = save(emulator.store, {
+    ...held,
+    captured: true,
+    capture_before: null,
+    amount_captured: amount,
+    amount_refunded: held.amount - amount,
+    balance_transaction: stripeId('txn_3'),
+  })
+  const metadata = metadataOf(params, intent.metadata)
+  const succeeded = save(emulator.store, { ...intent, metadata, status: 'succeeded', amount_capturable: 0, amount_received: amount })
+  recordEffect(emulator.effects, call, 'capture', { payment_intent: intent.id, amount, currency: intent.currency, metadata })
+  if (amount < held.amount) releaseAsRefund(emulator, call, captured, held.amount - amount, null)
+  emit(emulator, call, 'charge.captured', captured, held)
+  emit(emulator, call, 'payment_intent.succeeded', succeeded)
+  emit(emulator, call, 'charge.updated', captured, { ...captured, balance_transaction: null })
+  return succeeded
+}
+
+export function cancelIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
+  const reason = oneOf(params, 'cancellation_reason', CANCELLATION_REASONS)
+  if (!CANCELABLE.includes(intent.status)) throw stateRefused(emulator, intent, 'canceled', CANCELABLE)
+  return release(emulator, call, intent, reason)
+}
+
+/** The hold lapses. Refuses what holds nothing. */
+export function expireIntent(emulator: Emulator, intent: Intent): Intent {
+  if (intent.status !== 'requires_capture') throw stateRefused(emulator, intent, 'expired', ['requires_capture'])
+  return release(emulator, { source: 'expiry', request_id: null, idempotency_key: null }, intent, 'automatic')
+}
+
+/** Lets every hold lapse whose time has come. */
+export function expireDue(emulator: Emulator): void {
+  const { holds } = emulator
+  const now = nowMs(emulator)
+  let due = 0
+  while (due < holds.length && holds[due]!.until_ms <= now) {
+    const intent = emulator.store.intents.byId.get(holds[due++]!.id)
+    if (intent?.status === 'requires_capture') expireIntent(emulator, intent)
+  }
+  if (due > 0) holds.splice(0, due)
+}
+
+function release(emulator: Emulator, call: Call, intent: Intent, reason: Intent['cancellation_reason']): Intent {
+  const held = intent.status === 'requires_capture' ? emulator.store.charges.byId.get(intent.latest_charge!)! : null
+  const canceled = save(emulator.store, {
+    ...intent,
+    status: 'canceled',
+    amount_capturable: 0,
+    canceled_at: nowS(emulator),
+    cancellation_reason: reason,
+  })
+  if (held) {
+    const { currency, metadata } = intent
+    const released = save(emulator.store, { ...held, capture_before: null, amount_refunded: held.amount })
+    recordEffect(emulator.effects, call, 'cancel', { payment_intent: intent.id, amount: held.amount, currency, metadata })
+    releaseAsRefund(emulator, call, released, held.amount, call.source === 'expiry' ? 'expired_uncaptured_charge' : null)
+    if (call.source === 'expiry') emit(emulator, call, 'charge.expired', released, held)
+    emit(emulator, call, 'charge.refunded', released, held)
+  }
+  emit(emulator, call, 'payment_intent.canceled', canceled)
+  return canceled
+}
+
+function stateRefused(emulator: Emulator, intent: Intent, done: string, allowed: string[]): Error {
+  const message = `This PaymentIntent could not be ${done} because it has a status of ${intent.status}. Only a PaymentIntent with one of the following statuses may be ${done}: ${allowed.join(', ')}.`
+  return invalidState(message, render(intent, emulator.url))
+}
+
+function currencyOf(text: string): string {
+  const currency = text.toLowerCase()
+  if (isCurrency(currency)) return currency
+  throw parameterRefused(`Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`, 'currency')
+}
+
+function checkedAmount(amount: number, currency: string): number {
+  const least = leastAmount(currency)
+  if (amount < least) throw parameterRefused(`Amount must be at least ${inWords(least, currency)} ${currency}`, 'amount', 'amount_too_small')
+  if (amount > LARGEST_AMOUNT) {
+    throw parameterRefused(`Amount must be no more than ${inWords(LARGEST_AMOUNT, currency)}`, 'amount', 'amount_too_large')
+  }
+  return amount
+}
+
+/** Each use of a test token is a payment method of its own. */
+function methodOf(params: Params): Method | null {
+  const token = stringOf(params, 'payment_method')
+  if (token === null) return null
+  if (!findMethod(token)) throw missing(400, 'PaymentMethod', token, 'payment_method')
+  return { id: stripeId('pm_1'), token }
+}
+
+function automaticOf(params: Params): Intent['automatic'] {
+  const given = params['automatic_payment_methods']
+  if (given === undefined) return { enabled: true, allow_redirects: 'always' }
+  if (!isParams(given)) throw parameterRefused('Invalid hash', 'automatic_payment_methods')
+  const enabled = booleanOf(given, 'enabled')
+  return { enabled, allow_redirects: oneOf(given, 'allow_redirects', ['always', 'never']) ?? 'always' }
+}
+
+/** Methods that may redirect want to know where back to. */
+function checkReturnUrl(intent: Intent): void {
+  if (intent.return_url !== null || !intent.automatic?.enabled || intent.automatic.allow_redirects === 'never') return
+  const message =
+    'This PaymentIntent is configured to accept payment methods enabled in your Dashboard. Because some of these payment methods might redirect your customer off of your page, you must provide a `return_url`. ' +
+    "If you don't want to accept redirect-based payment methods, set `automatic_payment_methods[enabled]` to `true` and `automatic_payment_methods[allow_redirects]` to `never` when creating Setup Intents and Payment Intents."
+  throw parameterRefused(message, undefined)
+}

@@ -1,0 +1,155 @@
+// Refunds: asked for, settled later, failed after all.
+import { inWords } from './currencies.ts'
+import { recordEffect } from './effects.ts'
+import { nowS, type Call, type Emulator } from './emulator.ts'
+import { invalidState, missing, parameterRefused, Refusal } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { filterCreated, page, type Page } from './lists.ts'
+import { methodOf } from './methods.ts'
+import { amountOf, metadataOf, oneOf, stringOf } from './params.ts'
+import type { Params } from './parse.ts'
+import { render } from './render.ts'
+import { save, type Charge, type Refund } from './store.ts'
+
+const REASONS = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
+const FAILURE_REASON = 'expired_or_canceled_card'
+
+/** 404 for an unknown id. */
+export function findRefund(emulator: Emulator, id: string): Refund {
+  const refund = emulator.store.refunds.byId.get(id)
+  if (!refund) throw missing(404, 'refund', id, 'id')
+  return refund
+}
+
+/** Of a payment intent or a charge; all that is left unless an `amount` says how much. */
+export function createRefund(emulator: Emulator, call: Call, params: Params): Refund {
+  const reason = oneOf(params, 'reason', REASONS)
+  const metadata = metadataOf(params, {})
+  const asked = amountOf(params, 'amount')
+  const charge = chargeToRefund(emulator, params)
+  const { currency } = charge
+  const left = charge.amount - charge.amount_refunded
+  const amount = asked ?? left
+  if (left === 0) {
+    const message = `Charge ${charge.id} has already been refunded.`
+    throw new Refusal(400, { type: 'invalid_request_error', code: 'charge_already_refunded', message }, { executed: true })
+  }
+  if (amount > left) {
+    const limit = charge.amount_refunded === 0 ? `charge amount (${inWords(left, currency)})` : `unrefunded amount on charge (${inWords(left, currency)})`
+    const message = `Refund amount (${inWords(amount, currency)}) is greater than ${limit}`
+    throw new Refusal(400, { type: 'invalid_request_error', message, param: 'amount' }, { executed: true })
+  }
+
+  const behaviour = methodOf(charge.method.token).refund
+  const refund = save(emulator.store, {
+    ...newRefund(emulator, charge, amount),
+    reason,
+    metadata,
+    status: behaviour === 'pending' ? 'pending' : 'succeeded',
+    balance_transaction: stripeId('txn_3'),
+  })
+  const refunded = save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded + amount })
+  const { payment_intent } = charge
+  recordEffect(emulator.effects, call, 'refund', { payment_intent, refund: refund.id, amount, currency, metadata })
+  emit(emulator, call, 'refund.created', refund)
+  emit(emulator, call, 'charge.refunded', refunded, charge)
+  return refund
+}
+
+export function updateRefund(emulator: Emulator, call: Call, refund: Refund, params: Params): Refund {
+  const updated = save(emulator.store, { ...refund, metadata: metadataOf(params, refund.metadata) })
+  emit(emulator, call, 'refund.updated', updated, refund)
+  return updated
+}
+
+/** Only while the buyer has to act, as Stripe says. */
+export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Refund {
+  if (refund.status !== 'requires_action') {
+    const message = `This refund cannot be canceled because it has a status of ${refund.status}. Only a refund with a status of requires_action may be canceled.`
+    throw new Refusal(400, { type: 'invalid_request_error', message }, { executed: true })
+  }
+  return settleRefund(emulator, call, refund, 'canceled', 'merchant_request')
+}
+
+/** Whatever it was, what became of it. A succeeded refund may fail; what failed stays failed. */
+export function settleRefund(emulator: Emulator, call: Call, refund: Refund, status: Refund['status'], failure_reason: string | null): Refund {
+  const isOver = refund.status === 'failed' || refund.status === 'canceled'
+  if (isOver || refund.status === status) throw parameterRefused(`This refund has a status of ${refund.status}.`, 'status')
+  const comesBack = status === 'failed' || status === 'canceled'
+  const settled = save(emulator.store, {
+    ...refund,
+    status,
+    failure_reason: comesBack ? (failure_reason ?? FAILURE_REASON) : null,
+    failure_balance_transaction: comesBack ? stripeId('txn_3') : null,
+  })
+  if (comesBack) {
+    const { payment_intent, amount, currency, metadata } = refund
+    const charge = emulator.store.charges.byId.get(refund.charge)!
+    save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded - amount })
+    recordEffect(emulator.effects, call, 'refund_failed', { payment_intent, refund: refund.id, amount, currency, metadata })
+  }
+  emit(emulator, call, 'refund.updated', settled, refund)
+  if (status === 'failed') emit(emulator, call, 'refund.failed', settled)
+  emit(emulator, call, 'charge.refund.updated', settled, refund)
+  return settled
+}
+
+/** Newest first; by `payment_intent`, `charge` and `created`. */
+export function listRefunds(emulator: Emulator, params: Params): Page {
+  const payment_intent = stringOf(params, 'payment_intent')
+  const charge = stringOf(params, 'charge')
+  const created = filterCreated(params)
+  const ids = payment_intent === null ? emulator.store.refunds.ids : (emulator.store.refundsOf.get(payment_intent) ?? [])
+  return page(params, {
+    url: '/v1/refunds',
+    size: ids.length,
+    at: (index) => emulator.store.refunds.byId.get(ids[index]!)!,
+    indexOf: (id) => (ids.includes(id) ? ids.indexOf(id) : undefined),
+    matches: (refund) => created(refund.created) && (charge === null || refund.charge === charge),
+    show: (refund) => render(refund, emulator.url),
+  })
+}
+
+/** Where it is switched on: released money seen as a refund, although none was captured. No money moves by it. */
+export function releaseAsRefund(emulator: Emulator, call: Call, charge: Charge, amount: number, reason: string | null): void {
+  if (!emulator.release_refunds) return
+  emit(emulator, call, 'refund.created', save(emulator.store, { ...newRefund(emulator, charge, amount), status: 'succeeded', reason }))
+}
+
+function chargeToRefund(emulator: Emulator, params: Params): Charge {
+  const { store } = emulator
+  const intentId = stringOf(params, 'payment_intent')
+  const chargeId = stringOf(params, 'charge')
+  if (intentId === null && chargeId === null) {
+    throw parameterRefused('One of the following params should be provided for this request: payment_intent or charge.', undefined, 'parameter_missing')
+  }
+  const intent = store.intents.byId.get(intentId ?? store.charges.byId.get(chargeId!)?.payment_intent ?? '')
+  if (!intent) throw intentId === null ? missing(404, 'charge', chargeId!, 'charge') : missing(404, 'payment_intent', intentId, 'payment_intent')
+  const charge = store.charges.byId.get(chargeId ?? intent.latest_charge ?? '')
+  if (charge?.status === 'succeeded' && charge.captured) return charge
+  const why =
+    intent.status === 'requires_capture'
+      ? `This uncaptured Charge was created by a PaymentIntent (${intent.id}). You must cancel the PaymentIntent to reverse the authorization instead of refunding the Charge directly.`
+      : `This PaymentIntent (${intent.id}) does not have a successful charge to refund.`
+  throw invalidState(why, render(intent, emulator.url))
+}
+
+function newRefund(emulator: Emulator, charge: Charge, amount: number): Refund {
+  return {
+    object: 'refund',
+    id: stripeId('re_3'),
+    created: nowS(emulator),
+    revision: 0,
+    amount,
+    currency: charge.currency,
+    charge: charge.id,
+    payment_intent: charge.payment_intent,
+    reason: null,
+    metadata: {},
+    status: 'pending',
+    failure_reason: null,
+    balance_transaction: null,
+    failure_balance_transaction: null,
+  }
+}

@@ -1,0 +1,45 @@
+// What a job is, and how a step asks for one: the row is written by the step itself.
+import type { z } from 'zod'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+
+export const QUEUES = ['payments', 'notifications', 'maintenance'] as const
+export type QueueName = (typeof QUEUES)[number]
+
+export type JobDefinition<Name extends string = string, Payload extends z.ZodType = z.ZodType> = {
+  /** `<noun>.<verb>`, also the key of its handler. */
+  name: Name
+  queue: QueueName
+  /** Ids only: what a job needs to know it reads from the rows they name. */
+  payload: Payload
+  max_attempts: number
+}
+
+/** Declares a job. `max_attempts` defaults to 25, about a day of retries. */
+export function defineJob<Name extends string, Payload extends z.ZodType>(
+  job: Omit<JobDefinition<Name, Payload>, 'max_attempts'> & { max_attempts?: number },
+): JobDefinition<Name, Payload> {
+  return { max_attempts: 25, ...job }
+}
+
+/**
+ * Writes the job rows as a part of the step that asks for them. `asked` selects one row a job: `job_id, tenant_id,
+ * subject_id, payload, rung` (rung: the process will ring right after the commit; else the dispatcher does), and
+ * `dedupe_key`, null where the asking step itself happens once.
+ */
+export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
+  return sql`
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key)
+    select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
+      case when rung then now() end, dedupe_key
+    from (${asked}) asked`
+}
+
+/**
+ * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
+ * what is sent under a key. `asked` selects `job_id, request`.
+ */
+export function recordCall(sql: Sql | Tx, operation: string, asked: Fragment): Fragment {
+  return sql`
+    insert into provider_calls (job_id, generation, key, operation, request)
+    select job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
+}

@@ -1,0 +1,80 @@
+// What an error of Stripe's SDK means for the work that was asked: the one place where that is decided.
+import { Stripe } from 'stripe'
+import type { Failure, Outcome } from '#core/outcome.ts'
+import { isReplayed, NoAnswer } from './guard.ts'
+
+// A processor may ask for patience, not for a week of it.
+const LONGEST_PATIENCE_MS = 60 * 60 * 1000
+
+/** Never `done`, never throws. What is not known to be definitive is ambiguous. */
+export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
+  const cause = error instanceof Stripe.errors.StripeConnectionError ? error.detail : error
+  if (cause instanceof NoAnswer) {
+    if (!cause.sent) return { kind: 'retry', reason: cause.message }
+    return { kind: 'ambiguous', reason: cause.message, replayed: cause.replayed }
+  }
+  if (!(error instanceof Stripe.errors.StripeError)) {
+    return {
+      kind: 'ambiguous',
+      reason: error instanceof Error ? error.message : String(error),
+      replayed: false,
+    }
+  }
+
+  const { statusCode: status, rawType: type, code } = error
+  const reason = describe(error)
+  // The SDK gives 400 `rate_limit` the same class as 429.
+  if (error instanceof Stripe.errors.StripeRateLimitError)
+    return { kind: 'retry', reason, ...patience(error.headers) }
+  if (status === 409 && code === 'idempotency_key_in_use')
+    return { kind: 'retry', reason, ...patience(error.headers) }
+  if (status === 401 || status === 403) return { kind: 'misconfigured', reason }
+  if (status === 402) return declined('payment_declined', error)
+  if (status === 400 || status === 404) {
+    if (type === 'card_error') return declined('payment_declined', error)
+    if (type === 'invalid_request_error') return declined('payment_invalid', error)
+    // Other parameters under one key: our own bug, and nothing happened.
+    if (type === 'idempotency_error') return declined('processor_error', error)
+  }
+  return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
+}
+
+/** The processor says that it knows no such object. */
+export function isMissing(error: unknown): boolean {
+  return (
+    error instanceof Stripe.errors.StripeInvalidRequestError &&
+    error.statusCode === 404 &&
+    error.code === 'resource_missing'
+  )
+}
+
+function declined(
+  code: 'payment_declined' | 'payment_invalid' | 'processor_error',
+  error: Stripe.errors.StripeError,
+): { kind: 'declined'; failure: Failure } {
+  const processor_code = error.code ?? error.rawType
+  return {
+    kind: 'declined',
+    failure: {
+      code,
+      message: error.message,
+      ...(processor_code && { processor_code }),
+      ...(error.decline_code && { decline_code: error.decline_code }),
+    },
+  }
+}
+
+/** Without the processor's own text: on 401 it repeats part of the key. */
+function describe(error: Stripe.errors.StripeError): string {
+  const words = [error.statusCode, error.rawType, error.code, error.requestId]
+  return words.filter((word) => word !== undefined && word !== '').join(' ')
+}
+
+/** `Retry-After` in seconds or as a date. */
+function patience(headers: Record<string, string> | undefined): { after_ms?: number } {
+  const value = headers?.['retry-after']
+  if (!value) return {}
+  const after_ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  if (!Number.isFinite(after_ms)) return {}
+  return { after_ms: Math.min(Math.max(0, after_ms), LONGEST_PATIENCE_MS) }
+}

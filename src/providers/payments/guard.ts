@@ -1,0 +1,164 @@
+// The HTTP client under Stripe's SDK: one request per call, one total deadline, and only answers that can be believed.
+import type { Stripe } from 'stripe'
+import { Pool, type Dispatcher } from 'undici'
+
+// Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
+const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
+const CONNECTIONS = 256
+const CONNECT_TIMEOUT_MS = 5_000
+const KEEP_ALIVE_MS = 15_000
+
+type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
+
+/** Nothing that can be believed came back. `sent` false: not one byte of the request left, so certainly nothing happened. */
+export class NoAnswer extends Error {
+  sent: boolean
+  /** The processor's `idempotent-replayed` header, where an answer came at all. */
+  replayed: boolean
+
+  constructor(reason: string, { sent, replayed = false }: { sent: boolean; replayed?: boolean }) {
+    super(reason)
+    this.sent = sent
+    this.replayed = replayed
+  }
+}
+
+/**
+ * An SDK client for `api_base` (scheme, host, port and perhaps a path), whatever host the SDK has in mind.
+ * It takes the SDK's `timeout` as a total deadline, connecting and reading included, and rejects with `NoAnswer` for
+ * whatever is no JSON object, or no `error` object under a status other than 2xx: the SDK would take such an object for
+ * success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
+ */
+export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
+  const base = new URL(api_base)
+  const prefix = base.pathname.replace(/\/+$/, '')
+  const pool = new Pool(base.origin, {
+    connections: CONNECTIONS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    allowH2: false,
+    // The deadline below is stricter than both.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  return {
+    getClientName: () => 'undici',
+    makeRequest: async (_host, _port, path, method, headers, body, _protocol, timeout) => {
+      const request: Dispatcher.DispatchOptions = {
+        path: prefix + path,
+        method,
+        headers: flat(headers),
+        body: body || null,
+      }
+      const answer = await exchange(pool, request, timeout)
+      return {
+        getStatusCode: () => answer.status,
+        getHeaders: () => answer.headers,
+        getRawResponse: () => ({ headers: answer.headers }),
+        toStream: () => {
+          throw new Error('answers are read whole')
+        },
+        toJSON: async () => answer.body,
+      }
+    },
+    close: () => pool.close(),
+  }
+}
+
+type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
+
+/** Sends once and reads to the end, or rejects with `NoAnswer`. */
+function exchange(pool: Pool, request: Dispatcher.DispatchOptions, deadline_ms: number): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let controller: Dispatcher.DispatchController | null = null
+    let over = false
+    let status = 0
+    let headers: Record<string, string> = {}
+    let size = 0
+    const chunks: Buffer[] = []
+
+    const deadline = setTimeout(() => {
+      fail(`no answer within ${deadline_ms} ms`)
+      controller?.abort(new Error('deadline'))
+    }, deadline_ms)
+
+    function fail(reason: string): void {
+      if (over) return
+      over = true
+      clearTimeout(deadline)
+      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers) }))
+    }
+
+    const handler: Dispatcher.DispatchHandler = {
+      // Called when a connection is there, right before the first byte is written.
+      onRequestStart(started) {
+        // Given up while it waited for a connection, or about to be sent twice: neither may leave.
+        if (over || controller) started.abort(new Error('not sent'))
+        else controller = started
+      },
+      onResponseStart(_controller, code, received) {
+        status = code
+        headers = flat(received)
+      },
+      onResponseData(receiving, chunk) {
+        size += chunk.length
+        chunks.push(chunk)
+        if (size <= LONGEST_ANSWER_BYTES) return
+        fail(`the answer is longer than ${LONGEST_ANSWER_BYTES} bytes`)
+        receiving.abort(new Error('too long'))
+      },
+      onResponseEnd() {
+        if (over) return
+        const body = parse(chunks)
+        if (!body) return fail(`unreadable answer: ${status} without a JSON object`)
+        if ((status >= 300 || body['error']) && !isObject(body['error'])) {
+          return fail(`unreadable answer: ${status} without an error object`)
+        }
+        over = true
+        clearTimeout(deadline)
+        resolve({ status, headers, body })
+      },
+      onResponseError(_controller, error) {
+        fail(`${controller ? 'connection lost' : 'not sent'}: ${codeOf(error)}`)
+      },
+    }
+    try {
+      pool.dispatch(request, handler)
+    } catch (error) {
+      fail(`not sent: ${codeOf(error)}`)
+    }
+  })
+}
+
+export function isReplayed(headers: Record<string, string> | undefined): boolean {
+  return headers?.['idempotent-replayed'] === 'true'
+}
+
+function flat(headers: object): Record<string, string> {
+  const flattened: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined && value !== null) flattened[name] = String(value)
+  }
+  return flattened
+}
+
+function parse(chunks: Buffer[]): Record<string, unknown> | null {
+  try {
+    const body: unknown = JSON.parse(
+      (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8'),
+    )
+    return isObject(body) ? body : null
+  } catch {
+    return null
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** `ECONNREFUSED`, `ENOTFOUND`, ...; what a library calls it where the system does not. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.message
+}

@@ -1,0 +1,81 @@
+// Whether the backend is away: gone, silent, or there and refusing writes.
+import type { Backend } from './backend.ts'
+import { LateError, within } from './late.ts'
+import { away_probe_interval_ms, probe_interval_ms } from './settings.ts'
+
+export type Watch = {
+  away(): boolean
+  /** When it was last back, on the clock of `performance.now()`. */
+  backSince(): number
+  /** Something failed: a probe decides, now. */
+  doubt: () => void
+  lost(reason: string): void
+  found(): void
+  close(): void
+}
+
+/** Probes the backend from time to time; `onAway` and `onBack` hear the changes. */
+export function watchBackend(
+  backend: Pick<Backend, 'probe' | 'reconnect' | 'limit_ms'>,
+  { onAway, onBack }: { onAway: (reason: string) => void; onBack: () => void },
+): Watch {
+  let away = false
+  let back_since = Number.NEGATIVE_INFINITY
+  let closed = false
+  let probing = false
+  let late_in_a_row = 0
+  let timer: NodeJS.Timeout | undefined
+
+  function leave(reason: string): void {
+    if (away || closed) return
+    away = true
+    onAway(reason)
+  }
+
+  function comeBack(): void {
+    if (!away || closed) return
+    away = false
+    back_since = performance.now()
+    onBack()
+  }
+
+  async function look(): Promise<void> {
+    if (probing || closed) return
+    clearTimeout(timer)
+    probing = true
+    try {
+      await within(backend.probe(), backend.limit_ms)
+      late_in_a_row = 0
+      comeBack()
+    } catch (error) {
+      leave(error instanceof Error ? error.message : String(error))
+      late_in_a_row = error instanceof LateError ? late_in_a_row + 1 : 0
+      // One late answer is a pause, two are a connection whose other end is gone.
+      if (late_in_a_row >= 2 && !closed) backend.reconnect()
+    }
+    probing = false
+    lookLater()
+  }
+
+  function lookLater(): void {
+    if (closed) return
+    clearTimeout(timer)
+    timer = setTimeout(() => void look(), away ? away_probe_interval_ms : probe_interval_ms)
+  }
+
+  lookLater()
+  return {
+    away: () => away,
+    backSince: () => back_since,
+    doubt: () => void look(),
+    lost(reason) {
+      leave(reason)
+      if (!probing) lookLater()
+    },
+    found: () => void look(),
+    close() {
+      closed = true
+      clearTimeout(timer)
+    },
+  }
+}

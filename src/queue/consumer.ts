@@ -1,0 +1,89 @@
+// The consumer: performs the bells of one queue, through a worker that can be replaced.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Backend, RunningWorker, WorkerStart } from './backend.ts'
+import { close_limit_ms } from './settings.ts'
+
+export type Consumer = {
+  /** Takes no more bells; resolves when those being performed are done, also when the backend is away. */
+  close(): Promise<void>
+  /**
+   * Puts a new worker with new connections in the place of one that seems stuck. What the old one performs is not
+   * interrupted, so for that long there may be more than `concurrency` at a time.
+   */
+  restart: () => Promise<void>
+}
+
+type Shift = { worker: RunningWorker; performing: Set<Promise<void>> }
+
+export function startConsumer(
+  backend: Backend,
+  options: WorkerStart,
+  failed: (error: unknown) => void,
+): Consumer {
+  const ending = new Set<Promise<void>>()
+  let closing = false
+  let current = start()
+  let restarting: Promise<void> | null = null
+
+  function start(): Shift {
+    const performing = new Set<Promise<void>>()
+    const worker = backend.startWorker({
+      ...options,
+      async perform(bell, signal) {
+        const performed = perform(bell, signal)
+        performing.add(performed)
+        await performed
+        performing.delete(performed)
+      },
+    })
+    return { worker, performing }
+  }
+
+  async function perform(bell: { id: string; from: string | null }, signal?: AbortSignal): Promise<void> {
+    try {
+      await options.perform(bell, signal)
+    } catch (error) {
+      // BullMQ must not hear of it: what a failure means is decided in Postgres.
+      failed(error)
+    }
+  }
+
+  function end(shift: Shift): Promise<void> {
+    const ended = finish(shift).catch(failed)
+    ending.add(ended)
+    void ended.then(() => ending.delete(ended))
+    return ended
+  }
+
+  async function finish({ worker, performing }: Shift): Promise<void> {
+    const closed = worker.close()
+    const given_up = allDone(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
+    await Promise.race([closed, given_up])
+    closed.catch(failed)
+    await worker.cut()
+  }
+
+  async function replace(): Promise<void> {
+    await Promise.race([end(current), sleep(close_limit_ms, undefined, { ref: false })])
+    if (!closing) current = start()
+  }
+
+  return {
+    async close() {
+      closing = true
+      await restarting
+      void end(current)
+      await Promise.all(ending)
+    },
+    async restart() {
+      restarting ??= replace().finally(() => {
+        restarting = null
+      })
+      await restarting
+    },
+  }
+}
+
+async function allDone(performing: Set<Promise<void>>): Promise<void> {
+  while (performing.size > 0) await Promise.allSettled(performing)
+}

@@ -1,0 +1,140 @@
+// The queue: rings workers for job rows and tells who waits what became of them. All of it may be lost without losing work.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { watchBackend } from './away.ts'
+import type { Listener } from './backend.ts'
+import { type Bell, type JobOutcome, decodeOutcomes } from './bells.ts'
+import { type Consumer, startConsumer } from './consumer.ts'
+import { migratePostgres, openPostgres } from './postgres.ts'
+import { createProducer } from './producer.ts'
+import { openRedis } from './redis.ts'
+import { type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
+
+export type { Bell, JobOutcome } from './bells.ts'
+export type { QueueConfig, QueueHooks } from './settings.ts'
+
+export type Queue = {
+  readonly backend: 'redis' | 'postgres'
+  /**
+   * True while the backend is known to be unusable: who claims or waits polls, at 50 ms. Also while outcomes are not
+   * heard, and for half a second after, because what was published meanwhile is lost.
+   */
+  away(): boolean
+  /**
+   * Rings without waiting and never throws. What cannot be rung within 100 ms (1 s on PostgreSQL), and all while the
+   * backend is away, is counted (`onDrop`) and left to the direct claim.
+   */
+  ring(bells: Bell[]): void
+  /**
+   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell. `signal` says
+   * that BullMQ's lock was lost, as when Redis was wiped: the row's lease, not that lock, says whose turn it is.
+   */
+  consume(options: {
+    queue: string
+    concurrency: number
+    perform: (bell: { id: string; from: string | null }, signal?: AbortSignal) => Promise<void>
+  }): Consumer
+  /** Tells every process what became of jobs; never throws, and nobody waits for it. */
+  publish(outcomes: JobOutcome[]): void
+  /** Hears all outcomes, of any process. Resolves when it does, or after 1 s without a backend; then it goes on trying. */
+  subscribe(onOutcomes: (outcomes: JobOutcome[]) => void): Promise<{ close(): Promise<void> }>
+  /** Waits for what is being performed; ends all connections, within seconds also where the backend is away. */
+  close(): Promise<void>
+}
+
+/** Connects in the background: a backend that is down is away, not an error. */
+export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
+  const failed = createReporter(hooks)
+  const signals = {
+    lost: (reason: string) => watch.lost(reason),
+    found: () => watch.found(),
+    failed,
+  }
+  const backend = config.redis_url
+    ? openRedis(config.redis_url, hooks.process_id, signals)
+    : openPostgres(config, signals)
+  const watch = watchBackend(backend, {
+    onAway(reason) {
+      hooks.log(
+        'warn',
+        { backend: backend.name, reason },
+        'the queue is away: jobs are claimed from Postgres',
+      )
+      producer.forget()
+    },
+    onBack: () => hooks.log('info', { backend: backend.name }, 'the queue is back'),
+  })
+  const producer = createProducer(backend, watch, (bells) => {
+    try {
+      hooks.onDrop?.(bells)
+    } catch (error) {
+      failed(error)
+    }
+  })
+  const consumers = new Set<Consumer>()
+  const listeners = new Set<Listener>()
+  let closing: Promise<void> | null = null
+
+  async function closeAll(): Promise<void> {
+    await Promise.all([...consumers].map((consumer) => consumer.close()))
+    await producer.close()
+    watch.close()
+    await Promise.all([...listeners].map((listener) => listener.close()))
+    await backend.close()
+  }
+
+  return {
+    backend: backend.name,
+    away() {
+      if (watch.away() || performance.now() - watch.backSince() < recovery_ms) return true
+      return [...listeners].some((listener) => !listener.hears())
+    },
+    ring: (bells) => producer.ring(bells),
+    consume(options) {
+      const consumer = startConsumer(backend, options, failed)
+      consumers.add(consumer)
+      return {
+        restart: consumer.restart,
+        async close() {
+          await consumer.close()
+          consumers.delete(consumer)
+        },
+      }
+    },
+    publish: (outcomes) => producer.publish(outcomes),
+    async subscribe(onOutcomes) {
+      const listener = backend.listen((message) => {
+        const outcomes = decodeOutcomes(message)
+        if (outcomes.length > 0) onOutcomes(outcomes)
+      })
+      listeners.add(listener)
+      await Promise.race([listener.opened, sleep(1_000, undefined, { ref: false })])
+      return {
+        async close() {
+          listeners.delete(listener)
+          await listener.close()
+        },
+      }
+    },
+    close: () => (closing ??= closeAll()),
+  }
+}
+
+/** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs nothing. */
+export async function migrateQueue(config: QueueConfig): Promise<void> {
+  if (!config.redis_url) await migratePostgres(config)
+}
+
+/** Errors of connections come in swarms: one a second is told, with the number of those that were not. */
+function createReporter({ log }: QueueHooks): (error: unknown) => void {
+  let told_at = Number.NEGATIVE_INFINITY
+  let untold = 0
+  return (error) => {
+    if (performance.now() - told_at < 1_000) {
+      untold += 1
+      return
+    }
+    log('warn', { err: error, untold }, 'the queue reported an error')
+    told_at = performance.now()
+    untold = 0
+  }
+}

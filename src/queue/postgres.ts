@@ -1,0 +1,214 @@
+// The backend on PostgreSQL, in BullMQ's own schema: for those who start without a Redis.
+import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend, runMigrations } from 'bullmq'
+import { Client } from 'pg'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
+import type { BellData } from './bells.ts'
+import { within } from './late.ts'
+import { bellOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
+import { createWorker } from './worker.ts'
+
+export type PostgresPlace = { database_url: string; schema?: string }
+
+const channel = 'sluice_outcomes'
+
+type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
+type Connected = { connection: PostgresConnection; queues: Map<string, PostgresQueue> }
+
+/** Creates or upgrades BullMQ's tables. */
+export async function migratePostgres({
+  database_url,
+  schema = defaultSchema,
+}: PostgresPlace): Promise<void> {
+  const client = new Client({ connectionString: database_url })
+  await client.connect()
+  try {
+    await runMigrations(client, schema)
+  } finally {
+    await client.end()
+  }
+}
+
+export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {
+  let connecting: Promise<Connected> | null = null
+
+  /** BullMQ remembers a first connection that failed and never tries again, so that one is thrown away. */
+  function connected(): Promise<Connected> {
+    connecting ??= connect().catch((error: unknown) => {
+      connecting = null
+      throw error
+    })
+    return connecting
+  }
+
+  async function connect(): Promise<Connected> {
+    const connection = new PostgresConnection(poolOptions(place, { max: 4, query_timeout: 2_000 }))
+    connection.on('error', signals.failed)
+    try {
+      await connection.waitUntilReady()
+    } catch (error) {
+      void connection.close().catch(signals.failed)
+      throw error
+    }
+    return { connection, queues: new Map() }
+  }
+
+  function queueNamed({ connection, queues }: Connected, name: string): PostgresQueue {
+    let queue = queues.get(name)
+    if (!queue) {
+      const options = {
+        connection: poolOptions(place, {}),
+        defaultJobOptions: bellOptions,
+        skipMetasUpdate: true,
+      }
+      // All queues share one pool.
+      const factory = (queue_name: string) => new PostgresQueueBackend(connection, queue_name, options, false)
+      queue = new Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>(
+        name,
+        options,
+        factory,
+      )
+      queue.on('error', signals.failed)
+      queues.set(name, queue)
+    }
+    return queue
+  }
+
+  return {
+    name: 'postgres',
+    // The database that is slow with a bell is the one that was slow with its row.
+    limit_ms: 1_000,
+    max_message_bytes: 7_900,
+    async addBells(name, bells) {
+      const queue = queueNamed(await connected(), name)
+      await queue.addBulk(
+        bells.map(({ id, from = null }) => ({ name: 'bell', data: { id, from }, opts: { jobId: id } })),
+      )
+    },
+    async publish(messages) {
+      const { connection } = await connected()
+      await connection.pool.query('select pg_notify($1, message) from unnest($2::text[]) message', [
+        channel,
+        messages,
+      ])
+    },
+    async probe() {
+      const { connection } = await connected()
+      await connection.pool.query('select 1')
+    },
+    // The pool throws away a connection whose query was late.
+    reconnect: () => {},
+    startWorker: (options) => startWorker(place, options, signals.failed),
+    listen: (onMessage) => listen(place, onMessage, signals.failed),
+    async close() {
+      const open = await connecting?.catch(() => null)
+      if (open) await within(open.connection.close(), close_limit_ms).catch(signals.failed)
+    },
+  }
+}
+
+function poolOptions(
+  { database_url, schema = defaultSchema }: PostgresPlace,
+  more: { max?: number; query_timeout?: number },
+) {
+  return { connectionString: database_url, schema, connectionTimeoutMillis: 2_000, keepAlive: true, options: '-c synchronous_commit=off', ...more }
+}
+
+function startWorker(
+  place: PostgresPlace,
+  options: WorkerStart,
+  failed: (error: unknown) => void,
+): RunningWorker {
+  const stopping = new AbortController()
+  const create = () => {
+    const connection = poolOptions(place, { max: 2, query_timeout: 5_000 })
+    return createWorker(options, { connection, autorun: false }, createPostgresBackend, failed)
+  }
+  let worker: ReturnType<typeof create> | null = null
+  const started = start().catch(failed)
+
+  async function start(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const candidate = create()
+      try {
+        await candidate.waitUntilReady()
+        worker = candidate
+        candidate.run().catch(failed)
+        return
+      } catch (error) {
+        failed(error)
+        await candidate.close(true)
+        await sleep(500, undefined, { signal: stopping.signal }).catch(() => {})
+      }
+    }
+  }
+
+  return {
+    async close() {
+      stopping.abort()
+      await started
+      await worker?.close()
+    },
+    async cut() {
+      stopping.abort()
+      await worker?.stopRenewing()
+    },
+  }
+}
+
+function listen(
+  place: PostgresPlace,
+  onMessage: (message: string) => void,
+  failed: (error: unknown) => void,
+): Listener {
+  const stopping = new AbortController()
+  const first = Promise.withResolvers<void>()
+  let hears = false
+  const ended = keepListening()
+
+  async function keepListening(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await listenOnce()
+      } catch (error) {
+        if (!stopping.signal.aborted) failed(error)
+      }
+      hears = false
+      await sleep(250, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+
+  /** Until the connection fails, or we stop. */
+  async function listenOnce(): Promise<void> {
+    const client = new Client({
+      connectionString: place.database_url,
+      connectionTimeoutMillis: 2_000,
+      query_timeout: 2_000,
+      keepAlive: true,
+    })
+    // What it says here, the next ping says too.
+    client.on('error', () => {})
+    client.on('notification', ({ payload = '' }) => onMessage(payload))
+    try {
+      await client.connect()
+      await client.query(`listen ${channel}`)
+      hears = true
+      first.resolve()
+      while (!stopping.signal.aborted) {
+        await sleep(ping_interval_ms, undefined, { signal: stopping.signal }).catch(() => {})
+        await client.query('select 1')
+      }
+    } finally {
+      await within(client.end(), close_limit_ms).catch(() => {})
+    }
+  }
+
+  return {
+    opened: first.promise,
+    hears: () => hears,
+    async close() {
+      stopping.abort()
+      await within(ended, close_limit_ms).catch(() => {})
+    },
+  }
+}

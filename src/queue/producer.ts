@@ -1,0 +1,99 @@
+// The producer: carries bells and outcomes to the backend in batches, without anybody waiting for it.
+import type { Watch } from './away.ts'
+import type { Backend } from './backend.ts'
+import { type Bell, type JobOutcome, encodeOutcomes } from './bells.ts'
+import { within } from './late.ts'
+import { max_batch, max_waiting } from './settings.ts'
+
+export type Producer = {
+  ring(bells: Bell[]): void
+  publish(outcomes: JobOutcome[]): void
+  /** Forgets what waits: the backend is away. */
+  forget(): void
+  /** Carries what waits, a few limits long at most. */
+  close(): Promise<void>
+}
+
+/** `drop` hears of each bell that could not be rung. Nothing here throws or rejects. */
+export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
+  const belfries = new Map<string, Carrier<Bell>>()
+  const herald = createCarrier<JobOutcome>({
+    carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
+    limit_ms: backend.limit_ms,
+    // Who waits for them polls meanwhile.
+    lose: () => {},
+    doubt: watch.doubt,
+  })
+
+  function belfry(queue: string): Carrier<Bell> {
+    let carrier = belfries.get(queue)
+    if (!carrier) {
+      carrier = createCarrier<Bell>({
+        carry: (bells) => backend.addBells(queue, bells),
+        limit_ms: backend.limit_ms,
+        lose: drop,
+        doubt: watch.doubt,
+      })
+      belfries.set(queue, carrier)
+    }
+    return carrier
+  }
+
+  return {
+    ring(bells) {
+      if (watch.away()) drop(bells.length)
+      else for (const bell of bells) belfry(bell.queue).add(bell)
+    },
+    publish(outcomes) {
+      if (!watch.away()) for (const outcome of outcomes) herald.add(outcome)
+    },
+    forget() {
+      for (const carrier of [...belfries.values(), herald]) carrier.forget()
+    },
+    async close() {
+      await Promise.all([...belfries.values(), herald].map((carrier) => carrier.close()))
+    },
+  }
+}
+
+type Carrier<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
+
+/** What arrives in one turn of the event loop, or while a batch is under way, travels in the next batch. */
+function createCarrier<T>(options: {
+  carry: (items: T[]) => Promise<void>
+  limit_ms: number
+  lose: (items: number) => void
+  doubt: () => void
+}): Carrier<T> {
+  let waiting: T[] = []
+  let under_way: Promise<void> | null = null
+
+  async function carryAll(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, max_batch)
+      try {
+        await within(options.carry(batch), options.limit_ms)
+      } catch {
+        options.lose(batch.length)
+        options.doubt()
+      }
+    }
+    under_way = null
+  }
+
+  return {
+    add(item) {
+      if (waiting.length >= max_waiting) return options.lose(1)
+      waiting.push(item)
+      under_way ??= carryAll()
+    },
+    forget() {
+      if (waiting.length > 0) options.lose(waiting.length)
+      waiting = []
+    },
+    async close() {
+      await within(under_way ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
+    },
+  }
+}

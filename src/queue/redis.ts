@@ -1,0 +1,167 @@
+// The backend on Redis or Valkey.
+import { Queue, createRedisBackend } from 'bullmq'
+import { Redis } from 'ioredis'
+import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
+import type { BellData } from './bells.ts'
+import {
+  bellOptions,
+  close_limit_ms,
+  consumerConnection,
+  consumer_retry_ms,
+  ping_interval_ms,
+  producerConnection,
+  redisPrefix,
+  subscriberConnection,
+} from './settings.ts'
+import { createWorker } from './worker.ts'
+
+const channel = 'sluice:outcomes'
+
+export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
+  const client = new Redis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
+  client.on('error', signals.failed)
+  client.on('close', () => signals.lost('the connection to Redis is closed'))
+  client.on('ready', signals.found)
+  // What is rung while a process starts waits for the first connection, or to hear that there is none.
+  const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
+  const queues = new Map<string, Queue<BellData, void>>()
+
+  function queueNamed(name: string): Queue<BellData, void> {
+    let queue = queues.get(name)
+    if (!queue) {
+      queue = new Queue<BellData, void>(name, {
+        connection: client,
+        prefix: redisPrefix(name),
+        defaultJobOptions: bellOptions,
+        // Without these two, a Redis that is down when we start bricks the queue for good.
+        skipVersionCheck: true,
+        skipWaitingForReady: true,
+        skipMetasUpdate: true,
+      })
+      queue.on('error', signals.failed)
+      queues.set(name, queue)
+    }
+    return queue
+  }
+
+  return {
+    name: 'redis',
+    limit_ms: 100,
+    max_message_bytes: 60_000,
+    async addBells(name, bells) {
+      await tried
+      await queueNamed(name).addBulk(
+        bells.map(({ id, from = null }) => ({ name: 'bell', data: { id, from }, opts: { jobId: id } })),
+      )
+    },
+    async publish(messages) {
+      await tried
+      await Promise.all(messages.map((message) => client.publish(channel, message)))
+    },
+    async probe() {
+      await client.set('sluice:probe', process_id, 'PX', 10_000)
+    },
+    reconnect: () => client.disconnect(true),
+    startWorker: (options) => startWorker(url, options, signals.failed),
+    listen: (onMessage) => listen(url, process_id, onMessage, signals.failed),
+    async close() {
+      await Promise.all([...queues.values()].map((queue) => queue.close()))
+      client.disconnect()
+    },
+  }
+}
+
+function startWorker(url: string, options: WorkerStart, failed: (error: unknown) => void): RunningWorker {
+  let closing = false
+  const client = new Redis(url, {
+    ...consumerConnection,
+    // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an answer.
+    retryStrategy: () => (closing ? null : consumer_retry_ms),
+  })
+  client.on('error', failed)
+  const clients = [client]
+  // BullMQ makes its blocking connection as a duplicate, and gives no way to end it while Redis is away.
+  client.duplicate = (override) => {
+    const duplicate = new Redis({ ...client.options, ...override })
+    duplicate.on('error', failed)
+    clients.push(duplicate)
+    return duplicate
+  }
+  const worker = createWorker(
+    options,
+    { connection: client, prefix: redisPrefix(options.queue), skipVersionCheck: true },
+    createRedisBackend,
+    failed,
+  )
+
+  return {
+    async close() {
+      closing = true
+      // BullMQ waits forever for a connection that is about to be retried.
+      await Promise.all(clients.map(untilDecided))
+      await worker.close()
+      client.disconnect()
+    },
+    async cut() {
+      await worker.stopRenewing()
+      for (const one of clients) one.disconnect()
+    },
+  }
+}
+
+/** Until the connection is usable or has ended; a second at most. */
+function untilDecided(client: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    if (client.status === 'ready' || client.status === 'end') return resolve()
+    const timer = setTimeout(decided, close_limit_ms / 2)
+    client.once('ready', decided).once('end', decided)
+    function decided() {
+      clearTimeout(timer)
+      client.off('ready', decided).off('end', decided)
+      resolve()
+    }
+  })
+}
+
+function listen(
+  url: string,
+  process_id: string,
+  onMessage: (message: string) => void,
+  failed: (error: unknown) => void,
+): Listener {
+  const client = new Redis(url, { ...subscriberConnection, connectionName: `sluice:${process_id}:outcomes` })
+  const first = Promise.withResolvers<void>()
+  let hears = false
+
+  // Not ioredis's autoResubscribe: nobody handles its rejection.
+  async function subscribe(): Promise<void> {
+    try {
+      await client.subscribe(channel)
+      hears = true
+      first.resolve()
+    } catch (error) {
+      failed(error)
+      client.disconnect(true)
+    }
+  }
+
+  client.on('error', failed)
+  client.on('ready', () => void subscribe())
+  client.on('close', () => {
+    hears = false
+  })
+  client.on('message', (_channel, message) => onMessage(message))
+  const pings = setInterval(() => {
+    // An answer that stays out ends the socket (socketTimeout).
+    if (client.status === 'ready') client.ping().catch(() => {})
+  }, ping_interval_ms)
+
+  return {
+    opened: first.promise,
+    hears: () => hears,
+    async close() {
+      clearInterval(pings)
+      client.disconnect()
+    },
+  }
+}

@@ -1,0 +1,91 @@
+// What is said to BullMQ, ioredis and PostgreSQL, and how long anything may take: values found by breaking things.
+import type { DefaultJobOptions } from 'bullmq'
+import type { RedisOptions } from 'ioredis'
+
+export type QueueConfig = {
+  /** BullMQ on Redis or Valkey when set, else on PostgreSQL. */
+  redis_url: string | null
+  database_url: string
+  /** Of BullMQ's own tables in PostgreSQL; default `bullmq`. */
+  schema?: string
+}
+
+export type QueueHooks = {
+  log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
+  /** Hears of bells that were not rung; their rows are left to the direct claim. */
+  onDrop?: (bells: number) => void
+  process_id: string
+}
+
+/** How often the backend is probed with a write, while it answers and while it does not. */
+export const probe_interval_ms = 1_000
+export const away_probe_interval_ms = 250
+/** Who waits for outcomes polls a little longer than the outage, because what was published in it is lost. */
+export const recovery_ms = 500
+/** A close that the backend does not answer gives up after this. */
+export const close_limit_ms = 2_000
+
+/** Of one addBulk: 500 take Redis some 15 ms. */
+export const max_batch = 500
+/** Bells of a queue that wait for the batch before theirs; more are dropped. */
+export const max_waiting = 20_000
+
+export const defaultSchema = 'bullmq'
+/** Hash-tagged, so that on a Redis Cluster all keys of a queue are in one slot. */
+export const redisPrefix = (queue: string) => `{sluice:${queue}}`
+
+/** A kept job would swallow the next bell of its id, and BullMQ's retries would compete with those in Postgres. */
+export const bellOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
+
+export const workerSettings = {
+  // A bell of a worker that died is rung again within 12 s; its row is claimed long before.
+  lockDuration: 10_000,
+  stalledInterval: 2_000,
+  // Whether a job has failed too often is decided in Postgres.
+  maxStalledCount: 1_000_000,
+  runRetryDelay: 500,
+  drainDelay: 1,
+}
+
+/** Replies that mean a Redis is there but of no use now. They come from scripts too, with words around them. */
+const unusable = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
+
+const anyConnection = {
+  connectTimeout: 2_000,
+  // How long a dead peer may delay a disconnect.
+  disconnectTimeout: 200,
+  keepAlive: 5_000,
+} satisfies RedisOptions
+
+/** Rings and publishes. Never waits for a Redis that is not there; bells have a shorter limit of their own. */
+export const producerConnection: RedisOptions = {
+  ...anyConnection,
+  commandTimeout: 1_000,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 1,
+  retryStrategy: () => 100,
+  // After a failover the name may lead to the new primary.
+  reconnectOnError: (error) => error.message.includes('READONLY'),
+}
+
+/** A worker's two connections. Each command is awaited as long as it takes, but a silent socket is replaced. */
+export const consumerConnection: RedisOptions = {
+  ...anyConnection,
+  maxRetriesPerRequest: null,
+  // The longest block is drainDelay.
+  socketTimeout: 5_000,
+  // BullMQ repeats a refused command without a pause; reconnecting is one, and it may find the new primary.
+  reconnectOnError: (error) => unusable.test(error.message),
+}
+export const consumer_retry_ms = 250
+
+/** Hears outcomes. It says nothing by itself, so it is pinged. */
+export const subscriberConnection: RedisOptions = {
+  ...anyConnection,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 0,
+  autoResubscribe: false,
+  socketTimeout: 2_000,
+  retryStrategy: () => 250,
+}
+export const ping_interval_ms = 1_000

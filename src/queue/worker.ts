@@ -1,0 +1,49 @@
+// The BullMQ worker, as both backends use it.
+import {
+  type BackendFactory,
+  type IQueueBackend,
+  type Job,
+  type JobProgress,
+  Worker,
+  type WorkerOptions,
+} from 'bullmq'
+import type { WorkerStart } from './backend.ts'
+import type { BellData } from './bells.ts'
+import { workerSettings } from './settings.ts'
+
+export class BellWorker<B extends IQueueBackend, C> extends Worker<
+  BellData,
+  void,
+  string,
+  B,
+  JobProgress,
+  C
+> {
+  /** Ends the renewal of locks, whose timer a close that waits for its backend leaves running. */
+  stopRenewing(): Promise<void> {
+    return this.lockManager.close()
+  }
+}
+
+/** A worker that is not running yet where `options` say `autorun: false`. */
+export function createWorker<B extends IQueueBackend, C>(
+  { queue, concurrency, perform }: WorkerStart,
+  options: Omit<WorkerOptions<C>, 'concurrency'>,
+  factory: BackendFactory<B, C>,
+  failed: (error: unknown) => void,
+): BellWorker<B, C> {
+  const worker = new BellWorker<B, C>(
+    queue,
+    // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
+    async (job: Job<BellData, void>, _token?: string, signal?: AbortSignal) => {
+      await perform({ id: job.data.id, from: job.data.from ?? null }, signal)
+    },
+    { ...workerSettings, ...options, concurrency },
+    factory,
+  )
+  worker.on('error', failed)
+  worker.on('lockRenewalFailed', (ids) => {
+    for (const id of ids) worker.cancelJob(id, 'its lock was lost')
+  })
+  return worker
+}

@@ -1,0 +1,156 @@
+// The folders and the account in which the servers that we start ourselves run.
+import { createHash } from 'node:crypto'
+import { type Stats, existsSync } from 'node:fs'
+import {
+  chmod,
+  chown,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+} from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+
+export type Account = { name: string; uid: number; gid: number }
+
+export type ServerFolder = {
+  /** Ours: password, log, record of what runs in it. */
+  folder: string
+  /** The server's own data in it; not there before the first start. */
+  data: string
+  /** Who the server has to run as; null: as we do. */
+  account: Account | null
+}
+
+const COMMON_FOLDER = '/var/tmp'
+
+/**
+ * Makes the folder for a server. PostgreSQL refuses to run as root, and a Redis without a password must not: as root the server
+ * runs as the owner of the data that is there already, else as `postgres`, else as `nobody`, whichever exists. Where that account cannot
+ * reach the wanted folder (a checkout under a home of mode 0700), it becomes `/var/tmp/sluice-data-<hash of the wanted path>`.
+ */
+export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
+  const asRoot = process.getuid?.() === 0
+  await mkdir(resolve(wanted), { recursive: true, mode: asRoot ? 0o755 : 0o700 })
+  const folder = await realpath(resolve(wanted))
+  const data = join(folder, 'data')
+  if (!asRoot) {
+    await assertOurs(folder)
+    if (existsSync(data)) await assertOurs(data)
+    return { folder, data, account: null }
+  }
+
+  const account = (await ownerOf(data)) ?? (await unprivilegedAccount())
+  if (await reaches(account, dirname(folder))) {
+    // To be entered, not listed: what is in it and not the server's has mode 0600.
+    await chmod(folder, 0o711)
+    return { folder, data, account }
+  }
+  const moved = join(COMMON_FOLDER, `sluice-data-${hash(folder)}`)
+  await mkdir(moved, { recursive: true })
+  await assertOurs(moved)
+  await chmod(moved, 0o711)
+  return {
+    folder: moved,
+    data: join(moved, 'data'),
+    account: (await ownerOf(join(moved, 'data'))) ?? account,
+  }
+}
+
+/** An empty folder that only the account (null: only we) can enter. */
+export async function makePrivateFolder(path: string, account: Account | null): Promise<void> {
+  await mkdir(path, { mode: 0o700 })
+  if (account) await chown(path, account.uid, account.gid)
+}
+
+/**
+ * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made once for each
+ * `version` (which has to name all that the content depends on). `sample` is a file in it, to be found readable.
+ */
+export async function readableCopy(
+  source: string,
+  sample: string,
+  version: string,
+  account: Account | null,
+): Promise<string> {
+  if (!account || (await reaches(account, join(source, sample)))) return source
+  const copy = join(COMMON_FOLDER, `sluice-${hash(version)}`)
+  if (!existsSync(copy)) {
+    // Copied beside and renamed, so that nobody ever sees half a copy.
+    const beside = await mkdtemp(`${copy}-`)
+    await cp(source, beside, { recursive: true, verbatimSymlinks: true })
+    await makeReadable(beside)
+    await rename(beside, copy).catch(() => rm(beside, { recursive: true, force: true }))
+  }
+  await assertOurs(copy)
+  return copy
+}
+
+/** Whether the account may read this file or enter this folder, judged by the modes of the path and of all its parents. */
+export async function reaches(account: Account, path: string): Promise<boolean> {
+  const found = await realpath(path).catch(() => null)
+  if (found === null) return false
+  const target = await stat(found)
+  if (!target.isDirectory() && !allows(target, account, 4)) return false
+  let folder = target.isDirectory() ? found : dirname(found)
+  for (;;) {
+    if (!allows(await stat(folder), account, 1)) return false
+    if (folder === dirname(folder)) return true
+    folder = dirname(folder)
+  }
+}
+
+/** `permission`: 4 to read, 1 to execute or enter. */
+function allows(file: Stats, account: Account, permission: 4 | 1): boolean {
+  if (file.uid === account.uid) return (file.mode & (permission << 6)) !== 0
+  if (file.gid === account.gid) return (file.mode & (permission << 3)) !== 0
+  return (file.mode & permission) !== 0
+}
+
+async function ownerOf(path: string): Promise<Account | null> {
+  const found = await stat(path).catch(() => null)
+  return found && found.uid !== 0 ? { name: `uid ${found.uid}`, uid: found.uid, gid: found.gid } : null
+}
+
+async function unprivilegedAccount(): Promise<Account> {
+  const accounts = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => line.split(':'))
+  for (const wanted of ['postgres', 'nobody']) {
+    const [name, , uid, gid] = accounts.find((account) => account[0] === wanted) ?? []
+    if (name && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
+  }
+  throw new Error(
+    'PostgreSQL does not run as root, and neither `postgres` nor `nobody` is an account of this machine. ' +
+      'Start as another user, or set DATABASE_URL to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.',
+  )
+}
+
+/** In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of theirs is followed). */
+async function assertOurs(path: string): Promise<void> {
+  const found = await lstat(path)
+  if (found.uid !== process.getuid?.()) {
+    throw new Error(
+      `${path} belongs to another user (uid ${found.uid}). Remove it, or choose another folder with DATA_DIR.`,
+    )
+  }
+}
+
+async function makeReadable(folder: string): Promise<void> {
+  await chmod(folder, 0o755)
+  for (const name of await readdir(folder, { recursive: true })) {
+    const path = join(folder, name)
+    const found = await lstat(path)
+    if (found.isSymbolicLink()) continue
+    const executable = found.isDirectory() || (found.mode & 0o100) !== 0
+    await chmod(path, executable ? 0o755 : 0o644)
+  }
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12)
+}

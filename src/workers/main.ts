@@ -1,0 +1,83 @@
+// The `worker` process: performs jobs, sweeps, admits by turns, and does what the clock asks.
+import { hostname } from 'node:os'
+import { ConfigError, list, loadConfig, need, queueConfig, type Config } from '#core/config.ts'
+import { connectDatabase } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { createLog, type Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import { createVault } from '#core/secrets.ts'
+import { run, serveOperations, type Part } from '#core/service.ts'
+import { QUEUES, type QueueName } from '#jobs/job.ts'
+import { stripeProcessor } from '#providers/payments.ts'
+import { openQueue } from '#queue/main.ts'
+import { createSettle, type WorkerContext } from './context.ts'
+import { createPerformer } from './perform.ts'
+import { schedule } from './schedule.ts'
+import { dispatch, sweep, watch } from './sweep.ts'
+
+const ADMIT_AT_ONCE = 500
+
+/** Starts a worker against the servers that `config` names. */
+export async function startWorker(config: Config, log: Log): Promise<Part & { ready: () => Promise<unknown> }> {
+  const process_id = newId()
+  const queues = queuesOf(config)
+  const database_url = need(config, 'DATABASE_URL')
+  const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-worker' })
+  const queue = openQueue(queueConfig(config), {
+    process_id,
+    log: (level, fields, message) => log[level](fields, message),
+    onDrop: (bells) => metrics.ringsDropped.inc(bells),
+  })
+  const processor = stripeProcessor({
+    secret_key: need(config, 'STRIPE_SECRET_KEY'),
+    api_base: config.STRIPE_API_BASE ?? null,
+    onCall: ({ operation, outcome, duration_ms }) =>
+      metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000),
+  })
+  const context: WorkerContext = { sql, log, processor, vault: createVault(need(config, 'ENCRYPTION_KEY')), settle: createSettle(sql) }
+  const performer = createPerformer(context, queue, `${hostname()}/${process.pid}`)
+  const concurrency = config.WORKER_CONCURRENCY
+  const consumers = new Map(
+    queues.map((name) => [name, queue.consume({ queue: name, concurrency, perform: ({ id }) => performer.perform(id) })]),
+  )
+  const loops = [
+    sweep(context, { queue, queues, performer, concurrency }),
+    dispatch(context, { queue, queues, window: config.TENANT_WINDOW, limit: ADMIT_AT_ONCE }),
+    watch(context, { queues, performer, restart: async (name) => await consumers.get(name as QueueName)?.restart() }),
+    schedule(context),
+  ]
+  log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
+  return {
+    ready: () => sql`select 1`,
+    async close() {
+      await Promise.all(loops.map((loop) => loop.close()))
+      await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
+      await queue.close()
+      await processor.close()
+      await sql.end({ timeout: 5 })
+    },
+  }
+}
+
+function queuesOf(config: Config): readonly QueueName[] {
+  const named = list(config.QUEUES)
+  const strange = named.find((name) => !(QUEUES as readonly string[]).includes(name))
+  if (strange !== undefined) throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)
+  return named.length === 0 ? QUEUES : (named as QueueName[])
+}
+
+if (import.meta.main) {
+  await run('sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.', async () => {
+    const config = loadConfig()
+    const log = createLog(config.LOG_LEVEL, 'worker')
+    const worker = await startWorker(config, log)
+    const operations = await serveOperations({ host: config.METRICS_HOST, port: config.METRICS_PORT }, worker.ready)
+    return {
+      log,
+      async close() {
+        await worker.close()
+        await operations.close()
+      },
+    }
+  })
+}

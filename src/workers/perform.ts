@@ -1,0 +1,145 @@
+// Performs jobs: claim under a lease, hand to the handler, settle behind the fence, wake who waits.
+import { batcher } from '#core/batch.ts'
+import { isUnavailable } from '#core/db.ts'
+import { metrics } from '#core/metrics.ts'
+import { claimJobs, renewLeases, type ClaimedJob, type Settlement } from '#domain/jobs.ts'
+import { JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
+import type { Queue } from '#queue/main.ts'
+import type { WorkerContext } from './context.ts'
+import { applyNotification } from './notifications.ts'
+import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
+import { createRefund } from './refunds.ts'
+import { discarded, retried, returned, unknown } from './settlement.ts'
+
+type Handler<Name extends JobName> = (
+  context: WorkerContext,
+  job: ClaimedJob & { payload: PayloadOf<Name> },
+) => Promise<Settlement>
+
+const HANDLERS: { [Name in JobName]: Handler<Name> } = {
+  'payment.authorize': authorizePayment,
+  'payment.capture': capturePayment,
+  'payment.cancel': cancelPayment,
+  'refund.create': createRefund,
+  'notification.apply': applyNotification,
+}
+
+const RENEW_EVERY_MS = 1000
+/** A claim older than this when its turn comes is given back: the queue may have been paused since. */
+const STALE_CLAIM_MS = 700
+
+export type Performer = {
+  /** Performs the job if it is due and free; resolves when it is settled or was not ours. Never rejects. */
+  perform(id: string): Promise<void>
+  /** Jobs under way. */
+  active(): number
+  /** When a claim last succeeded, in `performance.now()` terms. */
+  lastClaimAt(): number
+  /** Takes no more jobs, and resolves when those under way are settled. */
+  close(): Promise<void>
+}
+
+export function createPerformer(context: WorkerContext, queue: Queue, worker: string): Performer {
+  const { sql, log } = context
+  const active = new Map<string, Promise<void>>()
+  const leases = new Map<string, string>()
+  let lastClaimAt = performance.now()
+  let closing = false
+
+  const claim = batcher<string, ClaimedJob | undefined>(
+    'claim',
+    async (ids) => {
+      const claimed = new Map((await claimJobs(sql, ids, worker)).map((job) => [job.id, job]))
+      return ids.map((id) => claimed.get(id))
+    },
+    { concurrency: 2 },
+  )
+
+  const renewal = setInterval(() => {
+    if (leases.size > 0) void renew()
+  }, RENEW_EVERY_MS)
+
+  async function renew(): Promise<void> {
+    try {
+      await renewLeases(sql, Array.from(leases, ([id, lease_token]) => ({ id, lease_token })))
+    } catch (error) {
+      log.warn({ err: error }, 'leases could not be renewed')
+    }
+  }
+
+  async function run(id: string): Promise<void> {
+    const asked_at = performance.now()
+    const job = await claim(id)
+    if (job === undefined) return
+    lastClaimAt = performance.now()
+    leases.set(id, job.lease_token)
+    metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
+    try {
+      const settlement =
+        performance.now() - asked_at > STALE_CLAIM_MS || closing
+          ? await settled(returned(job, closing ? 'the worker is stopping' : 'claimed too long ago'))
+          : await handle(job)
+      observe(job, settlement, performance.now() - lastClaimAt)
+    } finally {
+      leases.delete(id)
+    }
+  }
+
+  async function handle(job: ClaimedJob): Promise<Settlement> {
+    if (job.attempt > job.max_attempts && job.call?.look_only !== true) {
+      const reason = `it ended in no known way ${job.max_attempts} times`
+      return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
+    }
+    try {
+      const payload = JOBS[job.name as JobName].payload.parse(job.payload)
+      const handler = HANDLERS[job.name as JobName] as Handler<JobName>
+      return await handler(context, { ...job, payload } as never)
+    } catch (error) {
+      // Without the database nothing can be written; the lease lapses and the job is found again.
+      if (isUnavailable(error)) throw error
+      log.error({ err: error, job_id: job.id, job: job.name, attempt: job.attempt }, 'a job threw')
+      const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
+      return await settled(job.attempt >= job.max_attempts ? unknown(job, reason) : { ...retried(job, reason), outcome: 'ambiguous' })
+    }
+  }
+
+  async function settled(settlement: Settlement): Promise<Settlement> {
+    return (await context.settle.job(settlement)) ? settlement : { ...settlement, outcome: 'fenced' }
+  }
+
+  function observe(job: ClaimedJob, settlement: Settlement, run_ms: number): void {
+    const { outcome, state } = settlement
+    metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
+    if (outcome === 'fenced') {
+      metrics.fenced.inc({ queue: job.queue, job: job.name })
+      log.warn({ job_id: job.id, job: job.name, attempt: job.attempt }, 'a late write was fenced')
+      return
+    }
+    if (outcome === 'misconfigured') {
+      metrics.misconfigured.inc({ provider: context.processor.name })
+      log.error({ job_id: job.id, job: job.name, reason: settlement.error?.message }, 'the provider refuses our credentials')
+    }
+    if (state !== 'ready') {
+      metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
+      queue.publish([{ id: job.id, state }])
+    }
+  }
+
+  return {
+    async perform(id) {
+      // A bell and a direct claim may bring the same job to one process.
+      if (closing || active.has(id)) return
+      const running = run(id).catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job was left to its lease'))
+      active.set(id, running)
+      await running
+      active.delete(id)
+    },
+    active: () => active.size,
+    lastClaimAt: () => lastClaimAt,
+    async close() {
+      closing = true
+      await Promise.all(active.values())
+      clearInterval(renewal)
+    },
+  }
+}

@@ -1,0 +1,84 @@
+// What a worker does by the clock.
+import type { Log } from '#core/log.ts'
+import { newId } from '#core/ids.ts'
+import { metrics } from '#core/metrics.ts'
+import { forgetOldKeys } from '#domain/idempotency.ts'
+import { countUnknown } from '#domain/jobs.ts'
+import { countParked, unparkNotifications } from '#domain/notifications.ts'
+import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { requestCancels } from '#domain/payments/request.ts'
+import type { WorkerContext } from './context.ts'
+
+export type Loop = { close(): Promise<void> }
+
+/** Runs `work` again and again, `interval_ms()` after the end of the one before; a failure is logged and not the end. */
+export function every(log: Log, name: string, interval_ms: () => number, work: () => Promise<void>): Loop {
+  let closed = false
+  let failing = false
+  let timer: NodeJS.Timeout | undefined
+  let running = Promise.resolve()
+
+  async function run(): Promise<void> {
+    try {
+      await work()
+      failing = false
+    } catch (error) {
+      if (!failing) log.warn({ err: error }, `${name} failed; tried again until it works`)
+      failing = true
+    }
+    if (!closed) timer = setTimeout(start, interval_ms())
+  }
+  function start(): void {
+    running = run()
+  }
+  timer = setTimeout(start, interval_ms())
+  return {
+    async close() {
+      closed = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}
+
+/** The clockwork of a worker; each step is safe to run in several workers at once. */
+export function schedule(context: WorkerContext): Loop {
+  const { sql, log } = context
+  const loops = [
+    every(log, 'expiry of holds', () => 5_000, async () => {
+      await warnOfExpiry(sql, 100)
+      const lapsed = await findLapsed(sql, 100)
+      if (lapsed.length === 0) return
+      await requestCancels(
+        sql,
+        lapsed.map(({ tenant_id, id }) => ({
+          tenant_id,
+          payment_id: id,
+          job_id: newId(),
+          event_id: newId(),
+          rung: false,
+          idempotency_key: null,
+          scope: '',
+          fingerprint: '',
+          reason: null,
+          cancellation_reason: 'expired',
+        })),
+      )
+    }),
+    every(log, 'parked notifications', () => 1_000, async () => {
+      await unparkNotifications(sql)
+    }),
+    every(log, 'gauges', () => 5_000, async () => {
+      metrics.parked.set(await countParked(sql))
+      metrics.unknown.set(await countUnknown(sql))
+    }),
+    every(log, 'old idempotency keys', () => 60_000, async () => {
+      await forgetOldKeys(sql, 10_000)
+    }),
+  ]
+  return {
+    async close() {
+      await Promise.all(loops.map((loop) => loop.close()))
+    },
+  }
+}

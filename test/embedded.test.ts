@@ -1,0 +1,184 @@
+// The servers that `start` brings: they keep what was committed, whatever ends them, and leave nothing running.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import postgres from 'postgres'
+import { expect, onTestFinished, test } from 'vitest'
+import { type PostgresOptions, startPostgres } from '#start/postgres.ts'
+import { processStarted } from '#start/processes.ts'
+import { startRedis } from '#start/redis.ts'
+import { createDatabase } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+
+test('Postgres keeps what was committed through an immediate restart', async () => {
+  const server = await startedPostgres({ data_dir: await folder() })
+  await query(server.url, 'create table kept (value int)')
+  await query(server.url, 'insert into kept values (42)')
+  const before = server.pid
+  await server.restart('immediate')
+  expect(server.pid).not.toBe(before)
+  expect(await query(server.url, 'select value from kept')).toEqual([{ value: 42 }])
+})
+
+test('Postgres starts again on the data of a postmaster that was killed', async () => {
+  const data_dir = await folder()
+  const first = await startedPostgres({ data_dir })
+  await query(first.url, 'create table kept as select 42 as value')
+  const session = postgres(first.url, { max: 1, onclose: () => {} })
+  await session`select 1`
+  process.kill(first.pid, 'SIGKILL')
+  const second = await startedPostgres({ data_dir })
+  expect(await query(second.url, 'select value from kept')).toEqual([{ value: 42 }])
+  await session.end({ timeout: 0 })
+})
+
+test('Postgres has the settings of production and asks for a password', async () => {
+  const server = await startedPostgres({ data_dir: await folder(), settings: { work_mem: '7MB' } })
+  const settings = await query(
+    server.url,
+    `select name, setting from pg_settings where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'work_mem')`,
+  )
+  expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
+    fsync: 'on',
+    synchronous_commit: 'on',
+    listen_addresses: '127.0.0.1',
+    work_mem: '7168',
+  })
+  const guess = new URL(server.url)
+  guess.password = 'postgres'
+  await expect(query(guess.href, 'select 1')).rejects.toThrow('password authentication failed')
+})
+
+test('Postgres leads a process group of its own and leaves no process behind', async () => {
+  const server = await startedPostgres({ data_dir: await folder() })
+  expect(leadsGroup(server.pid)).toBe(true)
+  const [session] = await query(server.url, 'select pg_backend_pid() as pid')
+  await server.stop()
+  expect(processStarted(server.pid)).toBeNull()
+  expect(processStarted(Number(session?.pid))).toBeNull()
+  await server.stop()
+})
+
+test('a port that is taken is refused with its number and the variable to set', async () => {
+  const server = await startedPostgres({ data_dir: await folder() })
+  const { port } = server
+  await expect(startPostgres({ data_dir: await folder(), port })).rejects.toThrow(
+    new RegExp(`Port ${port} on 127.0.0.1 is taken.*POSTGRES_PORT`),
+  )
+  await expect(startRedis({ data_dir: await folder(), port })).rejects.toThrow(
+    new RegExp(`Port ${port} on 127.0.0.1 is taken.*REDIS_PORT`),
+  )
+})
+
+test('a folder whose server is in use is refused', async () => {
+  const data_dir = await folder()
+  const server = await startedPostgres({ data_dir })
+  await expect(startPostgres({ data_dir })).rejects.toThrow(`in use by the server ${server.pid}`)
+})
+
+test('a server that cannot start says why with the end of its log', async () => {
+  const start = startPostgres({ data_dir: await folder(), settings: { work_mem: 'plenty' } })
+  await expect(start).rejects.toThrow('invalid value for parameter "work_mem": "plenty"')
+})
+
+test('Redis keeps what was written through a kill, and evicts nothing', async () => {
+  const data_dir = await folder()
+  const first = await startedRedis(data_dir)
+  expect(leadsGroup(first.pid)).toBe(true)
+  await withRedis(first.url, (redis) => redis.set('kept', '42'))
+  await first.kill()
+  expect(processStarted(first.pid)).toBeNull()
+  const second = await startedRedis(data_dir, first.port)
+  expect(second.port).toBe(first.port)
+  expect(await withRedis(second.url, (redis) => redis.get('kept'))).toBe('42')
+  expect(await withRedis(second.url, (redis) => redis.config('GET', 'maxmemory-policy'))).toContain(
+    'noeviction',
+  )
+  await second.stop()
+  expect(processStarted(second.pid)).toBeNull()
+})
+
+test('Redis without a folder forgets everything', async () => {
+  const first = await startedRedis(null)
+  await withRedis(first.url, (redis) => redis.set('gone', '42'))
+  await first.kill()
+  const second = await startedRedis(null, first.port)
+  expect(await withRedis(second.url, (redis) => redis.get('gone'))).toBeNull()
+})
+
+test('servers end when the process that started them is killed', async () => {
+  const script = `
+    const { startPostgres } = await import('#start/postgres.ts')
+    const { startRedis } = await import('#start/redis.ts')
+    const postgres = await startPostgres({ data_dir: ${JSON.stringify(await folder())} })
+    const redis = await startRedis({ data_dir: ${JSON.stringify(await folder())} })
+    console.log(postgres.pid + ' ' + redis.pid)
+    setInterval(() => {}, 1000)`
+  const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void owner.kill('SIGKILL'))
+  const [line] = await once(owner.stdout, 'data')
+  const pids = String(line).trim().split(' ').map(Number)
+  expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
+  owner.kill('SIGKILL')
+  while (pids.some((pid) => processStarted(pid) !== null)) await sleep(20)
+})
+
+test('each test file has a database of its own with the tables of the migrations', async () => {
+  const [first, second] = await Promise.all([createDatabase(), createDatabase()])
+  await query(first.url, 'create table mine (value int)')
+  const tables = `select table_name as name from information_schema.tables where table_schema = 'public'`
+  expect(await query(first.url, tables)).toContainEqual({ name: 'mine' })
+  expect(await query(second.url, tables)).not.toContainEqual({ name: 'mine' })
+  expect(await query(second.url, tables)).toContainEqual({ name: 'schema_migrations' })
+  await Promise.all([first.drop(), second.drop()])
+  await expect(query(first.url, 'select 1')).rejects.toThrow('does not exist')
+})
+
+async function folder(): Promise<string> {
+  const made = await makeFolder()
+  onTestFinished(made.remove)
+  return made.path
+}
+
+async function startedPostgres(options: PostgresOptions) {
+  const server = await startPostgres(options)
+  onTestFinished(server.stop)
+  return server
+}
+
+async function startedRedis(data_dir: string | null, port = 0) {
+  const server = await startRedis({ data_dir, port })
+  if (!server) throw new Error('this test needs redis-server or valkey-server on the PATH')
+  onTestFinished(server.stop)
+  return server
+}
+
+async function query(url: string, statement: string) {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    return [...(await sql.unsafe(statement))]
+  } finally {
+    await sql.end()
+  }
+}
+
+async function withRedis<T>(url: string, work: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(url)
+  try {
+    return await work(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** A group is named after the process that leads it. */
+function leadsGroup(pid: number): boolean {
+  try {
+    return process.kill(-pid, 0)
+  } catch {
+    return false
+  }
+}

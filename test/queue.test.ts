@@ -1,0 +1,430 @@
+// The queue over real servers: bells, outcomes, and what becomes of both while the backend is away.
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type Socket, connect, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { type JobOutcome, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
+import { startPostgres } from '#start/postgres.ts'
+import { startRedis } from '#start/redis.ts'
+import { makeFolder } from '#test/folders.ts'
+
+type Server = {
+  config: QueueConfig
+  port: number
+  /** Ends it as a crash would. */
+  kill(): Promise<void>
+  /** Brings it back on the same port; a Redis is empty then. */
+  start(): Promise<void>
+  remove(): Promise<void>
+}
+
+const patience = { timeout: 20_000, interval: 20 }
+const open_queues: Queue[] = []
+
+afterEach(async () => {
+  await Promise.all(open_queues.splice(0).map((queue) => queue.close()))
+})
+
+function open(config: QueueConfig): { queue: Queue; dropped: () => number } {
+  let bells = 0
+  const queue = openQueue(config, { log: () => {}, onDrop: (n) => (bells += n), process_id: randomUUID() })
+  open_queues.push(queue)
+  return { queue, dropped: () => bells }
+}
+
+/** What a worker has performed, of a queue that nobody else uses. */
+function performIn(queue: Queue, name: string): string[] {
+  const performed: string[] = []
+  queue.consume({ queue: name, concurrency: 10, perform: async ({ id }) => void performed.push(id) })
+  return performed
+}
+
+const bellFor = (queue: string) => ({ id: randomUUID(), queue })
+
+/** Whether a new bell is performed; it is rung with others after it, since the first may meet what is left of an outage. */
+async function answers(queue: Queue, name: string, performed: string[]): Promise<boolean> {
+  const rung = new Set<string>()
+  const deadline = Date.now() + patience.timeout
+  while (Date.now() < deadline) {
+    const bell = bellFor(name)
+    rung.add(bell.id)
+    queue.ring([bell])
+    await sleep(50)
+    if (performed.some((id) => rung.has(id))) return true
+  }
+  return false
+}
+
+describe.each([
+  { backend: 'redis', launch: launchRedis },
+  { backend: 'postgres', launch: launchPostgres },
+] as const)('the queue on $backend', ({ backend, launch }) => {
+  let server: Server
+
+  beforeAll(async () => {
+    server = await launch()
+    await migrateQueue(server.config)
+    await migrateQueue(server.config)
+  }, 60_000)
+
+  afterAll(() => server.remove())
+
+  test('performs what is rung, and says who waits for it', async () => {
+    const { queue } = open(server.config)
+    expect(queue.backend).toBe(backend)
+    const heard: unknown[] = []
+    queue.consume({ queue: 'heard', concurrency: 1, perform: async (bell) => void heard.push(bell) })
+    const [first, second] = [randomUUID(), randomUUID()]
+
+    queue.ring([{ id: first, queue: 'heard', from: 'api-1' }])
+    queue.ring([{ id: second, queue: 'heard' }])
+
+    await expect
+      .poll(() => heard, patience)
+      .toEqual([
+        { id: first, from: 'api-1' },
+        { id: second, from: null },
+      ])
+  })
+
+  test('performs each of a thousand rings, never more at a time than it may', async () => {
+    const { queue, dropped } = open(server.config)
+    const performed: string[] = []
+    let at_a_time = 0
+    let most = 0
+    queue.consume({
+      queue: 'many',
+      concurrency: 20,
+      async perform({ id }) {
+        at_a_time += 1
+        most = Math.max(most, at_a_time)
+        await new Promise((resolve) => setImmediate(resolve))
+        performed.push(id)
+        at_a_time -= 1
+      },
+    })
+    const bells = Array.from({ length: 1_000 }, () => bellFor('many'))
+
+    for (const bell of bells) queue.ring([bell])
+
+    await expect.poll(() => performed.length >= 1_000, patience).toBe(true)
+    expect(new Set(performed)).toEqual(new Set(bells.map(({ id }) => id)))
+    expect(most).toBeLessThanOrEqual(20)
+    expect(dropped()).toBe(0)
+  })
+
+  test('a handler that throws takes nothing with it', async () => {
+    const { queue } = open(server.config)
+    const performed: string[] = []
+    queue.consume({
+      queue: 'throwing',
+      concurrency: 1,
+      async perform({ id }) {
+        performed.push(id)
+        throw new Error('a surprise')
+      },
+    })
+    const bells = [bellFor('throwing'), bellFor('throwing')]
+
+    queue.ring(bells)
+
+    await expect.poll(() => performed.length === 2, patience).toBe(true)
+    expect(performed).toEqual(bells.map(({ id }) => id))
+  })
+
+  test('outcomes reach the subscribers in every process', async () => {
+    const [worker, api] = [open(server.config).queue, open(server.config).queue]
+    const heard: JobOutcome[] = []
+    const own: JobOutcome[] = []
+    await api.subscribe((outcomes) => heard.push(...outcomes))
+    await worker.subscribe((outcomes) => own.push(...outcomes))
+    const outcomes = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), state: 'succeeded' }))
+
+    for (const outcome of outcomes) worker.publish([outcome])
+
+    await expect.poll(() => heard.length === 1_000 && own.length === 1_000, patience).toBe(true)
+    expect(heard).toEqual(outcomes)
+  })
+
+  test('a close waits for what is being performed', async () => {
+    const { queue } = open(server.config)
+    const gate = Promise.withResolvers<void>()
+    const events: string[] = []
+    const consumer = queue.consume({
+      queue: 'closing',
+      concurrency: 2,
+      async perform() {
+        events.push('started')
+        await gate.promise
+        events.push('finished')
+      },
+    })
+    queue.ring([bellFor('closing')])
+    await expect.poll(() => events, patience).toEqual(['started'])
+
+    const closed = consumer.close().then(() => events.push('closed'))
+    gate.resolve()
+    await closed
+
+    expect(events).toEqual(['started', 'finished', 'closed'])
+  })
+
+  test('a restarted consumer performs what is rung after it', async () => {
+    const { queue } = open(server.config)
+    const performed: string[] = []
+    const consumer = queue.consume({
+      queue: 'restarted',
+      concurrency: 2,
+      perform: async ({ id }) => void performed.push(id),
+    })
+    expect(await answers(queue, 'restarted', performed)).toBe(true)
+
+    await consumer.restart()
+
+    expect(await answers(queue, 'restarted', performed)).toBe(true)
+  })
+
+  test('while the backend is down rings return at once and are counted; once it is back they are performed', async () => {
+    const { queue, dropped } = open(server.config)
+    const performed = performIn(queue, 'outage')
+    const heard: JobOutcome[] = []
+    await queue.subscribe((outcomes) => heard.push(...outcomes))
+    expect(await answers(queue, 'outage', performed)).toBe(true)
+
+    await whileDown(server, async () => {
+      await expect.poll(() => queue.away(), patience).toBe(true)
+      const dropped_before = dropped()
+      queue.ring([bellFor('outage'), bellFor('outage')])
+      queue.publish([{ id: 'meanwhile', state: 'failed' }])
+      expect(dropped()).toBe(dropped_before + 2)
+    })
+
+    expect(await answers(queue, 'outage', performed)).toBe(true)
+    await expect.poll(() => queue.away(), patience).toBe(false)
+    queue.publish([{ id: 'after', state: 'succeeded' }])
+    await expect.poll(() => heard, patience).toEqual([{ id: 'after', state: 'succeeded' }])
+  }, 60_000)
+
+  test('a process that starts while the backend is down works once it is up', async () => {
+    const { queue, performed } = await whileDown(server, async () => {
+      const { queue, dropped } = open(server.config)
+      const performed = performIn(queue, 'boot')
+      await queue.subscribe(() => {})
+      queue.ring([bellFor('boot')])
+      await expect.poll(() => queue.away(), patience).toBe(true)
+      await expect.poll(dropped, patience).toBe(1)
+      return { queue, performed }
+    })
+
+    expect(await answers(queue, 'boot', performed)).toBe(true)
+    await expect.poll(() => queue.away(), patience).toBe(false)
+  }, 60_000)
+
+  test('a close ends while the backend is down, also when it never was up', async () => {
+    const used = open(server.config).queue
+    const performed = performIn(used, 'ended')
+    await used.subscribe(() => {})
+    expect(await answers(used, 'ended', performed)).toBe(true)
+
+    await whileDown(server, async () => {
+      await expect.poll(() => used.away(), patience).toBe(true)
+      const unused = open(server.config).queue
+      performIn(unused, 'ended')
+      await unused.subscribe(() => {})
+
+      await Promise.all([used.close(), unused.close()])
+    })
+  }, 60_000)
+
+  test('a peer that went silent counts as away, and a close does not wait for it', async () => {
+    const way = await silentWay(server)
+    onTestFinished(() => way.close())
+    const { queue, dropped } = open(way.config)
+    const performed = performIn(queue, 'silent')
+    await queue.subscribe(() => {})
+    expect(await answers(queue, 'silent', performed)).toBe(true)
+    const closing = open(way.config).queue
+    const performed_before = performIn(closing, 'silent-too')
+    await closing.subscribe(() => {})
+    expect(await answers(closing, 'silent-too', performed_before)).toBe(true)
+
+    way.silence()
+    queue.ring([bellFor('silent')])
+    await expect.poll(() => queue.away(), patience).toBe(true)
+    await expect.poll(dropped, patience).toBeGreaterThan(0)
+    await closing.close()
+    way.speak()
+
+    expect(await answers(queue, 'silent', performed)).toBe(true)
+    await expect.poll(() => queue.away(), patience).toBe(false)
+  }, 60_000)
+})
+
+describe('the queue on a Redis with troubles of its own', () => {
+  let server: Server
+  let redis: Redis
+
+  beforeAll(async () => {
+    server = await launchRedis()
+    redis = new Redis(server.config.redis_url ?? '')
+  })
+
+  afterAll(async () => {
+    redis.disconnect()
+    await server.remove()
+  })
+
+  test('a wiped Redis takes rings as before, also while a bell is being performed', async () => {
+    const { queue } = open(server.config)
+    const gate = Promise.withResolvers<void>()
+    const performed: string[] = []
+    const held = bellFor('wiped')
+    queue.consume({
+      queue: 'wiped',
+      concurrency: 2,
+      async perform({ id }) {
+        if (id === held.id) await gate.promise
+        performed.push(id)
+      },
+    })
+    queue.ring([held])
+    expect(await answers(queue, 'wiped', performed)).toBe(true)
+
+    await redis.flushall()
+
+    expect(await answers(queue, 'wiped', performed)).toBe(true)
+    gate.resolve()
+    await expect.poll(() => performed.includes(held.id), patience).toBe(true)
+    expect(await answers(queue, 'wiped', performed)).toBe(true)
+  })
+
+  test('scripts that Redis forgot are sent again', async () => {
+    const { queue } = open(server.config)
+    const performed = performIn(queue, 'forgetful')
+    expect(await answers(queue, 'forgetful', performed)).toBe(true)
+
+    await redis.script('FLUSH')
+
+    expect(await answers(queue, 'forgetful', performed)).toBe(true)
+  })
+
+  test.each([
+    {
+      trouble: 'refuses writes as a replica',
+      begin: ['replicaof', '127.0.0.1', '1'],
+      end: ['replicaof', 'no', 'one'],
+    },
+    {
+      trouble: 'is out of memory',
+      begin: ['config', 'set', 'maxmemory', '1'],
+      end: ['config', 'set', 'maxmemory', '0'],
+    },
+  ] as const)(
+    'a Redis that $trouble is away until it no longer does',
+    async ({ begin, end }) => {
+      const { queue, dropped } = open(server.config)
+      const performed = performIn(queue, 'refused')
+      expect(await answers(queue, 'refused', performed)).toBe(true)
+
+      await redis.call(begin[0], ...begin.slice(1))
+      await expect.poll(() => queue.away(), patience).toBe(true)
+      const dropped_before = dropped()
+      queue.ring([bellFor('refused')])
+      expect(dropped()).toBe(dropped_before + 1)
+
+      await redis.call(end[0], ...end.slice(1))
+      expect(await answers(queue, 'refused', performed)).toBe(true)
+      await expect.poll(() => queue.away(), patience).toBe(false)
+    },
+    60_000,
+  )
+})
+
+async function whileDown<T>(server: Server, story: () => Promise<T>): Promise<T> {
+  await server.kill()
+  try {
+    return await story()
+  } finally {
+    await server.start()
+  }
+}
+
+async function launchRedis(): Promise<Server> {
+  const launch = async (port?: number) => {
+    const redis = await startRedis({ data_dir: null, port })
+    if (!redis) throw new Error('There is neither a redis-server nor a valkey-server on the PATH.')
+    return redis
+  }
+  let redis = await launch()
+  return {
+    config: { redis_url: redis.url, database_url: 'postgres://nowhere' },
+    port: redis.port,
+    kill: () => redis.kill(),
+    async start() {
+      redis = await launch(redis.port)
+    },
+    remove: () => redis.kill(),
+  }
+}
+
+async function launchPostgres(): Promise<Server> {
+  const folder = await makeFolder()
+  const server = await startPostgres({ data_dir: folder.path, settings: { fsync: 'off' } })
+  return {
+    config: { redis_url: null, database_url: server.url },
+    port: server.port,
+    kill: () => server.kill(),
+    start: () => server.restart('immediate'),
+    async remove() {
+      await server.stop()
+      await folder.remove()
+    },
+  }
+}
+
+/** A way to the server on which everything stops when it is told to: connections stay, and new ones are made, but nothing comes. */
+async function silentWay(
+  to: Server,
+): Promise<{ config: QueueConfig; silence(): void; speak(): void; close(): void }> {
+  let silent = false
+  const sockets = new Set<Socket>()
+  const gate = createServer((near) => {
+    const far = connect(to.port, '127.0.0.1')
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(one)
+      one.on('data', (data) => other.write(data))
+      one.on('error', () => {})
+      one.on('close', () => {
+        sockets.delete(one)
+        other.destroy()
+      })
+      if (silent) one.pause()
+    }
+  })
+  gate.listen(0, '127.0.0.1')
+  await once(gate, 'listening')
+  const address = gate.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const there = (url: string) => url.replace(`:${to.port}`, `:${port}`)
+  const { redis_url, database_url } = to.config
+  return {
+    config: { redis_url: redis_url && there(redis_url), database_url: there(database_url) },
+    silence() {
+      silent = true
+      for (const socket of sockets) socket.pause()
+    },
+    speak() {
+      silent = false
+      for (const socket of sockets) socket.resume()
+    },
+    close() {
+      gate.close()
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}

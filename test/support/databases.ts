@@ -1,0 +1,63 @@
+// The databases that tests work in: each file has its own, so that files run side by side.
+import { randomBytes } from 'node:crypto'
+import postgres from 'postgres'
+import { inject } from 'vitest'
+import { migrate } from '#core/migrate.ts'
+
+const TEMPLATE = 'sluice_template'
+const LOCK = 7_583_240_118
+
+/** A fresh database on the suite's server, with all migrations applied. `drop` also ends who is still connected. */
+export async function createDatabase(): Promise<{ url: string; drop: () => Promise<void> }> {
+  const server = inject('postgres_url')
+  const name = `sluice_test_${randomBytes(6).toString('hex')}`
+  await withConnection(server, async (sql) => {
+    await makeTemplate(sql, server)
+    await sql.unsafe(`create database ${name} template ${TEMPLATE}`)
+  })
+  return {
+    url: urlOf(server, name),
+    drop: () =>
+      withConnection(server, async (sql) => void (await sql.unsafe(`drop database ${name} with (force)`))),
+  }
+}
+
+/** The url of the suite's Redis, which all files share: give queues a prefix of their own. Throws where there is none. */
+export function redisUrl(): string {
+  const url = inject('redis_url')
+  if (url === null)
+    throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
+  return url
+}
+
+/** The migrations run once for the suite, by whoever comes first; the others wait and copy. */
+async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
+  await sql`select pg_advisory_lock(${LOCK})`
+  try {
+    const [found] = await sql`select 1 from pg_database where datname = ${TEMPLATE}`
+    if (found) return
+    // Renamed when it is finished: one whose migrations failed is never copied.
+    const unfinished = `${TEMPLATE}_unfinished`
+    await sql.unsafe(`drop database if exists ${unfinished}`)
+    await sql.unsafe(`create database ${unfinished}`)
+    await migrate(urlOf(server, unfinished))
+    await sql.unsafe(`alter database ${unfinished} rename to ${TEMPLATE}`)
+  } finally {
+    await sql`select pg_advisory_unlock(${LOCK})`
+  }
+}
+
+async function withConnection<T>(url: string, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    return await work(sql)
+  } finally {
+    await sql.end()
+  }
+}
+
+function urlOf(server: string, database: string): string {
+  const url = new URL(server)
+  url.pathname = `/${database}`
+  return url.href
+}

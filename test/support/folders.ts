@@ -1,0 +1,11 @@
+// Folders that a test makes and throws away.
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** An empty folder in the system's place for temporary ones, which the account of an embedded server can pass through. */
+export async function makeFolder(): Promise<{ path: string; remove: () => Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'sluice-test-'))
+  await chmod(path, 0o711)
+  return { path, remove: () => rm(path, { recursive: true, force: true }) }
+}
