@@ -3,7 +3,14 @@ import helmet from '@fastify/helmet'
 import swagger from '@fastify/swagger'
 import underPressure from '@fastify/under-pressure'
 import scalar from '@scalar/fastify-api-reference'
-import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import Fastify, {
+  LogController,
+  type FastifyBaseLogger,
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
 import {
   hasZodFastifySchemaValidationErrors,
   jsonSchemaTransform,
@@ -35,9 +42,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const limitFailures = createLimit({ rps: FAILED_AUTH_RPS, burst: FAILED_AUTH_BURST })
 
+  // Fastify's types follow the logger's; the routes are written for its base.
+  const loggerInstance: FastifyBaseLogger = log
   const app = Fastify({
-    loggerInstance: log as FastifyBaseLogger,
-    disableRequestLogging: true,
+    loggerInstance,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     return503OnClosing: false,
     requestTimeout: 30_000,
@@ -82,7 +91,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     limit(request.credentials.key_id, reply)
     const { scope, area } = request.routeOptions.config
     if (area != null && !config.areas.has(area)) {
-      throw new AppError('misconfigured_gateway', { message: `The area "${area}" is not deployed here.`, context: { area } })
+      throw new AppError('misconfigured_gateway', {
+        message: `The area "${area}" is not deployed here.`,
+        context: { area },
+      })
     }
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
@@ -92,13 +104,32 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.addHook('onRequest', admit)
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none'
-    metrics.request.observe({ listener: 'api', method: request.method, route, status: reply.statusCode }, reply.elapsedTime / 1000)
-    log.debug({ request_id: request.id, method: request.method, route, status: reply.statusCode, ms: reply.elapsedTime, tenant_id: request.credentials?.tenant_id }, 'answered')
+    metrics.request.observe(
+      { listener: 'api', method: request.method, route, status: reply.statusCode },
+      reply.elapsedTime / 1000,
+    )
+    log.debug(
+      {
+        request_id: request.id,
+        method: request.method,
+        route,
+        status: reply.statusCode,
+        ms: reply.elapsedTime,
+        tenant_id: request.credentials?.tenant_id,
+      },
+      'answered',
+    )
     done()
   })
   app.setErrorHandler((error: FastifyError, request, reply) => refuse(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
-    refuse(new AppError('route_not_found', { message: `There is no route ${request.method} ${request.url.split('?')[0]}.` }), request, reply),
+    refuse(
+      new AppError('route_not_found', {
+        message: `There is no route ${request.method} ${request.url.split('?')[0]}.`,
+      }),
+      request,
+      reply,
+    ),
   )
 
   // For a thin JSON API the headers never change, so they cost nothing to send.
@@ -107,7 +138,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     maxEventLoopDelay: 2_000,
     customError: OverloadedError as unknown as Error,
   })
-  await app.register(swagger, { openapi: openapi(config), transform: jsonSchemaTransform, transformObject: jsonSchemaTransformObject })
+  await app.register(swagger, {
+    openapi: openapi(config),
+    transform: jsonSchemaTransform,
+    transformObject: jsonSchemaTransformObject,
+  })
 
   customerRoutes(app, context)
   paymentRoutes(app, context)
@@ -127,7 +162,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   function refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const refusal = asAppError(error)
     const { code, message, param, details, context, retry_after_s, status } = refusal
-    if (status >= 500) log.error({ err: error, request_id: request.id, code, route: request.routeOptions?.url }, 'a request failed')
+    if (status >= 500)
+      log.error(
+        { err: error, request_id: request.id, code, route: request.routeOptions?.url },
+        'a request failed',
+      )
     if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
     if (status === 401) reply.header('www-authenticate', 'Bearer')
     const shown = status === 500 && code === 'internal_error' ? refusal : { message, param, details, context }
@@ -166,30 +205,52 @@ function asAppError(error: unknown): AppError {
   if (hasZodFastifySchemaValidationErrors(error)) return invalid(error)
   if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
   const { code, statusCode } = error as Partial<FastifyError>
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
-  if (code === 'FST_ERR_BAD_URL' || (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)) {
+  if (
+    code === 'FST_ERR_BAD_URL' ||
+    (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
+  ) {
     return new AppError('invalid_request', { message: (error as Error).message })
   }
   return new AppError('internal_error', { cause: error })
 }
 
 function invalid(error: FastifyError): AppError {
-  const details = (error.validation ?? []).flatMap(({ instancePath, message, params }) => {
-    const issue = (params as { issue?: { code?: string; keys?: string[] } }).issue
+  const details = (error.validation ?? []).flatMap(({ instancePath, keyword, message, params }) => {
     const path = instancePath.split('/').slice(1).join('.')
     const about = (name: string) => [path, name].filter(Boolean).join('.')
-    if (issue?.code === 'unrecognized_keys') return (issue.keys ?? []).map((key) => ({ param: about(key), message: 'is not known' }))
+    if (keyword === 'unrecognized_keys')
+      return (params.keys as string[]).map((key) => ({ param: about(key), message: 'is not known' }))
     return [{ param: path || error.validationContext || 'body', message: message ?? 'is invalid' }]
   })
   const first = details[0]
-  return new AppError('invalid_request', { message: first && `${first.param}: ${first.message}`, param: first?.param, details })
+  return new AppError('invalid_request', {
+    message: first && `${first.param}: ${first.message}`,
+    param: first?.param,
+    details,
+  })
 }
 
 // What is not HTTP never reaches a route; Node's own answer would be bare.
 function refuseUnreadable(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
-  const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request'
-  const body = JSON.stringify({ error: { code: 'invalid_request', message: 'The request could not be read.', request_id: newId(), doc_url: '' } })
-  socket.end(`HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+  const status =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? '408 Request Timeout'
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? '431 Request Header Fields Too Large'
+        : '400 Bad Request'
+  const body = JSON.stringify({
+    error: {
+      code: 'invalid_request',
+      message: 'The request could not be read.',
+      request_id: newId(),
+      doc_url: '',
+    },
+  })
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  )
 }

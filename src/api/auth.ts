@@ -32,7 +32,9 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     const now = performance.now()
     if (now - (touched.get(key_id) ?? -Infinity) < TOUCH_MS) return
     touched.set(key_id, now)
-    touchApiKey(sql, tenant_id, key_id).catch((error: unknown) => log.debug({ err: error }, 'last use was not noted'))
+    touchApiKey(sql, tenant_id, key_id).catch((error: unknown) =>
+      log.debug({ err: error }, 'last use was not noted'),
+    )
   }
 
   return async (request) => {
@@ -81,7 +83,10 @@ export function createLimit({ rps, burst }: { rps: number; burst: number }): Lim
     if (left < 0) {
       const wait_s = Math.max(1, Math.ceil((at - now - depth_ms) / 1000))
       reply.header('ratelimit', `"default";r=0;t=${wait_s}`)
-      throw new AppError('rate_limited', { retry_after_s: wait_s, message: `Too many requests: ${rps} a second, ${burst} at once.` })
+      throw new AppError('rate_limited', {
+        retry_after_s: wait_s,
+        message: `Too many requests: ${rps} a second, ${burst} at once.`,
+      })
     }
     full.set(id, at)
     reply.header('ratelimit', `"default";r=${left};t=${Math.ceil((at - now) / 1000)}`)

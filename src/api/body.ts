@@ -26,14 +26,22 @@ export function parseBody(bytes: Buffer): unknown {
 export function checkStorable(value: unknown, path: string, depth: number): void {
   if (typeof value === 'string') {
     if (!value.isWellFormed() || value.includes('\u0000')) {
-      throw new AppError('invalid_request', { param: path || undefined, message: 'Text may hold neither NUL characters nor lone surrogates.' })
+      throw new AppError('invalid_request', {
+        param: path || undefined,
+        message: 'Text may hold neither NUL characters nor lone surrogates.',
+      })
     }
     return
   }
   if (typeof value !== 'object' || value === null) return
-  if (depth >= MAX_DEPTH) throw new AppError('invalid_request', { param: path.split('.')[0], message: `JSON may be nested ${MAX_DEPTH} levels deep.` })
+  if (depth >= MAX_DEPTH)
+    throw new AppError('invalid_request', {
+      param: path.split('.')[0],
+      message: `JSON may be nested ${MAX_DEPTH} levels deep.`,
+    })
   for (const [key, inner] of Object.entries(value)) {
-    if (key === '__proto__') throw new AppError('invalid_request', { param: key, message: 'The key __proto__ is not accepted.' })
+    if (key === '__proto__')
+      throw new AppError('invalid_request', { param: key, message: 'The key __proto__ is not accepted.' })
     checkStorable(key, path, depth)
     checkStorable(inner, path === '' ? key : `${path}.${key}`, depth + 1)
   }
@@ -42,7 +50,9 @@ export function checkStorable(value: unknown, path: string, depth: number): void
 /** Free-form JSON of the caller's, up to 16 KiB. */
 export const metadataValue = z
   .json()
-  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, { error: 'must be at most 16 KiB of JSON' })
+  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
+    error: 'must be at most 16 KiB of JSON',
+  })
   .meta({ description: 'Any JSON value, up to 16 KiB; comes back as sent.', example: { order: 'A-17' } })
 
 /** The same; left out it is `{}`. */
@@ -60,9 +70,14 @@ export const text = (max: number) =>
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
-  .meta({ description: 'Repeating a request with the same key and content does nothing twice.', example: 'order-17-customer' })
+  .meta({
+    description: 'Repeating a request with the same key and content does nothing twice.',
+    example: 'order-17-customer',
+  })
 
 /** What makes two requests the same: a hash of the validated body without its key. */
 export function fingerprint(body: object): string {
-  return createHash('sha256').update(JSON.stringify({ ...body, idempotency_key: undefined })).digest('base64')
+  return createHash('sha256')
+    .update(JSON.stringify({ ...body, idempotency_key: undefined }))
+    .digest('base64')
 }

@@ -38,10 +38,14 @@ const patch = z.strictObject({
 
 export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateCustomer, Customer>('create_customer', (requests) => createCustomers(sql, requests), {
-    key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
-    concurrency: 3,
-  })
+  const create = batcher<CreateCustomer, Customer>(
+    'create_customer',
+    (requests) => createCustomers(sql, requests),
+    {
+      key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
+      concurrency: 3,
+    },
+  )
 
   app.post(
     '/v1/customers',
@@ -64,7 +68,7 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
       if (outcome.kind === 'accepted') return outcome.value
       if (outcome.kind === 'refused') throw new AppError('internal_error')
       reply.header('idempotent-replayed', 'true')
-      return await found(await findCustomer(sql, tenant_id, outcome.remembered.resource_id))
+      return found(await findCustomer(sql, tenant_id, outcome.remembered.resource_id))
     },
   )
 
@@ -77,7 +81,10 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
       querystring: page.extend({
         email: z.string().max(320).optional().meta({ description: 'Exact match.' }),
         external_id: z.string().max(255).optional(),
-        deleted: z.enum(['true', 'false']).default('false').meta({ description: 'Also list deleted customers.' }),
+        deleted: z
+          .enum(['true', 'false'])
+          .default('false')
+          .meta({ description: 'Also list deleted customers.' }),
       }),
       response: { 200: z.array(customerSchema) },
       errors: [],
@@ -119,7 +126,9 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     }),
     async (request) => {
       const { tenant_id } = request.credentials
-      const changes = Object.fromEntries(Object.entries(request.body).filter(([, value]) => value !== undefined)) as Partial<CustomerFields>
+      const changes = Object.fromEntries(
+        Object.entries(request.body).filter(([, value]) => value !== undefined),
+      ) as Partial<CustomerFields>
       return found(await updateCustomer(sql, tenant_id, request.params.id, newId(), changes))
     },
   )
@@ -135,7 +144,8 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
-    async (request) => found(await deleteCustomer(sql, request.credentials.tenant_id, request.params.id, newId())),
+    async (request) =>
+      found(await deleteCustomer(sql, request.credentials.tenant_id, request.params.id, newId())),
   )
 }
 

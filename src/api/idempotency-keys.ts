@@ -25,7 +25,8 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext)
       area: null,
       scope: null,
       summary: 'Look up an idempotency key',
-      description: 'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days.',
+      description:
+        'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days.',
       params: z.strictObject({ key: idempotencyKey }),
       response: { 200: z.array(remembered) },
       errors: ['idempotency_key_not_found'],

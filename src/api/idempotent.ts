@@ -6,22 +6,38 @@ import { findRemembered, type IdempotentRequest, type Remembered } from '#domain
 import { fingerprint, idempotencyKey } from './body.ts'
 
 /** `accepted`: the step was taken now. `replayed`: it had been, by this key. `refused`: its guard said no, nothing was written. */
-export type Accepted<T> = { kind: 'accepted'; value: T } | { kind: 'replayed'; remembered: Remembered } | { kind: 'refused' }
+export type Accepted<T> =
+  | { kind: 'accepted'; value: T }
+  | { kind: 'replayed'; remembered: Remembered }
+  | { kind: 'refused' }
 
 /** The key of a request, from its body and its `Idempotency-Key` header; both must agree. Null: none was sent. */
-export function keyOf(request: FastifyRequest, body: { idempotency_key?: string | undefined }): string | null {
+export function keyOf(
+  request: FastifyRequest,
+  body: { idempotency_key?: string | undefined },
+): string | null {
   const header = request.headers['idempotency-key']
   if (header === undefined) return body.idempotency_key ?? null
   const parsed = idempotencyKey.safeParse(header)
-  if (!parsed.success) throw new AppError('invalid_request', { param: 'Idempotency-Key', message: 'Idempotency-Key must be 1 to 255 visible characters.' })
+  if (!parsed.success)
+    throw new AppError('invalid_request', {
+      param: 'Idempotency-Key',
+      message: 'Idempotency-Key must be 1 to 255 visible characters.',
+    })
   if (body.idempotency_key !== undefined && body.idempotency_key !== parsed.data) {
-    throw new AppError('invalid_request', { param: 'idempotency_key', message: 'The header Idempotency-Key and the field idempotency_key differ.' })
+    throw new AppError('invalid_request', {
+      param: 'idempotency_key',
+      message: 'The header Idempotency-Key and the field idempotency_key differ.',
+    })
   }
   return parsed.data
 }
 
 /** The key of a create, which must have one. */
-export function requiredKeyOf(request: FastifyRequest, body: { idempotency_key?: string | undefined }): string {
+export function requiredKeyOf(
+  request: FastifyRequest,
+  body: { idempotency_key?: string | undefined },
+): string {
   const key = keyOf(request, body)
   if (key !== null) return key
   throw new AppError('invalid_request', {
@@ -55,16 +71,21 @@ export async function acceptOnce<T>(
   if ('value' in violated) return { kind: 'accepted', value: violated.value }
   if (idempotency_key === null) return { kind: 'refused' }
   const remembered = await findRemembered(sql, tenant_id, idempotency_key, scope)
-  if (remembered !== undefined && remembered.fingerprint === fingerprint) return { kind: 'replayed', remembered }
+  if (remembered !== undefined && remembered.fingerprint === fingerprint)
+    return { kind: 'replayed', remembered }
   if (remembered === undefined && !violated.duplicate) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
-    ...(remembered === undefined && { message: 'The idempotency key was used before, more than 30 days ago or on another path.' }),
+    ...(remembered === undefined && {
+      message: 'The idempotency key was used before, more than 30 days ago or on another path.',
+    }),
   })
 }
 
 // Two rows of one tenant may draw the same microsecond; the step left no trace and draws again.
-async function tryAccept<T>(accept: () => Promise<T | undefined>): Promise<{ value: T } | { duplicate: boolean }> {
+async function tryAccept<T>(
+  accept: () => Promise<T | undefined>,
+): Promise<{ value: T } | { duplicate: boolean }> {
   for (;;) {
     try {
       const value = await accept()
@@ -72,7 +93,8 @@ async function tryAccept<T>(accept: () => Promise<T | undefined>): Promise<{ val
     } catch (error) {
       const constraint = violatedConstraint(error)
       if (constraint?.endsWith('_created_at') === true) continue
-      if (constraint === 'idempotency_keys_pkey' || constraint?.endsWith('_idempotency') === true) return { duplicate: true }
+      if (constraint === 'idempotency_keys_pkey' || constraint?.endsWith('_idempotency') === true)
+        return { duplicate: true }
       throw error
     }
   }

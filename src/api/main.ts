@@ -13,7 +13,10 @@ import { createReadOutcome } from './outcome.ts'
 import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
-export async function startApi(config: Config, log: Log): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
+export async function startApi(
+  config: Config,
+  log: Log,
+): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
   const process_id = newId()
   const database_url = need(config, 'DATABASE_URL')
   const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-api' })
@@ -39,9 +42,11 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
     readOutcome: createReadOutcome(sql),
   }
   const app = await buildApi(context)
-  const url = await app.listen({ host: config.HOST, port: config.API_PORT, listenTextResolver: () => '' }).catch((error: unknown) => {
-    throw portError(error, 'API_PORT', config.API_PORT)
-  })
+  const url = await app
+    .listen({ host: config.HOST, port: config.API_PORT, listenTextResolver: () => '' })
+    .catch((error: unknown) => {
+      throw portError(error, 'API_PORT', config.API_PORT)
+    })
   log.info({ url, queue: queue.backend }, 'the API listens')
   return {
     url,
@@ -57,17 +62,23 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
 }
 
 if (import.meta.main) {
-  await run('sluice api: serves /v1, /docs and /openapi.json.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, HOST, API_PORT, METRICS_PORT.', async () => {
-    const config = loadConfig()
-    const log = createLog(config.LOG_LEVEL, 'api')
-    const api = await startApi(config, log)
-    const operations = await serveOperations({ host: config.METRICS_HOST, port: config.METRICS_PORT }, api.ready)
-    return {
-      log,
-      async close() {
-        await api.close()
-        await operations.close()
-      },
-    }
-  })
+  await run(
+    'sluice api: serves /v1, /docs and /openapi.json.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, HOST, API_PORT, METRICS_PORT.',
+    async () => {
+      const config = loadConfig()
+      const log = createLog(config.LOG_LEVEL, 'api')
+      const api = await startApi(config, log)
+      const operations = await serveOperations(
+        { host: config.METRICS_HOST, port: config.METRICS_PORT },
+        api.ready,
+      )
+      return {
+        log,
+        async close() {
+          await api.close()
+          await operations.close()
+        },
+      }
+    },
+  )
 }

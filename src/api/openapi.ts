@@ -19,7 +19,9 @@ finished by then answers 202 with the resource as it stands; the work goes on.
 
 /** The document's own part: title, introduction, authentication, the error catalogue. */
 export function openapi(config: Config) {
-  const rows = Object.entries(ERRORS).map(([code, [status, message]]) => `| ${status} | \`${code}\` | ${message} |`)
+  const rows = Object.entries(ERRORS).map(
+    ([code, [status, message]]) => `| ${status} | \`${code}\` | ${message} |`,
+  )
   return {
     openapi: '3.1.0',
     info: {

@@ -7,7 +7,14 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
-import { PAYMENT_STATUSES, findPayment, findPayments, listPayments, paymentSchema, type Payment } from '#domain/payments/payment.ts'
+import {
+  PAYMENT_STATUSES,
+  findPayment,
+  findPayments,
+  listPayments,
+  paymentSchema,
+  type Payment,
+} from '#domain/payments/payment.ts'
 import {
   createPayments,
   requestCancels,
@@ -28,7 +35,10 @@ const createBody = z.strictObject({
   amount_minor: amountMinor,
   currency: currencyCode.transform((code) => code.toUpperCase()),
   method: z.literal('card').meta({ description: 'The payment method; `card` is the only one so far.' }),
-  customer_id: z.uuid().nullish().transform((id) => id ?? null),
+  customer_id: z
+    .uuid()
+    .nullish()
+    .transform((id) => id ?? null),
   description: text(1000),
   payment_method: text(255).meta({
     description:
@@ -47,7 +57,9 @@ const createBody = z.strictObject({
 
 const captureBody = z
   .strictObject({
-    amount_minor: amountMinor.optional().meta({ description: 'At most what is held; the rest is released. Left out: all.' }),
+    amount_minor: amountMinor
+      .optional()
+      .meta({ description: 'At most what is held; the rest is released. Left out: all.' }),
     idempotency_key: idempotencyKey.optional(),
   })
   .nullish()
@@ -75,10 +87,13 @@ const filters = page.extend({
   metadata: z
     .record(z.string(), z.string())
     .optional()
-    .meta({ description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.' }),
+    .meta({
+      description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
+    }),
 })
 
-const WAITS = 'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
+const WAITS =
+  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
 
 export function paymentRoutes(root: FastifyInstance, context: ApiContext): void {
   const { sql, vault, doorbell } = context
@@ -129,7 +144,11 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
     return shown(payment)
   }
 
-  async function answer(request: FastifyRequest, reply: FastifyReply, done: { job_id: string | null; payment_id: string; status: 200 | 201; replayed: boolean }) {
+  async function answer(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: { job_id: string | null; payment_id: string; status: 200 | 201; replayed: boolean },
+  ) {
     const { tenant_id } = request.credentials
     return await answerOutcome(context, request, reply, {
       job_id: done.job_id,
@@ -152,17 +171,30 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       description: `Authorizes: the amount is held until it is captured or canceled. ${WAITS}`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
-      errors: ['payment_declined', 'customer_not_found', 'idempotency_key_reused', 'amount_too_large', 'payment_invalid', 'processor_error'],
+      errors: [
+        'payment_declined',
+        'customer_not_found',
+        'idempotency_key_reused',
+        'amount_too_large',
+        'payment_invalid',
+        'processor_error',
+      ],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const { idempotency_key: _, ...body } = request.body
       const asked = idempotent(request, requiredKeyOf(request, request.body), body)
       if (body.amount_minor > MAX_AMOUNT_MINOR) {
-        throw new AppError('amount_too_large', { param: 'amount_minor', message: `The amount is above ${MAX_AMOUNT_MINOR}.` })
+        throw new AppError('amount_too_large', {
+          param: 'amount_minor',
+          message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+        })
       }
       if (!settlesExactly(body.amount_minor, body.currency)) {
-        throw new AppError('payment_invalid', { param: 'amount_minor', message: `Amounts in ${body.currency} must end in 0.` })
+        throw new AppError('payment_invalid', {
+          param: 'amount_minor',
+          message: `Amounts in ${body.currency} must end in 0.`,
+        })
       }
       const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
@@ -186,7 +218,8 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       area: 'payments',
       scope: 'payments:read',
       summary: 'List payments, newest first',
-      description: 'Strongly consistent: a payment is found by its new state as soon as the request that changed it is answered.',
+      description:
+        'Strongly consistent: a payment is found by its new state as soon as the request that changed it is answered.',
       querystring: filters,
       response: { 200: z.array(paymentSchema) },
       errors: [],
@@ -222,7 +255,15 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
-      errors: ['payment_not_found', 'payment_not_capturable', 'amount_too_large', 'idempotency_key_reused', 'payment_declined', 'payment_invalid', 'processor_error'],
+      errors: [
+        'payment_not_found',
+        'payment_not_capturable',
+        'amount_too_large',
+        'idempotency_key_reused',
+        'payment_declined',
+        'payment_invalid',
+        'processor_error',
+      ],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
@@ -234,9 +275,15 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       const outcome = await acceptOnce(sql, tenant_id, asked, () =>
         capture({ ...asked, ...ids, tenant_id, payment_id, rung, amount_minor: body.amount_minor ?? null }),
       )
-      if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, 'payment_not_capturable', body.amount_minor)
+      if (outcome.kind === 'refused')
+        throw await whyNot(tenant_id, payment_id, 'payment_not_capturable', body.amount_minor)
       if (outcome.kind === 'replayed') {
-        return await answer(request, reply, { job_id: outcome.remembered.job_id, payment_id, status: 200, replayed: true })
+        return await answer(request, reply, {
+          job_id: outcome.remembered.job_id,
+          payment_id,
+          status: 200,
+          replayed: true,
+        })
       }
       const waited = answer(request, reply, { job_id: ids.job_id, payment_id, status: 200, replayed: false })
       if (rung) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
@@ -254,7 +301,13 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
-      errors: ['payment_not_found', 'payment_not_cancelable', 'idempotency_key_reused', 'payment_invalid', 'processor_error'],
+      errors: [
+        'payment_not_found',
+        'payment_not_cancelable',
+        'idempotency_key_reused',
+        'payment_invalid',
+        'processor_error',
+      ],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
@@ -268,13 +321,27 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
         cancel({ ...asked, ...ids, tenant_id, payment_id, rung, reason, cancellation_reason: reason }),
       )
       if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, 'payment_not_cancelable')
-      const job_id = outcome.kind === 'replayed' ? outcome.remembered.job_id : outcome.value === 'canceling' ? ids.job_id : null
+      const job_id =
+        outcome.kind === 'replayed'
+          ? outcome.remembered.job_id
+          : outcome.value === 'canceling'
+            ? ids.job_id
+            : null
       if (job_id === null) {
         const payment = await find(tenant_id, payment_id)
-        return await reply.code(payment.status === 'canceled' ? 200 : 202).header('location', `/v1/payments/${payment_id}`).send(payment)
+        return await reply
+          .code(payment.status === 'canceled' ? 200 : 202)
+          .header('location', `/v1/payments/${payment_id}`)
+          .send(payment)
       }
-      const waited = answer(request, reply, { job_id, payment_id, status: 200, replayed: outcome.kind === 'replayed' })
-      if (rung && outcome.kind === 'accepted') doorbell.ring({ id: job_id, queue: authorizePayment.queue, tenant_id })
+      const waited = answer(request, reply, {
+        job_id,
+        payment_id,
+        status: 200,
+        replayed: outcome.kind === 'replayed',
+      })
+      if (rung && outcome.kind === 'accepted')
+        doorbell.ring({ id: job_id, queue: authorizePayment.queue, tenant_id })
       return await waited
     },
   )
@@ -285,7 +352,8 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       area: 'payments',
       scope: 'payments:read',
       summary: 'Explain a payment',
-      description: 'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, in order.',
+      description:
+        'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, in order.',
       params: idParams,
       response: { 200: z.array(timelineEntrySchema) },
       errors: ['payment_not_found'],
@@ -307,7 +375,12 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
     const payment = await findPayment(sql, tenant_id, id)
     if (payment === undefined) return new AppError('payment_not_found')
     const { status, amount_capturable_minor } = payment
-    if (code === 'payment_not_capturable' && status === 'authorized' && amount_minor !== undefined && amount_minor > amount_capturable_minor) {
+    if (
+      code === 'payment_not_capturable' &&
+      status === 'authorized' &&
+      amount_minor !== undefined &&
+      amount_minor > amount_capturable_minor
+    ) {
       return new AppError('amount_too_large', {
         param: 'amount_minor',
         message: `${amount_minor} is more than the ${amount_capturable_minor} that can be captured.`,
@@ -315,7 +388,10 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       })
     }
     const verb = code === 'payment_not_capturable' ? 'captured' : 'canceled'
-    return new AppError(code, { message: `The payment cannot be ${verb}: it is ${status}.`, context: { status } })
+    return new AppError(code, {
+      message: `The payment cannot be ${verb}: it is ${status}.`,
+      context: { status },
+    })
   }
 }
 

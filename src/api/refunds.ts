@@ -7,7 +7,14 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/payment.ts'
-import { findRefund, listRefunds, refundSchema, requestRefunds, type Refund, type RefundRequest } from '#domain/refunds.ts'
+import {
+  findRefund,
+  listRefunds,
+  refundSchema,
+  requestRefunds,
+  type Refund,
+  type RefundRequest,
+} from '#domain/refunds.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { idempotencyKey, metadata } from './body.ts'
 import type { ApiContext } from './context.ts'
@@ -16,7 +23,9 @@ import { answerOutcome } from './outcome.ts'
 import { idParams, nextPage, page, route } from './route.ts'
 
 const createBody = z.strictObject({
-  amount_minor: amountMinor.nullish().meta({ description: 'Left out: all that was captured and not refunded.' }),
+  amount_minor: amountMinor
+    .nullish()
+    .meta({ description: 'Left out: all that was captured and not refunded.' }),
   reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish(),
   metadata,
   idempotency_key: idempotencyKey.optional(),
@@ -51,7 +60,15 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },
-      errors: ['payment_not_found', 'payment_not_refundable', 'refund_exceeds_captured', 'idempotency_key_reused', 'payment_declined', 'payment_invalid', 'processor_error'],
+      errors: [
+        'payment_not_found',
+        'payment_not_refundable',
+        'refund_exceeds_captured',
+        'idempotency_key_reused',
+        'payment_declined',
+        'payment_invalid',
+        'processor_error',
+      ],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
@@ -63,7 +80,16 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       const rung = doorbell.admits(createRefund.queue, tenant_id)
       const outcome = await acceptOnce(sql, tenant_id, asked, async () => {
         if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
-        return await request_refund({ ...asked, ...ids, tenant_id, payment_id, rung, amount_minor, reason: body.reason ?? null, metadata: body.metadata })
+        return await request_refund({
+          ...asked,
+          ...ids,
+          tenant_id,
+          payment_id,
+          rung,
+          amount_minor,
+          reason: body.reason ?? null,
+          metadata: body.metadata,
+        })
       })
       if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, amount_minor)
       const replayed = outcome.kind === 'replayed'
@@ -96,7 +122,8 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      if ((await findPayment(sql, tenant_id, request.params.id)) === undefined) throw new AppError('payment_not_found')
+      if ((await findPayment(sql, tenant_id, request.params.id)) === undefined)
+        throw new AppError('payment_not_found')
       const refunds = await listRefunds(sql, tenant_id, request.params.id, request.query)
       reply.headers(nextPage(request.url, request.query.limit, refunds))
       return refunds
@@ -116,12 +143,19 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     async (request) => await find(request.credentials.tenant_id, request.params.id),
   )
 
-  async function whyNot(tenant_id: string, payment_id: string, amount_minor: number | null): Promise<AppError> {
+  async function whyNot(
+    tenant_id: string,
+    payment_id: string,
+    amount_minor: number | null,
+  ): Promise<AppError> {
     const payment = await findPayment(sql, tenant_id, payment_id)
     if (payment === undefined) return new AppError('payment_not_found')
     const { status, amount_captured_minor, amount_refunded_minor } = payment
     if (status !== 'captured') {
-      return new AppError('payment_not_refundable', { message: `The payment cannot be refunded: it is ${status}.`, context: { status } })
+      return new AppError('payment_not_refundable', {
+        message: `The payment cannot be refunded: it is ${status}.`,
+        context: { status },
+      })
     }
     return new AppError('refund_exceeds_captured', {
       param: 'amount_minor',
@@ -133,6 +167,9 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     if (amount_minor % 10 === 0) return
     const payment = await findPayment(sql, tenant_id, payment_id)
     if (payment === undefined || settlesExactly(amount_minor, payment.currency)) return
-    throw new AppError('payment_invalid', { param: 'amount_minor', message: `Amounts in ${payment.currency} must end in 0.` })
+    throw new AppError('payment_invalid', {
+      param: 'amount_minor',
+      message: `Amounts in ${payment.currency} must end in 0.`,
+    })
   }
 }

@@ -39,7 +39,15 @@ export const errorSchema = z
   .meta({ id: 'Error' })
 
 /** What every `/v1` route can end in, besides its own. */
-const COMMON: ErrorCode[] = ['invalid_request', 'unauthorized', 'rate_limited', 'misconfigured_gateway', 'internal_error', 'overloaded', 'database_unavailable']
+const COMMON: ErrorCode[] = [
+  'invalid_request',
+  'unauthorized',
+  'rate_limited',
+  'misconfigured_gateway',
+  'internal_error',
+  'overloaded',
+  'database_unavailable',
+]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 
 /** Fastify's options of a `/v1` route, with the answers documented from the error catalogue. */
@@ -53,16 +61,26 @@ export function route<const S extends Schemas>(
   },
 ): { schema: S; config: { scope: Scope | null; area: Area | null } } {
   const { summary, description, area, scope, errors, response, ...schemas } = literal
-  const codes = [...COMMON, ...(schemas.body === undefined ? [] : WITH_BODY), ...(scope === null ? [] : (['missing_scope'] as const)), ...errors]
+  const codes = [
+    ...COMMON,
+    ...(schemas.body === undefined ? [] : WITH_BODY),
+    ...(scope === null ? [] : (['missing_scope'] as const)),
+    ...errors,
+  ]
   const byStatus = Object.groupBy(codes, (code) => ERRORS[code][0])
   const refusals = Object.fromEntries(
     Object.entries(byStatus).map(([status, list]) => [
       status,
-      errorSchema.describe(list!.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n')),
+      errorSchema.describe(list.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n')),
     ]),
   )
   const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
-  const documentation = { summary, description: [description, needs].filter(Boolean).join('\n\n'), tags: [area ?? 'general'], security: [{ api_key: [] }] }
+  const documentation = {
+    summary,
+    description: [description, needs].filter(Boolean).join('\n\n'),
+    tags: [area ?? 'general'],
+    security: [{ api_key: [] }],
+  }
   return {
     schema: { ...schemas, ...documentation, response: { ...response, ...refusals } } as unknown as S,
     config: { scope, area },
@@ -85,11 +103,15 @@ export const page = z.strictObject({
 })
 
 /** The `Link` header of a full page: the next one starts after its last item. */
-export function nextPage(url: string, limit: number, items: { created_at: string }[]): Record<string, string> {
+export function nextPage(
+  url: string,
+  limit: number,
+  items: { created_at: string }[],
+): Record<string, string> {
   const last = items.at(-1)
   if (last === undefined || items.length < limit) return {}
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set('before', last.created_at)
-  return { link: `<${path}?${parameters}>; rel="next"` }
+  return { link: `<${path}?${parameters.toString()}>; rel="next"` }
 }

@@ -75,12 +75,16 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
 /** How long to wait for the outcome, from `Prefer` (RFC 7240); says what was applied. */
 export function preferredWait(request: FastifyRequest, reply: FastifyReply): number {
   const header = request.headers.prefer
-  const preferences = (Array.isArray(header) ? header.join(',') : (header ?? '')).split(/[,;]/).map((part) => part.trim().toLowerCase())
+  const preferences = (Array.isArray(header) ? header.join(',') : (header ?? ''))
+    .split(/[,;]/)
+    .map((part) => part.trim().toLowerCase())
   if (preferences.includes('respond-async')) {
     reply.header('preference-applied', 'respond-async')
     return 0
   }
-  const wait = preferences.map((part) => /^wait=(\d{1,4})$/.exec(part)?.[1]).find((seconds) => seconds !== undefined)
+  const wait = preferences
+    .map((part) => /^wait=(\d{1,4})$/.exec(part)?.[1])
+    .find((seconds) => seconds !== undefined)
   if (wait === undefined) return DEFAULT_WAIT_S * 1000
   const seconds = Math.min(Number(wait), MAX_WAIT_S)
   reply.header('preference-applied', `wait=${seconds}`)
@@ -91,5 +95,8 @@ export function preferredWait(request: FastifyRequest, reply: FastifyReply): num
 export function refusal(error: JobOutcome['last_error'], context: Record<string, unknown>): AppError {
   const code = error !== null && error.code in ERRORS ? (error.code as ErrorCode) : 'processor_error'
   const facts = { decline_code: error?.decline_code, processor_code: error?.processor_code, ...context }
-  return new AppError(code, { message: error?.message, context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)) })
+  return new AppError(code, {
+    message: error?.message,
+    context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
+  })
 }

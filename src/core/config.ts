@@ -5,7 +5,8 @@ import { z } from 'zod'
 
 const port = (standard: number) => z.coerce.number().int().min(0).max(65535).default(standard)
 const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
-const count = (standard: number, max = 1_000_000) => z.coerce.number().int().positive().max(max).default(standard)
+const count = (standard: number, max = 1_000_000) =>
+  z.coerce.number().int().positive().max(max).default(standard)
 
 const AREAS = ['customers', 'payments'] as const
 export type Area = (typeof AREAS)[number]
@@ -21,7 +22,10 @@ const VARIABLES = {
   EMULATOR_PORT: [port(3010), '3010'],
   API_URL: [baseUrl.optional(), 'https://api.example.com'],
   WEBHOOKS_URL: [baseUrl.optional(), 'https://hooks.example.com'],
-  DATABASE_URL: [z.url({ protocol: /^postgres(ql)?$/ }).optional(), 'postgres://sluice:secret@127.0.0.1:5432/sluice'],
+  DATABASE_URL: [
+    z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+    'postgres://sluice:secret@127.0.0.1:5432/sluice',
+  ],
   DATABASE_POOL: [count(10, 500), '10'],
   REDIS_URL: [z.url({ protocol: /^rediss?$/ }).optional(), 'redis://127.0.0.1:6379'],
   QUEUE: [z.enum(['redis', 'postgres']).optional(), 'redis'],
@@ -40,7 +44,7 @@ const VARIABLES = {
   DATA_DIR: [z.string().min(1).default('.data'), '.data'],
 } as const satisfies Record<string, readonly [z.ZodType, string]>
 
-type Variables = { [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
+type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 export type Config = Variables & { areas: Set<Area> }
 
 /** Thrown by `loadConfig`; the message is for the operator and names each variable at fault. */
@@ -60,7 +64,8 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const variables = values as Variables
   const disabled = list(variables.DISABLED_AREAS ?? '')
   for (const area of disabled) {
-    if (!(AREAS as readonly string[]).includes(area)) problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREAS.join(', ')}`)
+    if (!(AREAS as readonly string[]).includes(area))
+      problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREAS.join(', ')}`)
   }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   return { ...variables, areas: new Set(AREAS.filter((area) => !disabled.includes(area))) }
@@ -80,7 +85,9 @@ export function need<Name extends keyof Variables>(config: Config, name: Name): 
 /** Where bells are rung: Redis when it is named, PostgreSQL with `QUEUE=postgres` or, outside production, without a Redis. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
   const database_url = need(config, 'DATABASE_URL')
-  const redis = config.QUEUE === 'redis' || (config.QUEUE === undefined && (config.NODE_ENV === 'production' || config.REDIS_URL !== undefined))
+  const redis =
+    config.QUEUE === 'redis' ||
+    (config.QUEUE === undefined && (config.NODE_ENV === 'production' || config.REDIS_URL !== undefined))
   return { redis_url: redis ? need(config, 'REDIS_URL') : null, database_url }
 }
 

@@ -33,7 +33,7 @@ export function connectDatabase(url: string, options: { max: number; application
       enable_hashjoin: 'off',
       enable_mergejoin: 'off',
       jit: 'off',
-    } as Record<string, string | number>,
+    },
     types: {
       bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
       timestamp: { to: 1184, from: [1184], serialize: (value: string) => value, parse: isoFromPostgres },

@@ -12,7 +12,14 @@ export function createLog(level: string, name: string, destination?: pino.Destin
       base: { pid: process.pid, name },
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: {
-        paths: ['authorization', '*.authorization', 'headers.authorization', '*.client_secret', '*.payment_method', '*.api_key'],
+        paths: [
+          'authorization',
+          '*.authorization',
+          'headers.authorization',
+          '*.client_secret',
+          '*.payment_method',
+          '*.api_key',
+        ],
         censor: '[redacted]',
       },
       serializers: { err: plainError },
@@ -25,5 +32,11 @@ export function createLog(level: string, name: string, destination?: pino.Destin
 function plainError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined
-  return { type: error.name, message: error.message, code, stack: error.stack, cause: plainError(error.cause) }
+  return {
+    type: error.name,
+    message: error.message,
+    code,
+    stack: error.stack,
+    cause: plainError(error.cause),
+  }
 }

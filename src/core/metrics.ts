@@ -86,6 +86,14 @@ export const metrics = {
     labelNames: ['queue'],
     registers,
   }),
-  parked: new Gauge({ name: 'sluice_notifications_parked', help: 'Notifications that name nothing we know', registers }),
-  unknown: new Gauge({ name: 'sluice_jobs_unknown', help: 'Jobs whose effect at the provider is not known', registers }),
+  parked: new Gauge({
+    name: 'sluice_notifications_parked',
+    help: 'Notifications that name nothing we know',
+    registers,
+  }),
+  unknown: new Gauge({
+    name: 'sluice_jobs_unknown',
+    help: 'Jobs whose effect at the provider is not known',
+    registers,
+  }),
 }

@@ -18,10 +18,9 @@ export async function migrate(database_url: string): Promise<string[]> {
       await tx`create table if not exists schema_migrations (
         name text primary key, checksum text not null, applied_at timestamptz not null default now())`
       const applied = new Map(
-        (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map((row) => [
-          row.name,
-          row.checksum,
-        ]),
+        (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
+          (row) => [row.name, row.checksum],
+        ),
       )
       const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
       const fresh: string[] = []

@@ -17,7 +17,8 @@ export function createVault(key: string): Vault {
     },
     open(sealed) {
       const [sealedBy, body] = sealed.split('.')
-      if (sealedBy !== name || body === undefined) throw new Error(`a secret was sealed with another key: ${sealedBy}`)
+      if (sealedBy !== name || body === undefined)
+        throw new Error(`a secret was sealed with another key: ${sealedBy}`)
       const raw = Buffer.from(body, 'base64')
       const decipher = createDecipheriv('aes-256-gcm', bytes, raw.subarray(0, 12))
       decipher.setAuthTag(raw.subarray(12, 28))

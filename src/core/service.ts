@@ -20,7 +20,9 @@ export async function serveOperations(
   ready: () => Promise<unknown>,
 ): Promise<Part & { url: string }> {
   const server = createServer((request, response) => {
-    void answer(request.url ?? '/').then(({ status, type, body }) => response.writeHead(status, { 'content-type': type }).end(body))
+    void answer(request.url ?? '/').then(({ status, type, body }) =>
+      response.writeHead(status, { 'content-type': type }).end(body),
+    )
   })
 
   async function answer(url: string): Promise<{ status: number; type: string; body: string }> {
@@ -46,7 +48,10 @@ export async function serveOperations(
 }
 
 /** Listens, and answers where. Errors: ConfigError naming `variable` when the port is taken. */
-export async function listen(server: Server, { host, port, variable }: { host: string; port: number; variable: string }): Promise<string> {
+export async function listen(
+  server: Server,
+  { host, port, variable }: { host: string; port: number; variable: string },
+): Promise<string> {
   server.listen(port, host)
   try {
     await once(server, 'listening')
@@ -60,8 +65,12 @@ export async function listen(server: Server, { host, port, variable }: { host: s
 /** A taken or forbidden port as a message for the operator; other errors as they are. */
 export function portError(error: unknown, variable: string, port: number): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'EADDRINUSE') return new ConfigError(`${variable}: port ${port} is in use. Choose another, or 0 for a free one: ${variable}=0`)
-  if (code === 'EACCES') return new ConfigError(`${variable}: port ${port} may not be used by this user. Choose one above 1023.`)
+  if (code === 'EADDRINUSE')
+    return new ConfigError(
+      `${variable}: port ${port} is in use. Choose another, or 0 for a free one: ${variable}=0`,
+    )
+  if (code === 'EACCES')
+    return new ConfigError(`${variable}: port ${port} may not be used by this user. Choose one above 1023.`)
   return error
 }
 
@@ -93,7 +102,11 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
     process.on('SIGINT', stop)
     process.on('SIGTERM', stop)
   } catch (error) {
-    process.stderr.write(error instanceof ConfigError ? `${error.message}\n` : `${error instanceof Error ? error.stack : String(error)}\n`)
+    process.stderr.write(
+      error instanceof ConfigError
+        ? `${error.message}\n`
+        : `${error instanceof Error ? error.stack : String(error)}\n`,
+    )
     process.exit(1)
   }
 }

@@ -1,7 +1,8 @@
 // Time as text: ISO 8601 in UTC with microseconds, formatted by Postgres and never passed through a Date.
 import { z } from 'zod'
 
-const DATE_TIME = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
+const DATE_TIME =
+  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/
 
 /** A timestamp as answers carry it. */
 export const timestamp = z.string().meta({ format: 'date-time', example: '2026-11-20T10:15:30.123456Z' })
@@ -26,5 +27,5 @@ export function isoFromPostgres(text: string): string {
 function isRealDate(text: string): boolean {
   if (!DATE_TIME.test(text)) return false
   const [year, month, day] = text.slice(0, 10).split('-').map(Number)
-  return year! > 0 && day! <= new Date(Date.UTC(year!, month!, 0)).getUTCDate()
+  return year! > 0 && day! <= new Date(Date.UTC(year!, month, 0)).getUTCDate()
 }

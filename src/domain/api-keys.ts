@@ -88,12 +88,22 @@ export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Pro
 }
 
 /** Whom `secret` speaks for, or undefined when it is malformed, unknown, revoked or expired. */
-export async function findCredentials(sql: Sql, secret: string): Promise<(Credentials & { expires_in_ms: number | null }) | undefined> {
+export async function findCredentials(
+  sql: Sql,
+  secret: string,
+): Promise<(Credentials & { expires_in_ms: number | null }) | undefined> {
   if (!SHAPE.test(secret)) return undefined
   const [row] = await sql<{ id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]>`
     select id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms from api_keys
     where hash = ${hashOf(secret)} and revoked_at is null and (expires_at is null or expires_at > now())`
-  return row && { key_id: row.id, tenant_id: row.tenant_id, scopes: new Set(row.scopes), expires_in_ms: row.expires_in_ms }
+  return (
+    row && {
+      key_id: row.id,
+      tenant_id: row.tenant_id,
+      scopes: new Set(row.scopes),
+      expires_in_ms: row.expires_in_ms,
+    }
+  )
 }
 
 /** Notes that a key was used, at most once a minute. */

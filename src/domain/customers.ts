@@ -31,7 +31,8 @@ export type CustomerFields = {
   metadata: Json
 }
 
-export type CreateCustomer = CustomerFields & IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
+export type CreateCustomer = CustomerFields &
+  IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
  * Creates customers, in the order asked. Throws a unique violation when a key was used before: the whole step has then
@@ -40,7 +41,7 @@ export type CreateCustomer = CustomerFields & IdempotentRequest & { tenant_id: s
 export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<Customer[]> {
   const rows = await sql<Customer[]>`
     with asked as (
-      select * from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+      select * from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, scope text, fingerprint text, name text, email text,
         phone text, external_id text, metadata jsonb)
     ), c as (
@@ -77,7 +78,9 @@ export async function listCustomers(
 
 /** One customer, also a deleted one, or undefined. */
 export async function findCustomer(sql: Sql, tenant_id: string, id: string): Promise<Customer | undefined> {
-  const [row] = await sql<Customer[]>`select ${columns(sql)} from customers where tenant_id = ${tenant_id} and id = ${id}`
+  const [row] = await sql<
+    Customer[]
+  >`select ${columns(sql)} from customers where tenant_id = ${tenant_id} and id = ${id}`
   return row
 }
 
@@ -97,7 +100,7 @@ export async function updateCustomer(
         phone = case when f ? 'phone' then f ->> 'phone' else c.phone end,
         external_id = case when f ? 'external_id' then f ->> 'external_id' else c.external_id end,
         metadata = case when f ? 'metadata' then f -> 'metadata' else c.metadata end
-      from (select ${sql.json(fields as Json)}::jsonb as f) fields
+      from (select ${sql.json(fields)}::jsonb as f) fields
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
     ), event as (
@@ -109,7 +112,12 @@ export async function updateCustomer(
 }
 
 /** Deletes: erases what is personal, keeps the id. Deleting twice answers the same. Undefined: there is none. */
-export async function deleteCustomer(sql: Sql, tenant_id: string, id: string, event_id: string): Promise<Customer | undefined> {
+export async function deleteCustomer(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+  event_id: string,
+): Promise<Customer | undefined> {
   const [row] = await sql<Customer[]>`
     with c as (
       update customers set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(), deleted_at = clock_timestamp()

@@ -32,7 +32,12 @@ export function remember(sql: Sql | Tx, resource: string, accepted: Fragment): F
 }
 
 /** What a key of this scope protects, or undefined. */
-export async function findRemembered(sql: Sql, tenant_id: string, key: string, scope: string): Promise<Remembered | undefined> {
+export async function findRemembered(
+  sql: Sql,
+  tenant_id: string,
+  key: string,
+  scope: string,
+): Promise<Remembered | undefined> {
   const [row] = await sql<Remembered[]>`
     select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
     where tenant_id = ${tenant_id} and key = ${key} and scope = ${scope}`
@@ -40,7 +45,11 @@ export async function findRemembered(sql: Sql, tenant_id: string, key: string, s
 }
 
 /** Everything a tenant's key protects, with the state of its job (null where there is none), newest first. */
-export async function findByKey(sql: Sql, tenant_id: string, key: string): Promise<(Remembered & { job_state: string | null })[]> {
+export async function findByKey(
+  sql: Sql,
+  tenant_id: string,
+  key: string,
+): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
     from idempotency_keys k left join jobs j on j.id = k.job_id and j.tenant_id = k.tenant_id

@@ -94,7 +94,7 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
   return sql`
     held as (
       select s.*, j.tenant_id
-      from jsonb_to_recordset(${sql.json(settlements as unknown as Json)}) as s(
+      from jsonb_to_recordset(${sql.json(settlements)}) as s(
         job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
         call_outcome text, provider_reference text, rotate boolean, forgive boolean, change jsonb)
       join jobs j on j.id = s.job_id
@@ -132,7 +132,9 @@ export function finishing(sql: Sql | Tx): Fragment {
 
 /** Settles attempts that change nothing but the job. Answers the ids that were still ours. */
 export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
+  const rows = await sql<
+    { id: string }[]
+  >`with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
@@ -145,7 +147,10 @@ export async function wasInDoubt(sql: Sql, job_id: string, attempt: number): Pro
 }
 
 /** Renews the leases that are still ours; answers the ids of those. */
-export async function renewLeases(sql: Sql, leases: { id: string; lease_token: string }[]): Promise<Set<string>> {
+export async function renewLeases(
+  sql: Sql,
+  leases: { id: string; lease_token: string }[],
+): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with held as (
       select j.id from jobs j
@@ -162,7 +167,12 @@ export async function renewLeases(sql: Sql, leases: { id: string; lease_token: s
  * Due jobs of a queue that nobody has claimed for `grace_ms`, whoever should have: their bell was lost, their worker
  * died, or they wait for admission. By turns: each tenant's next before any tenant's second. At most `limit` ids.
  */
-export async function findOverdue(sql: Sql, queue: string, limit: number, grace_ms: number): Promise<string[]> {
+export async function findOverdue(
+  sql: Sql,
+  queue: string,
+  limit: number,
+  grace_ms: number,
+): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with recursive ${tenantsWithOpenJobs(sql, queue)}
     select due.id from tenant
@@ -221,10 +231,15 @@ export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[
 }
 
 /** Seconds since the oldest due and unclaimed job of each queue became due; queues without one are left out. */
-export async function findOldestDue(sql: Sql, queues: readonly string[]): Promise<{ queue: string; age_s: number }[]> {
+export async function findOldestDue(
+  sql: Sql,
+  queues: readonly string[],
+): Promise<{ queue: string; age_s: number }[]> {
   const ages = await Promise.all(
     queues.map(
-      async (queue) => (await sql<{ age_s: number | null }[]>`
+      async (queue) =>
+        (
+          await sql<{ age_s: number | null }[]>`
         with recursive ${tenantsWithOpenJobs(sql, queue)}
         select extract(epoch from now() - min(due.run_at))::float8 as age_s from tenant
         cross join lateral (
@@ -232,7 +247,8 @@ export async function findOldestDue(sql: Sql, queues: readonly string[]): Promis
           where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.state in ('ready', 'unknown')
             and j.run_at <= now()
           order by j.priority, j.run_at limit 1) due
-        where ${notPaused(sql, queue)}`)[0]?.age_s ?? null,
+        where ${notPaused(sql, queue)}`
+        )[0]?.age_s ?? null,
     ),
   )
   return queues.flatMap((queue, index) => (ages[index] == null ? [] : [{ queue, age_s: ages[index] }]))
@@ -240,12 +256,17 @@ export async function findOldestDue(sql: Sql, queues: readonly string[]): Promis
 
 /** How many jobs have an effect at their provider that nobody knows. */
 export async function countUnknown(sql: Sql): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*) from jobs where finished_at is null and unknown_since is not null`
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*) from jobs where finished_at is null and unknown_since is not null`
   return row!.count
 }
 
 /** Stops claims of a queue, of a tenant, or of a tenant in a queue: no provider call starts from a second later on. */
-export async function pauseJobs(sql: Sql, what: { queue?: string; tenant_id?: string; reason?: string }): Promise<void> {
+export async function pauseJobs(
+  sql: Sql,
+  what: { queue?: string; tenant_id?: string; reason?: string },
+): Promise<void> {
   await sql`
     insert into pauses (queue, tenant_id, reason) values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
     on conflict do nothing`

@@ -20,10 +20,13 @@ export type Notification = {
  * Stores notifications and asks for their application. `id` is derived from what the provider calls it and serves as the
  * job's id too, so a repetition writes nothing. Answers the ids that are new.
  */
-export async function storeNotifications(sql: Sql, notifications: (Notification & { rung: boolean })[]): Promise<Set<string>> {
+export async function storeNotifications(
+  sql: Sql,
+  notifications: (Notification & { rung: boolean })[],
+): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with told as (
-      select * from jsonb_to_recordset(${sql.json(notifications as unknown as Json)}) as n(
+      select * from jsonb_to_recordset(${sql.json(notifications)}) as n(
         id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean)
       order by provider, account, event_id
     ), stored as (
@@ -31,17 +34,24 @@ export async function storeNotifications(sql: Sql, notifications: (Notification 
       select id, provider, account, event_id, kind, object_id, payload from told
       on conflict do nothing
       returning id
-    ), job as (${enqueue(sql, applyNotification, sql`
+    ), job as (${enqueue(
+      sql,
+      applyNotification,
+      sql`
       select stored.id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
         jsonb_build_object('notification_id', stored.id) as payload, told.rung, told.provider || ':' || told.account || ':' || told.event_id as dedupe_key
-      from stored join told on told.id = stored.id`)}
+      from stored join told on told.id = stored.id`,
+    )}
     )
     select id from stored`
   return new Set(rows.map((row) => row.id))
 }
 
 /** One notification with its state, or undefined. */
-export async function findNotification(sql: Sql, id: string): Promise<(Notification & { state: string }) | undefined> {
+export async function findNotification(
+  sql: Sql,
+  id: string,
+): Promise<(Notification & { state: string }) | undefined> {
   const [row] = await sql<(Notification & { state: string })[]>`
     select id, provider, account, event_id, kind, object_id, payload, state from notifications where id = ${id}`
   return row

@@ -16,7 +16,10 @@ export const refundSchema = z
     id: z.uuid(),
     tenant_id: z.uuid(),
     payment_id: z.uuid(),
-    idempotency_key: z.string().nullable().meta({ description: "Null for a refund made in the processor's dashboard." }),
+    idempotency_key: z
+      .string()
+      .nullable()
+      .meta({ description: "Null for a refund made in the processor's dashboard." }),
     status: z.enum(['pending', 'succeeded', 'failed']),
     amount_minor: amountMinor,
     currency: currencyCode,
@@ -54,7 +57,7 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
   const rows = await sql<{ id: string }[]>`
     with locked as (
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
-      from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+      from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
         fingerprint text, amount_minor bigint, reason text, metadata jsonb)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
@@ -74,13 +77,21 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
       select r.tenant_id, p.event_id, 'refund.created', r.payment_id, to_jsonb(r) from r join p on p.refund_id = r.id
-    ), job as (${enqueue(sql, createRefund, sql`
+    ), job as (${enqueue(
+      sql,
+      createRefund,
+      sql`
       select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key,
-        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`)}
-    ), call as (${recordCall(sql, 'refund', sql`
+        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`,
+    )}
+    ), call as (${recordCall(
+      sql,
+      'refund',
+      sql`
       select p.job_id, jsonb_build_object('payment_reference', p.processor_reference, 'amount_minor', r.amount_minor, 'reason', r.reason,
         'metadata', jsonb_build_object('sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
-      from p join r on r.id = p.refund_id`)}
+      from p join r on r.id = p.refund_id`,
+    )}
     )
     select id from r`
   return new Set(rows.map((row) => row.id))
@@ -108,7 +119,7 @@ export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): 
     change: { ...told, notification_id, event_id: newId(), transaction_id: newId() },
   }))
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items as unknown as (Settlement & { change: Json })[])},
+    with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
@@ -138,10 +149,13 @@ export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): 
       insert into events (tenant_id, id, type, subject_id, data)
       select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id, to_jsonb(m) - array['before', 'event_id', 'transaction_id']
       from moved_on m
-    ), ${postings(sql, sql`
+    ), ${postings(
+      sql,
+      sql`
       select tenant_id, transaction_id, case when status = 'succeeded' then 'refund' else 'refund_failed' end as kind, id as subject_id,
         currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
-      from moved_on where status = 'succeeded' or before = 'succeeded'`)},
+      from moved_on where status = 'succeeded' or before = 'succeeded'`,
+    )},
     noted as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id
       from told where n.id = told.notification_id
@@ -157,7 +171,13 @@ export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): 
  */
 export async function importRefund(
   sql: Sql,
-  refund: { tenant_id: string; payment_id: string; processor: string; processor_reference: string; amount_minor: number },
+  refund: {
+    tenant_id: string
+    payment_id: string
+    processor: string
+    processor_reference: string
+    amount_minor: number
+  },
 ): Promise<{ id: string } | undefined> {
   try {
     const [row] = await sql<{ id: string }[]>`
@@ -199,7 +219,9 @@ export async function findRefundByReference(
 
 /** One refund, or undefined. */
 export async function findRefund(sql: Sql, tenant_id: string, id: string): Promise<Refund | undefined> {
-  const [row] = await sql<Refund[]>`select ${columns(sql)} from refunds where tenant_id = ${tenant_id} and id = ${id}`
+  const [row] = await sql<
+    Refund[]
+  >`select ${columns(sql)} from refunds where tenant_id = ${tenant_id} and id = ${id}`
   return row
 }
 

@@ -111,7 +111,14 @@ function poolOptions(
   { database_url, schema = defaultSchema }: PostgresPlace,
   more: { max?: number; query_timeout?: number },
 ) {
-  return { connectionString: database_url, schema, connectionTimeoutMillis: 2_000, keepAlive: true, options: '-c synchronous_commit=off', ...more }
+  return {
+    connectionString: database_url,
+    schema,
+    connectionTimeoutMillis: 2_000,
+    keepAlive: true,
+    options: '-c synchronous_commit=off',
+    ...more,
+  }
 }
 
 function startWorker(
@@ -121,7 +128,7 @@ function startWorker(
 ): RunningWorker {
   const stopping = new AbortController()
   const create = () => {
-    const connection = poolOptions(place, { max: 2, query_timeout: 5_000 })
+    const connection = poolOptions(place, { max: 4, query_timeout: 5_000 })
     return createWorker(options, { connection, autorun: false }, createPostgresBackend, failed)
   }
   let worker: ReturnType<typeof create> | null = null

@@ -18,7 +18,10 @@ import { dispatch, sweep, watch } from './sweep.ts'
 const ADMIT_AT_ONCE = 500
 
 /** Starts a worker against the servers that `config` names. */
-export async function startWorker(config: Config, log: Log): Promise<Part & { ready: () => Promise<unknown> }> {
+export async function startWorker(
+  config: Config,
+  log: Log,
+): Promise<Part & { ready: () => Promise<unknown> }> {
   const process_id = newId()
   const queues = queuesOf(config)
   const database_url = need(config, 'DATABASE_URL')
@@ -34,16 +37,29 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     onCall: ({ operation, outcome, duration_ms }) =>
       metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000),
   })
-  const context: WorkerContext = { sql, log, processor, vault: createVault(need(config, 'ENCRYPTION_KEY')), settle: createSettle(sql) }
+  const context: WorkerContext = {
+    sql,
+    log,
+    processor,
+    vault: createVault(need(config, 'ENCRYPTION_KEY')),
+    settle: createSettle(sql),
+  }
   const performer = createPerformer(context, queue, `${hostname()}/${process.pid}`)
   const concurrency = config.WORKER_CONCURRENCY
   const consumers = new Map(
-    queues.map((name) => [name, queue.consume({ queue: name, concurrency, perform: ({ id }) => performer.perform(id) })]),
+    queues.map((name) => [
+      name,
+      queue.consume({ queue: name, concurrency, perform: ({ id }) => performer.perform(id) }),
+    ]),
   )
   const loops = [
     sweep(context, { queue, queues, performer, concurrency }),
     dispatch(context, { queue, queues, window: config.TENANT_WINDOW, limit: ADMIT_AT_ONCE }),
-    watch(context, { queues, performer, restart: async (name) => await consumers.get(name as QueueName)?.restart() }),
+    watch(context, {
+      queues,
+      performer,
+      restart: async (name) => await consumers.get(name as QueueName)?.restart(),
+    }),
     schedule(context),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
@@ -51,7 +67,10 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     ready: () => sql`select 1`,
     async close() {
       await Promise.all(loops.map((loop) => loop.close()))
-      await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
+      await Promise.all([
+        performer.close(),
+        ...Array.from(consumers.values(), (consumer) => consumer.close()),
+      ])
       await queue.close()
       await processor.close()
       await sql.end({ timeout: 5 })
@@ -62,22 +81,29 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
 function queuesOf(config: Config): readonly QueueName[] {
   const named = list(config.QUEUES)
   const strange = named.find((name) => !(QUEUES as readonly string[]).includes(name))
-  if (strange !== undefined) throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)
+  if (strange !== undefined)
+    throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)
   return named.length === 0 ? QUEUES : (named as QueueName[])
 }
 
 if (import.meta.main) {
-  await run('sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.', async () => {
-    const config = loadConfig()
-    const log = createLog(config.LOG_LEVEL, 'worker')
-    const worker = await startWorker(config, log)
-    const operations = await serveOperations({ host: config.METRICS_HOST, port: config.METRICS_PORT }, worker.ready)
-    return {
-      log,
-      async close() {
-        await worker.close()
-        await operations.close()
-      },
-    }
-  })
+  await run(
+    'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.',
+    async () => {
+      const config = loadConfig()
+      const log = createLog(config.LOG_LEVEL, 'worker')
+      const worker = await startWorker(config, log)
+      const operations = await serveOperations(
+        { host: config.METRICS_HOST, port: config.METRICS_PORT },
+        worker.ready,
+      )
+      return {
+        log,
+        async close() {
+          await worker.close()
+          await operations.close()
+        },
+      }
+    },
+  )
 }

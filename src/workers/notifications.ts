@@ -17,12 +17,17 @@ type Found = { tenant_id: string; id: string }
 const PARKED_MS = 3_600_000
 
 /** What we need of an event; everything else is asked for. */
-const told = z.object({ data: z.object({ object: z.object({ object: z.string(), id: z.string(), payment_intent: z.string().nullish() }) }) })
+const told = z.object({
+  data: z.object({
+    object: z.object({ object: z.string(), id: z.string(), payment_intent: z.string().nullish() }),
+  }),
+})
 
 /** Applies one notification; any order and any number of them end in the same state. */
 export async function applyNotification(context: WorkerContext, job: NotificationJob): Promise<Settlement> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
-  if (notification === undefined || notification.state === 'applied') return await note(context, job, 'applied')
+  if (notification === undefined || notification.state === 'applied')
+    return await note(context, job, 'applied')
   const event = told.safeParse(notification.payload)
   if (!event.success) return await note(context, job, 'ignored')
   const { object, id, payment_intent } = event.data.data.object
@@ -34,7 +39,11 @@ export async function applyNotification(context: WorkerContext, job: Notificatio
   return await note(context, job, 'ignored')
 }
 
-async function applyPayment(context: WorkerContext, job: NotificationJob, reference: string): Promise<Settlement> {
+async function applyPayment(
+  context: WorkerContext,
+  job: NotificationJob,
+  reference: string,
+): Promise<Settlement> {
   const looked = await context.processor.findPayment(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
   if (looked.value === null) return await note(context, job, 'parked')
@@ -43,11 +52,19 @@ async function applyPayment(context: WorkerContext, job: NotificationJob, refere
   const news = toldOf(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, looked.value)
   if (news === undefined) return await note(context, job, 'applied')
   const settlement = succeeded(job)
-  const ours = await context.settle.payment({ ...settlement, told: news, notification_id: job.payload.notification_id })
+  const ours = await context.settle.payment({
+    ...settlement,
+    told: news,
+    notification_id: job.payload.notification_id,
+  })
   return fencedUnless(ours, settlement)
 }
 
-async function applyRefund(context: WorkerContext, job: NotificationJob, reference: string): Promise<Settlement> {
+async function applyRefund(
+  context: WorkerContext,
+  job: NotificationJob,
+  reference: string,
+): Promise<Settlement> {
   const looked = await context.processor.findRefund(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
   if (looked.value === null) return await note(context, job, 'parked')
@@ -59,14 +76,20 @@ async function applyRefund(context: WorkerContext, job: NotificationJob, referen
   }
   const settlement = succeeded(job)
   const news = toldOfRefund(of, looked.value)
-  const ours = await context.settle.refund({ ...settlement, told: news, notification_id: job.payload.notification_id })
+  const ours = await context.settle.refund({
+    ...settlement,
+    told: news,
+    notification_id: job.payload.notification_id,
+  })
   return fencedUnless(ours, settlement)
 }
 
 // By our own ids where the processor kept them: the news may be faster than the answer that names its reference.
 async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promise<Found | undefined> {
   const { sluice_tenant_id, sluice_payment_id } = payment.metadata
-  const ids = z.object({ tenant_id: z.uuid(), id: z.uuid() }).safeParse({ tenant_id: sluice_tenant_id, id: sluice_payment_id })
+  const ids = z
+    .object({ tenant_id: z.uuid(), id: z.uuid() })
+    .safeParse({ tenant_id: sluice_tenant_id, id: sluice_payment_id })
   if (ids.success) {
     const [row] = await context.sql<Found[]>`
       select tenant_id, id from payments where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.id}`
@@ -77,7 +100,8 @@ async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promi
 
 async function ourRefund(context: WorkerContext, refund: ProcessorRefund) {
   const known = await findRefundByReference(context.sql, context.processor.name, refund.reference)
-  if (known !== undefined) return { tenant_id: known.tenant_id, payment_id: known.payment_id, refund_id: known.id }
+  if (known !== undefined)
+    return { tenant_id: known.tenant_id, payment_id: known.payment_id, refund_id: known.id }
   const { sluice_tenant_id, sluice_payment_id, sluice_refund_id } = refund.metadata
   const ids = z
     .object({ tenant_id: z.uuid(), payment_id: z.uuid(), refund_id: z.uuid() })
@@ -100,7 +124,9 @@ async function takeIn(context: WorkerContext, refund: ProcessorRefund) {
     processor_reference: refund.reference,
     amount_minor: refund.amount_minor,
   })
-  return imported === undefined ? 'not yet' : { tenant_id: payment.tenant_id, payment_id: payment.id, refund_id: imported.id }
+  return imported === undefined
+    ? 'not yet'
+    : { tenant_id: payment.tenant_id, payment_id: payment.id, refund_id: imported.id }
 }
 
 async function settleLookFailed(
@@ -112,9 +138,20 @@ async function settleLookFailed(
   return fencedUnless(await context.settle.job(settlement), settlement)
 }
 
-async function note(context: WorkerContext, job: NotificationJob, becomes: 'applied' | 'ignored' | 'parked'): Promise<Settlement> {
+async function note(
+  context: WorkerContext,
+  job: NotificationJob,
+  becomes: 'applied' | 'ignored' | 'parked',
+): Promise<Settlement> {
   // A parked job stays open: it comes back when its object appears, and every hour in any case.
-  const settlement = becomes === 'parked' ? { ...returned(job, 'names nothing that is known here', PARKED_MS), outcome: 'parked' } : succeeded(job)
-  const ours = await context.settle.notification({ ...settlement, notification_id: job.payload.notification_id, becomes })
+  const settlement =
+    becomes === 'parked'
+      ? { ...returned(job, 'names nothing that is known here', PARKED_MS), outcome: 'parked' }
+      : succeeded(job)
+  const ours = await context.settle.notification({
+    ...settlement,
+    notification_id: job.payload.notification_id,
+    becomes,
+  })
   return fencedUnless(ours, settlement)
 }

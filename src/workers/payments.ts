@@ -2,7 +2,12 @@
 import type { Outcome } from '#core/outcome.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
-import type { AuthorizeRequest, CancelRequest, CaptureRequest, ProcessorPayment } from '#providers/processor.ts'
+import type {
+  AuthorizeRequest,
+  CancelRequest,
+  CaptureRequest,
+  ProcessorPayment,
+} from '#providers/processor.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from './context.ts'
 import { failed, returned, rotated, succeeded, unfinished, unknown } from './settlement.ts'
@@ -20,27 +25,37 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
   if (outcome.kind === 'ambiguous' && outcome.replayed) {
     outcome = await context.processor.searchPayment(job.payload.payment_id)
     if (outcome.kind === 'done' && outcome.value === null) {
-      return await settleJob(context, unknown(job, 'the processor has not shown the payment yet; it may still exist'))
+      return await settleJob(
+        context,
+        unknown(job, 'the processor has not shown the payment yet; it may still exist'),
+      )
     }
   }
   if (outcome.kind === 'done') return await settleTold(context, job, succeeded(job), outcome.value!)
   if (outcome.kind === 'declined') return await settleFailure(context, job, 'failed', outcome.failure)
   const settlement = await unfinished(context.sql, job, outcome)
   return settlement === 'never sent'
-    ? await settleFailure(context, job, 'failed', { code: 'processor_error', message: 'the processor could not be reached' })
+    ? await settleFailure(context, job, 'failed', {
+        code: 'processor_error',
+        message: 'the processor could not be reached',
+      })
     : await settleJob(context, settlement)
 }
 
 /** Captures a hold. */
 export async function capturePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
   const request = job.call!.request as CaptureRequest
-  return await change(context, job, 'captured', request.reference, (key) => context.processor.capture(request, key))
+  return await change(context, job, 'captured', request.reference, (key) =>
+    context.processor.capture(request, key),
+  )
 }
 
 /** Voids a hold, or gives up a payment that the buyer has not completed. */
 export async function cancelPayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
   const request = job.call!.request as CancelRequest
-  return await change(context, job, 'canceled', request.reference, (key) => context.processor.cancel(request, key))
+  return await change(context, job, 'canceled', request.reference, (key) =>
+    context.processor.cancel(request, key),
+  )
 }
 
 // Capture and cancel change a payment that the processor knows, so after any doubt or refusal its own state decides.
@@ -54,8 +69,10 @@ async function change(
   const sent: Outcome<ProcessorPayment> = job.call!.look_only
     ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
     : await send(job.call!.key)
-  if (sent.kind === 'done' && sent.value.status === wanted) return await settleTold(context, job, succeeded(job), sent.value)
-  const doubtful = sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
+  if (sent.kind === 'done' && sent.value.status === wanted)
+    return await settleTold(context, job, succeeded(job), sent.value)
+  const doubtful =
+    sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
   const pending = doubtful ? 'never sent' : await unfinished(context.sql, job, sent)
   if (pending !== 'never sent') return await settleJob(context, pending)
 
@@ -72,19 +89,34 @@ async function change(
     return await settleTold(context, job, failed(job, failure), found)
   }
   // It stands untouched. A stored error of this key would be repeated for ever: only a new key can get through.
-  if (sent.kind === 'ambiguous' && job.attempt < job.max_attempts) return await settleJob(context, rotated(job, sent.reason))
-  const failure = sent.kind === 'declined' ? sent.failure : { code: 'processor_error', message: 'the processor could not be reached' }
-  return await settleFailure(context, job, found.status === 'authorized' ? 'still_authorized' : 'still_requires_action', failure)
+  if (sent.kind === 'ambiguous' && job.attempt < job.max_attempts)
+    return await settleJob(context, rotated(job, sent.reason))
+  const failure =
+    sent.kind === 'declined'
+      ? sent.failure
+      : { code: 'processor_error', message: 'the processor could not be reached' }
+  return await settleFailure(
+    context,
+    job,
+    found.status === 'authorized' ? 'still_authorized' : 'still_requires_action',
+    failure,
+  )
 }
 
 /** A look that brought no answer: nothing was written anywhere, so it is simply tried again, as a look or as a call. */
 export function lookFailed(job: ClaimedJob, looked: Exclude<Outcome<unknown>, { kind: 'done' }>): Settlement {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  return job.call?.look_only === true || job.attempt >= job.max_attempts ? unknown(job, reason) : returned(job, reason, 1000)
+  return job.call?.look_only === true || job.attempt >= job.max_attempts
+    ? unknown(job, reason)
+    : returned(job, reason, 1000)
 }
 
 /** The processor's payment in our words; undefined while it is still working on it and a notification will tell. */
-export function toldOf(context: WorkerContext, of: { tenant_id: string; payment_id: string }, payment: ProcessorPayment): PaymentTold | undefined {
+export function toldOf(
+  context: WorkerContext,
+  of: { tenant_id: string; payment_id: string },
+  payment: ProcessorPayment,
+): PaymentTold | undefined {
   if (payment.status === 'processing') return undefined
   return {
     tenant_id: of.tenant_id,
@@ -93,14 +125,22 @@ export function toldOf(context: WorkerContext, of: { tenant_id: string; payment_
     processor_reference: payment.reference,
     amount_capturable_minor: payment.amount_capturable_minor,
     amount_captured_minor: payment.amount_captured_minor,
-    client_secret: payment.client_secret === null || payment.status !== 'requires_action' ? null : context.vault.seal(payment.client_secret),
+    client_secret:
+      payment.client_secret === null || payment.status !== 'requires_action'
+        ? null
+        : context.vault.seal(payment.client_secret),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
     failure: payment.status === 'failed' ? payment.failure : null,
   }
 }
 
-async function settleTold(context: WorkerContext, job: PaymentJob, settlement: Settlement, payment: ProcessorPayment): Promise<Settlement> {
+async function settleTold(
+  context: WorkerContext,
+  job: PaymentJob,
+  settlement: Settlement,
+  payment: ProcessorPayment,
+): Promise<Settlement> {
   const told = toldOf(context, { tenant_id: job.tenant_id, payment_id: job.payload.payment_id }, payment)
   const whole = { ...settlement, provider_reference: payment.reference }
   if (told === undefined) return await settleJob(context, whole)
@@ -126,7 +166,10 @@ async function settleFailure(
     cancellation_reason: null,
     failure: { code: failure.code, message: failure.message, decline_code: failure.decline_code ?? null },
   }
-  return fencedUnless(await context.settle.payment({ ...settlement, told, notification_id: null }), settlement)
+  return fencedUnless(
+    await context.settle.payment({ ...settlement, told, notification_id: null }),
+    settlement,
+  )
 }
 
 async function settleJob(context: WorkerContext, settlement: Settlement): Promise<Settlement> {

@@ -61,7 +61,10 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
 
   async function renew(): Promise<void> {
     try {
-      await renewLeases(sql, Array.from(leases, ([id, lease_token]) => ({ id, lease_token })))
+      await renewLeases(
+        sql,
+        Array.from(leases, ([id, lease_token]) => ({ id, lease_token })),
+      )
     } catch (error) {
       log.warn({ err: error }, 'leases could not be renewed')
     }
@@ -93,13 +96,17 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
     try {
       const payload = JOBS[job.name as JobName].payload.parse(job.payload)
       const handler = HANDLERS[job.name as JobName] as Handler<JobName>
-      return await handler(context, { ...job, payload } as never)
+      return await handler(context, { ...job, payload })
     } catch (error) {
       // Without the database nothing can be written; the lease lapses and the job is found again.
       if (isUnavailable(error)) throw error
       log.error({ err: error, job_id: job.id, job: job.name, attempt: job.attempt }, 'a job threw')
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
-      return await settled(job.attempt >= job.max_attempts ? unknown(job, reason) : { ...retried(job, reason), outcome: 'ambiguous' })
+      return await settled(
+        job.attempt >= job.max_attempts
+          ? unknown(job, reason)
+          : { ...retried(job, reason), outcome: 'ambiguous' },
+      )
     }
   }
 
@@ -117,7 +124,10 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
     }
     if (outcome === 'misconfigured') {
       metrics.misconfigured.inc({ provider: context.processor.name })
-      log.error({ job_id: job.id, job: job.name, reason: settlement.error?.message }, 'the provider refuses our credentials')
+      log.error(
+        { job_id: job.id, job: job.name, reason: settlement.error?.message },
+        'the provider refuses our credentials',
+      )
     }
     if (state !== 'ready') {
       metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
@@ -129,7 +139,9 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
     async perform(id) {
       // A bell and a direct claim may bring the same job to one process.
       if (closing || active.has(id)) return
-      const running = run(id).catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job was left to its lease'))
+      const running = run(id).catch((error: unknown) =>
+        log.warn({ err: error, job_id: id }, 'a job was left to its lease'),
+      )
       active.set(id, running)
       await running
       active.delete(id)

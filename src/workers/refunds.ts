@@ -20,10 +20,12 @@ export async function createRefund(context: WorkerContext, job: RefundJob): Prom
   if (sent.kind === 'done') return await settleRefund(context, job, succeeded(job), sent.value)
 
   // A refusal after an earlier attempt, or a stored error, may hide a refund that went through.
-  const doubtful = (sent.kind === 'declined' && job.attempt > 1) || (sent.kind === 'ambiguous' && sent.replayed)
+  const doubtful =
+    (sent.kind === 'declined' && job.attempt > 1) || (sent.kind === 'ambiguous' && sent.replayed)
   if (doubtful) {
     const looked = await context.processor.searchRefund(request.payment_reference, job.payload.refund_id)
-    if (looked.kind !== 'done') return fencedUnless(await context.settle.job(lookFailed(job, looked)), lookFailed(job, looked))
+    if (looked.kind !== 'done')
+      return fencedUnless(await context.settle.job(lookFailed(job, looked)), lookFailed(job, looked))
     if (looked.value !== null) return await settleRefund(context, job, succeeded(job), looked.value)
     if (sent.kind === 'ambiguous') {
       const settlement = unknown(job, 'the processor has not shown the refund yet; it may still exist')
@@ -33,24 +35,41 @@ export async function createRefund(context: WorkerContext, job: RefundJob): Prom
   const settlement = sent.kind === 'declined' ? 'never sent' : await unfinished(context.sql, job, sent)
   if (settlement !== 'never sent') return fencedUnless(await context.settle.job(settlement), settlement)
   const failure =
-    sent.kind === 'declined' ? sent.failure : { code: 'processor_error', message: 'the processor could not be reached' }
-  const told: RefundTold = { ...ids(job), status: 'failed', processor_reference: null, failure: { code: failure.code, message: failure.message } }
+    sent.kind === 'declined'
+      ? sent.failure
+      : { code: 'processor_error', message: 'the processor could not be reached' }
+  const told: RefundTold = {
+    ...ids(job),
+    status: 'failed',
+    processor_reference: null,
+    failure: { code: failure.code, message: failure.message },
+  }
   const given = failed(job, failure)
   return fencedUnless(await context.settle.refund({ ...given, told, notification_id: null }), given)
 }
 
 /** The processor's refund in our words. */
-export function toldOfRefund(of: { tenant_id: string; payment_id: string; refund_id: string }, refund: ProcessorRefund): RefundTold {
+export function toldOfRefund(
+  of: { tenant_id: string; payment_id: string; refund_id: string },
+  refund: ProcessorRefund,
+): RefundTold {
   return {
     ...of,
     status: refund.status,
     processor_reference: refund.reference,
     failure:
-      refund.status === 'failed' ? { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' } : null,
+      refund.status === 'failed'
+        ? { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
+        : null,
   }
 }
 
-async function settleRefund(context: WorkerContext, job: RefundJob, settlement: Settlement, refund: ProcessorRefund): Promise<Settlement> {
+async function settleRefund(
+  context: WorkerContext,
+  job: RefundJob,
+  settlement: Settlement,
+  refund: ProcessorRefund,
+): Promise<Settlement> {
   const told = toldOfRefund(ids(job), refund)
   const whole = { ...settlement, provider_reference: refund.reference }
   return fencedUnless(await context.settle.refund({ ...whole, told, notification_id: null }), whole)

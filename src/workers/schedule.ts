@@ -45,36 +45,56 @@ export function every(log: Log, name: string, interval_ms: () => number, work: (
 export function schedule(context: WorkerContext): Loop {
   const { sql, log } = context
   const loops = [
-    every(log, 'expiry of holds', () => 5_000, async () => {
-      await warnOfExpiry(sql, 100)
-      const lapsed = await findLapsed(sql, 100)
-      if (lapsed.length === 0) return
-      await requestCancels(
-        sql,
-        lapsed.map(({ tenant_id, id }) => ({
-          tenant_id,
-          payment_id: id,
-          job_id: newId(),
-          event_id: newId(),
-          rung: false,
-          idempotency_key: null,
-          scope: '',
-          fingerprint: '',
-          reason: null,
-          cancellation_reason: 'expired',
-        })),
-      )
-    }),
-    every(log, 'parked notifications', () => 1_000, async () => {
-      await unparkNotifications(sql)
-    }),
-    every(log, 'gauges', () => 5_000, async () => {
-      metrics.parked.set(await countParked(sql))
-      metrics.unknown.set(await countUnknown(sql))
-    }),
-    every(log, 'old idempotency keys', () => 60_000, async () => {
-      await forgetOldKeys(sql, 10_000)
-    }),
+    every(
+      log,
+      'expiry of holds',
+      () => 5_000,
+      async () => {
+        await warnOfExpiry(sql, 100)
+        const lapsed = await findLapsed(sql, 100)
+        if (lapsed.length === 0) return
+        await requestCancels(
+          sql,
+          lapsed.map(({ tenant_id, id }) => ({
+            tenant_id,
+            payment_id: id,
+            job_id: newId(),
+            event_id: newId(),
+            rung: false,
+            idempotency_key: null,
+            scope: '',
+            fingerprint: '',
+            reason: null,
+            cancellation_reason: 'expired',
+          })),
+        )
+      },
+    ),
+    every(
+      log,
+      'parked notifications',
+      () => 1_000,
+      async () => {
+        await unparkNotifications(sql)
+      },
+    ),
+    every(
+      log,
+      'gauges',
+      () => 5_000,
+      async () => {
+        metrics.parked.set(await countParked(sql))
+        metrics.unknown.set(await countUnknown(sql))
+      },
+    ),
+    every(
+      log,
+      'old idempotency keys',
+      () => 60_000,
+      async () => {
+        await forgetOldKeys(sql, 10_000)
+      },
+    ),
   ]
   return {
     async close() {

@@ -11,12 +11,24 @@ const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_
 
 /** The job is done. */
 export function succeeded(job: ClaimedJob, provider_reference: string | null = null): Settlement {
-  return { ...base(job), state: 'succeeded', outcome: 'done', call_outcome: job.call && 'done', provider_reference }
+  return {
+    ...base(job),
+    state: 'succeeded',
+    outcome: 'done',
+    call_outcome: job.call && 'done',
+    provider_reference,
+  }
 }
 
 /** It definitively did not and will not happen. */
 export function failed(job: ClaimedJob, failure: Omit<Failure, 'code'> & { code: string }): Settlement {
-  return { ...base(job), state: 'failed', outcome: 'declined', error: failure, call_outcome: job.call && 'declined' }
+  return {
+    ...base(job),
+    state: 'failed',
+    outcome: 'declined',
+    error: failure,
+    call_outcome: job.call && 'declined',
+  }
 }
 
 /** A definitive failure that another key may mend: the call's generation rotates. */
@@ -34,12 +46,26 @@ export function retried(job: ClaimedJob, reason: string, after_ms?: number): Set
 /** Nobody knows; it is looked at again and never sent again. */
 export function unknown(job: ClaimedJob, reason: string): Settlement {
   const delay_ms = LOOKS_MS.find((look_ms) => look_ms > (job.unknown_ms ?? 0)) ?? LOOKS_MS.at(-1)!
-  return { ...base(job), state: 'unknown', outcome: 'unknown', error: problem(reason), delay_ms, forgive: true }
+  return {
+    ...base(job),
+    state: 'unknown',
+    outcome: 'unknown',
+    error: problem(reason),
+    delay_ms,
+    forgive: true,
+  }
 }
 
 /** Given back untouched: nothing was tried. */
 export function returned(job: ClaimedJob, reason: string, delay_ms = 0): Settlement {
-  return { ...base(job), state: 'ready', outcome: 'returned', error: problem(reason), delay_ms, forgive: true }
+  return {
+    ...base(job),
+    state: 'ready',
+    outcome: 'returned',
+    error: problem(reason),
+    delay_ms,
+    forgive: true,
+  }
 }
 
 /** A job that no attempt could finish, without a provider call whose effect could be in doubt. */
@@ -56,7 +82,8 @@ export async function unfinished(
   job: ClaimedJob,
   outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>,
 ): Promise<Settlement | 'never sent'> {
-  if (outcome.kind === 'misconfigured') return { ...returned(job, outcome.reason, MISCONFIGURED_MS), outcome: 'misconfigured' }
+  if (outcome.kind === 'misconfigured')
+    return { ...returned(job, outcome.reason, MISCONFIGURED_MS), outcome: 'misconfigured' }
   const last = job.attempt >= job.max_attempts
   if (outcome.kind === 'retry') {
     if (!last) return retried(job, outcome.reason, outcome.after_ms)

@@ -19,52 +19,86 @@ const WATCHDOG_MS = 10_000
  */
 export function sweep(
   context: WorkerContext,
-  { queue, queues, performer, concurrency }: { queue: Queue; queues: readonly string[]; performer: Performer; concurrency: number },
+  {
+    queue,
+    queues,
+    performer,
+    concurrency,
+  }: { queue: Queue; queues: readonly string[]; performer: Performer; concurrency: number },
 ): Loop {
   let direct = 0
-  return every(context.log, 'direct claims', () => (queue.away() ? AWAY_SWEEP_MS : SWEEP_MS), async () => {
-    for (const name of queues) {
-      const free = concurrency - direct
-      if (free <= 0) return
-      const overdue = await findOverdue(context.sql, name, free, queue.away() ? 0 : OVERDUE_MS)
-      if (overdue.length > 0) metrics.directClaims.inc({ queue: name }, overdue.length)
-      for (const id of overdue) {
-        direct += 1
-        void performer.perform(id).finally(() => (direct -= 1))
+  return every(
+    context.log,
+    'direct claims',
+    () => (queue.away() ? AWAY_SWEEP_MS : SWEEP_MS),
+    async () => {
+      for (const name of queues) {
+        const free = concurrency - direct
+        if (free <= 0) return
+        const overdue = await findOverdue(context.sql, name, free, queue.away() ? 0 : OVERDUE_MS)
+        if (overdue.length > 0) metrics.directClaims.inc({ queue: name }, overdue.length)
+        for (const id of overdue) {
+          direct += 1
+          void performer.perform(id).finally(() => (direct -= 1))
+        }
       }
-    }
-  })
+    },
+  )
 }
 
 /** Admits what waits for its turn and rings for it. */
 export function dispatch(
   context: WorkerContext,
-  { queue, queues, window, limit }: { queue: Queue; queues: readonly string[]; window: number; limit: number },
+  {
+    queue,
+    queues,
+    window,
+    limit,
+  }: { queue: Queue; queues: readonly string[]; window: number; limit: number },
 ): Loop {
-  return every(context.log, 'admission', () => ADMIT_MS, async () => {
-    if (queue.away()) return
-    for (const name of queues) {
-      const admitted = await admitJobs(context.sql, name, window, limit)
-      if (admitted.length > 0) queue.ring(admitted.map((id) => ({ id, queue: name, from: null })))
-    }
-  })
+  return every(
+    context.log,
+    'admission',
+    () => ADMIT_MS,
+    async () => {
+      if (queue.away()) return
+      for (const name of queues) {
+        const admitted = await admitJobs(context.sql, name, window, limit)
+        if (admitted.length > 0) queue.ring(admitted.map((id) => ({ id, queue: name, from: null })))
+      }
+    },
+  )
 }
 
 /** Restarts the consumers when claimable jobs wait and nothing is claimed. */
 export function watch(
   context: WorkerContext,
-  { queues, performer, restart }: { queues: readonly string[]; performer: Performer; restart: (queue: string) => Promise<void> },
+  {
+    queues,
+    performer,
+    restart,
+  }: { queues: readonly string[]; performer: Performer; restart: (queue: string) => Promise<void> },
 ): Loop {
-  return every(context.log, 'watchdog', () => WATCHDOG_MS / 2, async () => {
-    const due = new Map((await findOldestDue(context.sql, queues)).map(({ queue, age_s }) => [queue, age_s]))
-    for (const name of queues) metrics.oldestDue.set({ queue: name }, due.get(name) ?? 0)
-    const idle_ms = performance.now() - performer.lastClaimAt()
-    if (idle_ms < WATCHDOG_MS) return
-    for (const [name, age_s] of due) {
-      if (age_s * 1000 < WATCHDOG_MS) continue
-      context.log.error({ queue: name, age_s, idle_ms }, 'jobs wait and nothing is claimed: the consumer is restarted')
-      metrics.watchdog.inc({ queue: name })
-      await restart(name)
-    }
-  })
+  return every(
+    context.log,
+    'watchdog',
+    () => WATCHDOG_MS / 2,
+    async () => {
+      const due = new Map(
+        (await findOldestDue(context.sql, queues)).map(({ queue, age_s }) => [queue, age_s]),
+      )
+      for (const name of queues) metrics.oldestDue.set({ queue: name }, due.get(name) ?? 0)
+      const idle_ms = performance.now() - performer.lastClaimAt()
+      if (idle_ms < WATCHDOG_MS) return
+      for (const [name, age_s] of due) {
+        if (age_s * 1000 < WATCHDOG_MS) continue
+        context.log.error(
+          { queue: name, age_s, idle_ms },
+          'jobs wait and nothing is claimed: the consumer is restarted',
+        )
+        metrics.watchdog.inc({ queue: name })
+        await restart(name)
+      }
+    },
+  )
 }

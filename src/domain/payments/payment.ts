@@ -33,11 +33,17 @@ export const paymentSchema = z
     amount_captured_minor: z.int().nonnegative(),
     amount_refunded_minor: z.int().nonnegative(),
     processor: z.string(),
-    processor_reference: z.string().nullable().meta({ description: 'The payment at the processor, e.g. `pi_...`.' }),
+    processor_reference: z
+      .string()
+      .nullable()
+      .meta({ description: 'The payment at the processor, e.g. `pi_...`.' }),
     client_secret: z.string().nullable().meta({
-      description: "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
+      description:
+        "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
     }),
-    failure: z.object({ code: z.string(), message: z.string(), decline_code: z.string().nullish() }).nullable(),
+    failure: z
+      .object({ code: z.string(), message: z.string(), decline_code: z.string().nullish() })
+      .nullable(),
     cancellation_reason: z.string().nullable(),
     capture_before: timestamp.nullable().meta({ description: 'When the hold lapses.' }),
     authorized_at: timestamp.nullable(),
@@ -83,7 +89,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
     ...Object.entries(filters.metadata).map(([key, value]) => sql`and metadata ->> ${key} = ${value}`),
   ]
   return await sql<Payment[]>`
-    select ${paymentColumns(sql)} from payments where tenant_id = ${tenant_id} ${conditions.flatMap((each) => each)}
+    select ${paymentColumns(sql)} from payments where tenant_id = ${tenant_id} ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
     order by created_at desc limit ${filters.limit}`
 }
 

@@ -6,7 +6,13 @@ import { remember, type IdempotentRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 
 /** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
-type Asked = IdempotentRequest & { tenant_id: string; payment_id: string; job_id: string; event_id: string; rung: boolean }
+type Asked = IdempotentRequest & {
+  tenant_id: string
+  payment_id: string
+  job_id: string
+  event_id: string
+  rung: boolean
+}
 
 export type CreateRequest = Asked & {
   amount_minor: number
@@ -27,7 +33,7 @@ export type CreateRequest = Asked & {
 export async function createPayments(sql: Sql, requests: CreateRequest[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with asked as (
-      select * from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+      select * from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
         amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
         metadata jsonb, processor text)
@@ -92,7 +98,10 @@ export type CancelRequest = Asked & {
  * Requests the cancellation of payments. A hold is voided by a job; while the authorization is under way the wish is
  * recorded, and settling the authorization voids the hold. Answers by id what was accepted: `canceling` or `recorded`.
  */
-export async function requestCancels(sql: Sql, requests: CancelRequest[]): Promise<Map<string, 'canceling' | 'recorded'>> {
+export async function requestCancels(
+  sql: Sql,
+  requests: CancelRequest[],
+): Promise<Map<string, 'canceling' | 'recorded'>> {
   const rows = await sql<{ id: string; accepted: 'canceling' | 'recorded' }[]>`
     with ${lockedAsAsked(
       sql,
@@ -104,9 +113,13 @@ export async function requestCancels(sql: Sql, requests: CancelRequest[]): Promi
         cancel_requested_at = now(), cancellation_reason = l.cancellation_reason, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status in ('pending', 'requires_action', 'authorized')
       returning p.id, p.status, l.*, p.processor_reference
-    ), remembered as (${remember(sql, 'payment', sql`
+    ), remembered as (${remember(
+      sql,
+      'payment',
+      sql`
       select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
-        case when status = 'canceling' then job_id end as job_id from p`)}
+        case when status = 'canceling' then job_id end as job_id from p`,
+    )}
     ), job as (${askFor(sql, cancelPayment, sql`(select * from p where status = 'canceling') p`)}
     ), call as (${recordCall(
       sql,
@@ -122,7 +135,7 @@ export async function requestCancels(sql: Sql, requests: CancelRequest[]): Promi
 function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
   return sql`
     locked as (
-      select a.* from jsonb_to_recordset(${sql.json(requests as unknown as Json)}) as a(
+      select a.* from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
         amount_minor bigint, reason text, cancellation_reason text)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id

@@ -1,6 +1,6 @@
 // What became of a payment, as its processor tells it: one statement moves it forward, posts the ledger and ends the job.
 import { newId } from '#core/ids.ts'
-import type { Fragment, Json, Sql } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs.ts'
@@ -24,7 +24,14 @@ const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
 export type PaymentTold = {
   tenant_id: string
   payment_id: string
-  status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed' | 'still_authorized' | 'still_requires_action'
+  status:
+    | 'requires_action'
+    | 'authorized'
+    | 'captured'
+    | 'canceled'
+    | 'failed'
+    | 'still_authorized'
+    | 'still_requires_action'
   processor_reference: string | null
   amount_capturable_minor: number | null
   amount_captured_minor: number | null
@@ -56,7 +63,7 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
     },
   }))
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items as unknown as (Settlement & { change: Json })[])},
+    with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text, amount_capturable_minor bigint,
@@ -88,15 +95,26 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
       select p.tenant_id, p.event_id, case when p.failure is not null and p."to" = 'authorized' then 'payment.capture_failed' else 'payment.' || p."to" end,
         p.id, ${paymentEventData(sql)} - array['to', 'event_id', 'transaction_id', 'follow_up_job_id']
       from p
-    ), ${postings(sql, sql`
+    ), ${postings(
+      sql,
+      sql`
       select tenant_id, transaction_id, 'capture' as kind, id as subject_id, currency, amount_captured_minor as to_available
-      from p where p."to" = 'captured'`)},
-    follow_up as (${enqueue(sql, cancelPayment, sql`
+      from p where p."to" = 'captured'`,
+    )},
+    follow_up as (${enqueue(
+      sql,
+      cancelPayment,
+      sql`
       select follow_up_job_id as job_id, tenant_id, id as subject_id, jsonb_build_object('payment_id', id) as payload,
-        false as rung, null::text as dedupe_key from p where p.status = 'canceling'`)}
-    ), follow_up_call as (${recordCall(sql, 'cancel', sql`
+        false as rung, null::text as dedupe_key from p where p.status = 'canceling'`,
+    )}
+    ), follow_up_call as (${recordCall(
+      sql,
+      'cancel',
+      sql`
       select follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
-        nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`)}
+        nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`,
+    )}
     ), ${noted(sql)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

@@ -17,7 +17,11 @@ export const timelineEntrySchema = z
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
 /** The timeline of a payment and its refunds, oldest first. */
-export async function listTimeline(sql: Sql, tenant_id: string, payment_id: string): Promise<TimelineEntry[]> {
+export async function listTimeline(
+  sql: Sql,
+  tenant_id: string,
+  payment_id: string,
+): Promise<TimelineEntry[]> {
   return await sql<TimelineEntry[]>`
     with job as (
       select id, name from jobs where tenant_id = ${tenant_id} and subject_id = ${payment_id}

@@ -16,7 +16,10 @@ export async function openAppendFile(path: string): Promise<{ file: AppendFile; 
   const text = await handle.readFile('utf8')
   const whole = text.slice(0, text.lastIndexOf('\n') + 1)
   if (whole.length !== text.length) await handle.truncate(Buffer.byteLength(whole))
-  const values = whole.split('\n').slice(0, -1).map((line): unknown => JSON.parse(line))
+  const values = whole
+    .split('\n')
+    .slice(0, -1)
+    .map((line): unknown => JSON.parse(line))
 
   let waiting: string[] = []
   let written: Promise<void> = Promise.resolve()

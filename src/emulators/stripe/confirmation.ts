@@ -12,7 +12,13 @@ const AUTHENTICATION_FAILED =
   'The provided PaymentMethod has failed authentication. You can provide payment_method_data or a new PaymentMethod to attempt to fulfill this PaymentIntent again.'
 
 /** Holds the money; captures it at once unless the capture is manual. */
-export function authorize(emulator: Emulator, call: Call, intent: Intent, method: Method, authenticated = false): Intent {
+export function authorize(
+  emulator: Emulator,
+  call: Call,
+  intent: Intent,
+  method: Method,
+  authenticated = false,
+): Intent {
   const { id, amount, currency, metadata } = intent
   const manual = intent.capture_method === 'manual'
   const until_ms = nowMs(emulator) + emulator.capture_window_ms
@@ -23,7 +29,6 @@ export function authorize(emulator: Emulator, call: Call, intent: Intent, method
     captured: !manual,
     amount_captured: manual ? 0 : amount,
     capture_before: manual ? Math.floor(until_ms / 1000) : null,
-    balance_transaction: manual ? null : stripeId('txn_3'),
   })
   const authorized = save(emulator.store, {
     ...intent,
@@ -42,20 +47,34 @@ export function authorize(emulator: Emulator, call: Call, intent: Intent, method
   } else {
     recordEffect(emulator.effects, call, 'capture', { payment_intent: id, amount, currency, metadata })
     emit(emulator, call, 'payment_intent.succeeded', authorized)
-    emit(emulator, call, 'charge.updated', charge, { ...charge, balance_transaction: null })
+    settleCharge(emulator, call, charge)
   }
   return authorized
 }
 
+/** The money of a captured charge reaches the balance: right after, with an event of its own. */
+export function settleCharge(emulator: Emulator, call: Call, charge: Charge): void {
+  const settled = save(emulator.store, { ...charge, balance_transaction: stripeId('txn_3') })
+  emit(emulator, call, 'charge.updated', settled, charge)
+}
+
 /** Always throws the 402. */
 export function decline(emulator: Emulator, call: Call, intent: Intent, method: Method, why: Decline): never {
-  const charge = save(emulator.store, { ...newCharge(emulator, intent, method), status: 'failed', failure: why })
+  const charge = save(emulator.store, {
+    ...newCharge(emulator, intent, method),
+    status: 'failed',
+    failure: why,
+  })
   const failed = fail(emulator, intent, { type: 'card_error', ...why, charge: charge.id, method }, charge.id)
   emit(emulator, call, 'charge.failed', charge)
   emit(emulator, call, 'payment_intent.payment_failed', failed)
   const payment_method = renderMethod(method, intent.created, intent.customer)
   const payment_intent = render(failed, emulator.url)
-  throw new Refusal(402, { type: 'card_error', ...why, charge: charge.id, payment_intent, payment_method }, { executed: true })
+  throw new Refusal(
+    402,
+    { type: 'card_error', ...why, charge: charge.id, payment_intent, payment_method },
+    { executed: true },
+  )
 }
 
 /** Asks the buyer to authenticate. */
@@ -66,9 +85,17 @@ export function challenge(emulator: Emulator, call: Call, intent: Intent): Inten
 }
 
 /** The buyer has answered the challenge. */
-export function authenticate(emulator: Emulator, call: Call, intent: Intent, outcome: 'succeed' | 'fail'): Intent {
+export function authenticate(
+  emulator: Emulator,
+  call: Call,
+  intent: Intent,
+  outcome: 'succeed' | 'fail',
+): Intent {
   if (intent.status !== 'requires_action' || !intent.method) {
-    throw invalidState(`This PaymentIntent has a status of ${intent.status}: nobody asks for authentication.`, render(intent, emulator.url))
+    throw invalidState(
+      `This PaymentIntent has a status of ${intent.status}: nobody asks for authentication.`,
+      render(intent, emulator.url),
+    )
   }
   if (outcome === 'succeed') return authorize(emulator, call, intent, intent.method, true)
   const error: PaymentError = {
@@ -83,7 +110,13 @@ export function authenticate(emulator: Emulator, call: Call, intent: Intent, out
 }
 
 function fail(emulator: Emulator, intent: Intent, error: PaymentError, latest_charge: string | null): Intent {
-  return save(emulator.store, { ...intent, status: 'requires_payment_method', method: null, error, latest_charge })
+  return save(emulator.store, {
+    ...intent,
+    status: 'requires_payment_method',
+    method: null,
+    error,
+    latest_charge,
+  })
 }
 
 function newCharge(emulator: Emulator, intent: Intent, method: Method): Charge {

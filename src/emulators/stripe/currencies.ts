@@ -8,7 +8,32 @@ const SUPPORTED = new Set(
     'std szl thb tjs tnd top try ttd twd tzs uah ugx uyu uzs vnd vuv wst xaf xcd xcg xof xpf yer zar zmw'
   ).split(' '),
 )
-const LEAST: Record<string, number> = { usd: 50, eur: 50, gbp: 30, jpy: 50, aud: 50, cad: 50, chf: 50, nzd: 50, sgd: 50, brl: 50, inr: 50, aed: 200, bgn: 100, czk: 1500, dkk: 250, hkd: 400, huf: 17_500, mxn: 1000, myr: 200, nok: 300, pln: 200, ron: 200, sek: 300, thb: 1000 }
+const LEAST: Record<string, number> = {
+  usd: 50,
+  eur: 50,
+  gbp: 30,
+  jpy: 50,
+  aud: 50,
+  cad: 50,
+  chf: 50,
+  nzd: 50,
+  sgd: 50,
+  brl: 50,
+  inr: 50,
+  aed: 200,
+  bgn: 100,
+  czk: 1500,
+  dkk: 250,
+  hkd: 400,
+  huf: 17_500,
+  mxn: 1000,
+  myr: 200,
+  nok: 300,
+  pln: 200,
+  ron: 200,
+  sek: 300,
+  thb: 1000,
+}
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
 const NO_DECIMALS = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf'.split(' '))
 const THREE_DECIMALS = new Set('bhd jod kwd omr tnd'.split(' '))
@@ -32,6 +57,9 @@ export function leastAmount(currency: string): number {
 /** 2500, usd -> `$25.00`. */
 export function inWords(amount: number, currency: string): string {
   const decimals = NO_DECIMALS.has(currency) ? 0 : THREE_DECIMALS.has(currency) ? 3 : 2
-  const number = (amount / 10 ** decimals).toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals })
+  const number = (amount / 10 ** decimals).toLocaleString('en-US', {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  })
   return SIGNS[currency] ? `${SIGNS[currency]}${number}` : `${number} ${currency.toUpperCase()}`
 }

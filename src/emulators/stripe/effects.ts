@@ -29,7 +29,13 @@ export function recordEffect(
   effects: Effects,
   call: Call,
   effect: Effect['effect'],
-  moved: { payment_intent: string; refund?: string; amount: number; currency: string; metadata: Record<string, string> },
+  moved: {
+    payment_intent: string
+    refund?: string
+    amount: number
+    currency: string
+    metadata: Record<string, string>
+  },
 ): void {
   const line: Effect = {
     seq: effects.lines.length + 1,

@@ -32,8 +32,12 @@ export function errorBody(error: StripeError, request_id: string | null): string
   return JSON.stringify({
     error: {
       ...rest,
-      ...(error.code && { doc_url: `https://stripe.com/docs/error-codes/${error.code.replaceAll('_', '-')}` }),
-      ...(request_id && { request_log_url: `https://dashboard.stripe.com/test/logs/${request_id}?t=${Math.floor(Date.now() / 1000)}` }),
+      ...(error.code && {
+        doc_url: `https://stripe.com/docs/error-codes/${error.code.replaceAll('_', '-')}`,
+      }),
+      ...(request_id && {
+        request_log_url: `https://dashboard.stripe.com/test/logs/${request_id}?t=${Math.floor(Date.now() / 1000)}`,
+      }),
       type,
     },
   })
@@ -41,17 +45,30 @@ export function errorBody(error: StripeError, request_id: string | null): string
 
 /** 400 before anything began: the parameters themselves are wrong. */
 export function parameterRefused(message: string, param: string | undefined, code?: string): Refusal {
-  return new Refusal(400, { type: 'invalid_request_error', message, ...(code && { code }), ...(param && { param }) }, { executed: false })
+  return new Refusal(
+    400,
+    { type: 'invalid_request_error', message, ...(code && { code }), ...(param && { param }) },
+    { executed: false },
+  )
 }
 
 /** 404 for what the path names, 400 for what a parameter names. */
 export function missing(status: 400 | 404, noun: string, id: string, param: string): Refusal {
   const message = `No such ${noun}: '${id}'`
-  return new Refusal(status, { type: 'invalid_request_error', code: 'resource_missing', message, param }, { executed: true })
+  return new Refusal(
+    status,
+    { type: 'invalid_request_error', code: 'resource_missing', message, param },
+    { executed: true },
+  )
 }
 
 export function invalidState(message: string, payment_intent: unknown): Refusal {
-  const error: StripeError = { type: 'invalid_request_error', code: 'payment_intent_unexpected_state', message, payment_intent }
+  const error: StripeError = {
+    type: 'invalid_request_error',
+    code: 'payment_intent_unexpected_state',
+    message,
+    payment_intent,
+  }
   return new Refusal(400, error, { executed: true })
 }
 
@@ -71,7 +88,11 @@ export function wrongKey(given: string | null): Refusal {
 
 export function keyInUse(key: string): Refusal {
   const message = `There is currently another in-progress request using this Idempotent Key (that probably means you submitted twice, and the other request is still going through): ${key}. Please try again later.`
-  return new Refusal(409, { type: 'invalid_request_error', code: 'idempotency_key_in_use', message }, { executed: false })
+  return new Refusal(
+    409,
+    { type: 'invalid_request_error', code: 'idempotency_key_in_use', message },
+    { executed: false },
+  )
 }
 
 export function otherParameters(key: string): Refusal {
@@ -80,7 +101,8 @@ export function otherParameters(key: string): Refusal {
 }
 
 export function rateLimited(): Refusal {
-  const message = 'Request rate limit exceeded. Learn more about rate limits here https://stripe.com/docs/rate-limits.'
+  const message =
+    'Request rate limit exceeded. Learn more about rate limits here https://stripe.com/docs/rate-limits.'
   return new Refusal(429, { type: 'invalid_request_error', code: 'rate_limit', message }, { executed: false })
 }
 

@@ -32,7 +32,13 @@ export function appendEvent(log: EventLog, event: StoredEvent): void {
 }
 
 /** Creates the event and hands it to the webhook sender. */
-export function emit(emulator: Emulator, call: Call, type: string, object: Version, previous: Version | null = null): void {
+export function emit(
+  emulator: Emulator,
+  call: Call,
+  type: string,
+  object: Version,
+  previous: Version | null = null,
+): void {
   const event: StoredEvent = {
     id: stripeId('evt_'),
     type,
@@ -44,7 +50,9 @@ export function emit(emulator: Emulator, call: Call, type: string, object: Versi
     pending: emulator.webhooks?.wants(type) ?? false,
   }
   appendEvent(emulator.events, event)
-  emulator.journal?.append({ event: { ...event, object: object.revision, previous: previous?.revision ?? null } })
+  emulator.journal?.append({
+    event: { ...event, object: object.revision, previous: previous?.revision ?? null },
+  })
   if (event.pending) emulator.webhooks?.send(event)
 }
 
@@ -57,7 +65,9 @@ export function renderEvent(emulator: Emulator, event: StoredEvent): Rendered {
     created: event.created,
     data: {
       object,
-      ...(event.previous && { previous_attributes: whatChanged(render(event.previous, emulator.url), object) }),
+      ...(event.previous && {
+        previous_attributes: whatChanged(render(event.previous, emulator.url), object),
+      }),
     },
     livemode: false,
     pending_webhooks: event.pending ? 1 : 0,

@@ -24,7 +24,8 @@ export function page<T>(params: Params, source: Source<T>): Page {
   const step = ending_before === null ? -1 : 1
   const cursor = starting_after ?? ending_before
   const start = cursor === null ? source.size : source.indexOf(cursor)
-  if (start === undefined) throw missing(400, 'object', cursor!, starting_after === null ? 'ending_before' : 'starting_after')
+  if (start === undefined)
+    throw missing(400, 'object', cursor!, starting_after === null ? 'ending_before' : 'starting_after')
 
   const found: T[] = []
   for (let index = start + step; index >= 0 && index < source.size && found.length <= limit; index += step) {
@@ -33,12 +34,18 @@ export function page<T>(params: Params, source: Source<T>): Page {
   }
   const data = found.slice(0, limit)
   if (step === 1) data.reverse()
-  return { object: 'list', data: data.map((each) => source.show(each)), has_more: found.length > limit, url: source.url }
+  return {
+    object: 'list',
+    data: data.map((each) => source.show(each)),
+    has_more: found.length > limit,
+    url: source.url,
+  }
 }
 
 export function limitOf(params: Params): number {
   const limit = integerOf(params, 'limit') ?? 10
-  if (limit < 1 || limit > 100) throw parameterRefused('Invalid limit: must be between 1 and 100', 'limit', 'parameter_invalid_integer')
+  if (limit < 1 || limit > 100)
+    throw parameterRefused('Invalid limit: must be between 1 and 100', 'limit', 'parameter_invalid_integer')
   return limit
 }
 

@@ -8,7 +8,8 @@ const LONGEST_METADATA_VALUE = 500
 
 export function refuseUnknown(params: Params, known: Set<string>): void {
   for (const name in params) {
-    if (!known.has(name)) throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
+    if (!known.has(name))
+      throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
   }
 }
 
@@ -28,21 +29,27 @@ export function required<T>(value: T | null, name: string): T {
 export function integerOf(params: Params, name: string): number | null {
   const text = stringOf(params, name)
   if (text === null) return null
-  if (!/^-?\d{1,15}$/.test(text)) throw parameterRefused(`Invalid integer: ${text}`, name, 'parameter_invalid_integer')
+  if (!/^-?\d{1,15}$/.test(text))
+    throw parameterRefused(`Invalid integer: ${text}`, name, 'parameter_invalid_integer')
   return Number(text)
 }
 
 export function amountOf(params: Params, name: string): number | null {
   const amount = integerOf(params, name)
   if (amount !== null && amount < 1) {
-    throw parameterRefused('This value must be greater than or equal to 1.', name, 'parameter_invalid_integer')
+    throw parameterRefused(
+      'This value must be greater than or equal to 1.',
+      name,
+      'parameter_invalid_integer',
+    )
   }
   return amount
 }
 
 export function booleanOf(params: Params, name: string): boolean {
   const text = stringOf(params, name)
-  if (text !== null && text !== 'true' && text !== 'false') throw parameterRefused(`Invalid boolean: ${text}`, name)
+  if (text !== null && text !== 'true' && text !== 'false')
+    throw parameterRefused(`Invalid boolean: ${text}`, name)
   return text === 'true'
 }
 
@@ -50,7 +57,8 @@ export function oneOf<T extends string>(params: Params, name: string, allowed: r
   const text = stringOf(params, name)
   if (text === null) return null
   const found = allowed.find((each) => each === text)
-  if (found === undefined) throw parameterRefused(`Invalid ${name}: must be one of ${allowed.join(', ')}`, name)
+  if (found === undefined)
+    throw parameterRefused(`Invalid ${name}: must be one of ${allowed.join(', ')}`, name)
   return found
 }
 
@@ -73,14 +81,20 @@ export function metadataOf(params: Params, before: Record<string, string>): Reco
   if (!isParams(given)) throw parameterRefused('Invalid hash', 'metadata')
   const metadata = { ...before }
   for (const [key, value] of Object.entries(given)) {
-    if (typeof value !== 'string') throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
-    if (key.length > LONGEST_METADATA_KEY) throw parameterRefused(`Metadata keys can be up to ${LONGEST_METADATA_KEY} characters`, 'metadata')
+    if (typeof value !== 'string')
+      throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
+    if (key.length > LONGEST_METADATA_KEY)
+      throw parameterRefused(`Metadata keys can be up to ${LONGEST_METADATA_KEY} characters`, 'metadata')
     if (value.length > LONGEST_METADATA_VALUE) {
-      throw parameterRefused(`Metadata values can be up to ${LONGEST_METADATA_VALUE} characters`, `metadata[${key}]`)
+      throw parameterRefused(
+        `Metadata values can be up to ${LONGEST_METADATA_VALUE} characters`,
+        `metadata[${key}]`,
+      )
     }
     if (value === '') delete metadata[key]
     else metadata[key] = value
   }
-  if (Object.keys(metadata).length > MOST_METADATA) throw parameterRefused(`You can only have ${MOST_METADATA} metadata keys`, 'metadata')
+  if (Object.keys(metadata).length > MOST_METADATA)
+    throw parameterRefused(`You can only have ${MOST_METADATA} metadata keys`, 'metadata')
   return metadata
 }

@@ -1,6 +1,6 @@
 // Payment intents: created, confirmed, captured, canceled, lapsed.
 import { inWords, isCurrency, LARGEST_AMOUNT, leastAmount, supportedCurrencies } from './currencies.ts'
-import { authorize, challenge, decline } from './confirmation.ts'
+import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
 import { recordEffect } from './effects.ts'
 import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
 import { invalidState, missing, parameterRefused } from './errors.ts'
@@ -15,7 +15,11 @@ import { save, type Intent, type Method } from './store.ts'
 
 const CAPTURE_METHODS = ['automatic', 'automatic_async', 'manual'] as const
 const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const
-const CONFIRMABLE: Intent['status'][] = ['requires_payment_method', 'requires_confirmation', 'requires_action']
+const CONFIRMABLE: Intent['status'][] = [
+  'requires_payment_method',
+  'requires_confirmation',
+  'requires_action',
+]
 const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
 /** 404 for an unknown id. */
@@ -75,7 +79,8 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
 export function updateIntent(emulator: Emulator, intent: Intent, params: Params): Intent {
   const unconfirmed = CONFIRMABLE.includes(intent.status)
   for (const name of ['amount', 'currency', 'payment_method', 'capture_method']) {
-    if (params[name] !== undefined && !unconfirmed) throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
+    if (params[name] !== undefined && !unconfirmed)
+      throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
   }
   const currency = currencyOf(stringOf(params, 'currency') ?? intent.currency)
   const method = methodOf(params) ?? intent.method
@@ -95,7 +100,10 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
 /** Ends in `requires_capture`, `succeeded` or `requires_action`; a decline is a 402 and leaves `requires_payment_method`. */
 export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   if (!CONFIRMABLE.includes(intent.status)) {
-    const why = intent.status === 'succeeded' ? 'it has already succeeded after being previously confirmed' : `it has a status of ${intent.status}`
+    const why =
+      intent.status === 'succeeded'
+        ? 'it has already succeeded after being previously confirmed'
+        : `it has a status of ${intent.status}`
     throw invalidState(`You cannot confirm this PaymentIntent because ${why}.`, render(intent, emulator.url))
   }
   const method = methodOf(params) ?? intent.method
@@ -104,7 +112,13 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
     throw invalidState(message, render(intent, emulator.url))
   }
   const capture_method = oneOf(params, 'capture_method', CAPTURE_METHODS) ?? intent.capture_method
-  const confirmed: Intent = { ...intent, method, capture_method, return_url: stringOf(params, 'return_url') ?? intent.return_url, error: null }
+  const confirmed: Intent = {
+    ...intent,
+    method,
+    capture_method,
+    return_url: stringOf(params, 'return_url') ?? intent.return_url,
+    error: null,
+  }
   // A buyer's browser brings its own way back.
   if (call.source === 'api') checkReturnUrl(confirmed)
 
@@ -120,10 +134,15 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
 /** What is not captured is released. */
 export function captureIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   const asked = amountOf(params, 'amount_to_capture')
-  if (intent.status !== 'requires_capture') throw stateRefused(emulator, intent, 'captured', ['requires_capture'])
+  if (intent.status !== 'requires_capture')
+    throw stateRefused(emulator, intent, 'captured', ['requires_capture'])
   const amount = asked ?? intent.amount_capturable
   if (amount > intent.amount_capturable) {
-    throw parameterRefused('The requested capture amount is greater than the authorized amount.', 'amount_to_capture', 'amount_too_large')
+    throw parameterRefused(
+      'The requested capture amount is greater than the authorized amount.',
+      'amount_to_capture',
+      'amount_too_large',
+    )
   }
   const held = emulator.store.charges.byId.get(intent.latest_charge!)!
   const captured = save(emulator.store, {
@@ -132,15 +151,25 @@ export function captureIntent(emulator: Emulator, call: Call, intent: Intent, pa
     capture_before: null,
     amount_captured: amount,
     amount_refunded: held.amount - amount,
-    balance_transaction: stripeId('txn_3'),
   })
   const metadata = metadataOf(params, intent.metadata)
-  const succeeded = save(emulator.store, { ...intent, metadata, status: 'succeeded', amount_capturable: 0, amount_received: amount })
-  recordEffect(emulator.effects, call, 'capture', { payment_intent: intent.id, amount, currency: intent.currency, metadata })
+  const succeeded = save(emulator.store, {
+    ...intent,
+    metadata,
+    status: 'succeeded',
+    amount_capturable: 0,
+    amount_received: amount,
+  })
+  recordEffect(emulator.effects, call, 'capture', {
+    payment_intent: intent.id,
+    amount,
+    currency: intent.currency,
+    metadata,
+  })
   if (amount < held.amount) releaseAsRefund(emulator, call, captured, held.amount - amount, null)
   emit(emulator, call, 'charge.captured', captured, held)
   emit(emulator, call, 'payment_intent.succeeded', succeeded)
-  emit(emulator, call, 'charge.updated', captured, { ...captured, balance_transaction: null })
+  settleCharge(emulator, call, captured)
   return succeeded
 }
 
@@ -152,7 +181,8 @@ export function cancelIntent(emulator: Emulator, call: Call, intent: Intent, par
 
 /** The hold lapses. Refuses what holds nothing. */
 export function expireIntent(emulator: Emulator, intent: Intent): Intent {
-  if (intent.status !== 'requires_capture') throw stateRefused(emulator, intent, 'expired', ['requires_capture'])
+  if (intent.status !== 'requires_capture')
+    throw stateRefused(emulator, intent, 'expired', ['requires_capture'])
   return release(emulator, { source: 'expiry', request_id: null, idempotency_key: null }, intent, 'automatic')
 }
 
@@ -168,8 +198,14 @@ export function expireDue(emulator: Emulator): void {
   if (due > 0) holds.splice(0, due)
 }
 
-function release(emulator: Emulator, call: Call, intent: Intent, reason: Intent['cancellation_reason']): Intent {
-  const held = intent.status === 'requires_capture' ? emulator.store.charges.byId.get(intent.latest_charge!)! : null
+function release(
+  emulator: Emulator,
+  call: Call,
+  intent: Intent,
+  reason: Intent['cancellation_reason'],
+): Intent {
+  const held =
+    intent.status === 'requires_capture' ? emulator.store.charges.byId.get(intent.latest_charge!)! : null
   const canceled = save(emulator.store, {
     ...intent,
     status: 'canceled',
@@ -180,8 +216,19 @@ function release(emulator: Emulator, call: Call, intent: Intent, reason: Intent[
   if (held) {
     const { currency, metadata } = intent
     const released = save(emulator.store, { ...held, capture_before: null, amount_refunded: held.amount })
-    recordEffect(emulator.effects, call, 'cancel', { payment_intent: intent.id, amount: held.amount, currency, metadata })
-    releaseAsRefund(emulator, call, released, held.amount, call.source === 'expiry' ? 'expired_uncaptured_charge' : null)
+    recordEffect(emulator.effects, call, 'cancel', {
+      payment_intent: intent.id,
+      amount: held.amount,
+      currency,
+      metadata,
+    })
+    releaseAsRefund(
+      emulator,
+      call,
+      released,
+      held.amount,
+      call.source === 'expiry' ? 'expired_uncaptured_charge' : null,
+    )
     if (call.source === 'expiry') emit(emulator, call, 'charge.expired', released, held)
     emit(emulator, call, 'charge.refunded', released, held)
   }
@@ -197,14 +244,26 @@ function stateRefused(emulator: Emulator, intent: Intent, done: string, allowed:
 function currencyOf(text: string): string {
   const currency = text.toLowerCase()
   if (isCurrency(currency)) return currency
-  throw parameterRefused(`Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`, 'currency')
+  throw parameterRefused(
+    `Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
+    'currency',
+  )
 }
 
 function checkedAmount(amount: number, currency: string): number {
   const least = leastAmount(currency)
-  if (amount < least) throw parameterRefused(`Amount must be at least ${inWords(least, currency)} ${currency}`, 'amount', 'amount_too_small')
+  if (amount < least)
+    throw parameterRefused(
+      `Amount must be at least ${inWords(least, currency)} ${currency}`,
+      'amount',
+      'amount_too_small',
+    )
   if (amount > LARGEST_AMOUNT) {
-    throw parameterRefused(`Amount must be no more than ${inWords(LARGEST_AMOUNT, currency)}`, 'amount', 'amount_too_large')
+    throw parameterRefused(
+      `Amount must be no more than ${inWords(LARGEST_AMOUNT, currency)}`,
+      'amount',
+      'amount_too_large',
+    )
   }
   return amount
 }
@@ -227,7 +286,12 @@ function automaticOf(params: Params): Intent['automatic'] {
 
 /** Methods that may redirect want to know where back to. */
 function checkReturnUrl(intent: Intent): void {
-  if (intent.return_url !== null || !intent.automatic?.enabled || intent.automatic.allow_redirects === 'never') return
+  if (
+    intent.return_url !== null ||
+    !intent.automatic?.enabled ||
+    intent.automatic.allow_redirects === 'never'
+  )
+    return
   const message =
     'This PaymentIntent is configured to accept payment methods enabled in your Dashboard. Because some of these payment methods might redirect your customer off of your page, you must provide a `return_url`. ' +
     "If you don't want to accept redirect-based payment methods, set `automatic_payment_methods[enabled]` to `true` and `automatic_payment_methods[allow_redirects]` to `never` when creating Setup Intents and Payment Intents."

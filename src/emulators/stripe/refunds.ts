@@ -33,10 +33,17 @@ export function createRefund(emulator: Emulator, call: Call, params: Params): Re
   const amount = asked ?? left
   if (left === 0) {
     const message = `Charge ${charge.id} has already been refunded.`
-    throw new Refusal(400, { type: 'invalid_request_error', code: 'charge_already_refunded', message }, { executed: true })
+    throw new Refusal(
+      400,
+      { type: 'invalid_request_error', code: 'charge_already_refunded', message },
+      { executed: true },
+    )
   }
   if (amount > left) {
-    const limit = charge.amount_refunded === 0 ? `charge amount (${inWords(left, currency)})` : `unrefunded amount on charge (${inWords(left, currency)})`
+    const limit =
+      charge.amount_refunded === 0
+        ? `charge amount (${inWords(left, currency)})`
+        : `unrefunded amount on charge (${inWords(left, currency)})`
     const message = `Refund amount (${inWords(amount, currency)}) is greater than ${limit}`
     throw new Refusal(400, { type: 'invalid_request_error', message, param: 'amount' }, { executed: true })
   }
@@ -51,7 +58,13 @@ export function createRefund(emulator: Emulator, call: Call, params: Params): Re
   })
   const refunded = save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded + amount })
   const { payment_intent } = charge
-  recordEffect(emulator.effects, call, 'refund', { payment_intent, refund: refund.id, amount, currency, metadata })
+  recordEffect(emulator.effects, call, 'refund', {
+    payment_intent,
+    refund: refund.id,
+    amount,
+    currency,
+    metadata,
+  })
   emit(emulator, call, 'refund.created', refund)
   emit(emulator, call, 'charge.refunded', refunded, charge)
   return refund
@@ -73,9 +86,16 @@ export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Re
 }
 
 /** Whatever it was, what became of it. A succeeded refund may fail; what failed stays failed. */
-export function settleRefund(emulator: Emulator, call: Call, refund: Refund, status: Refund['status'], failure_reason: string | null): Refund {
+export function settleRefund(
+  emulator: Emulator,
+  call: Call,
+  refund: Refund,
+  status: Refund['status'],
+  failure_reason: string | null,
+): Refund {
   const isOver = refund.status === 'failed' || refund.status === 'canceled'
-  if (isOver || refund.status === status) throw parameterRefused(`This refund has a status of ${refund.status}.`, 'status')
+  if (isOver || refund.status === status)
+    throw parameterRefused(`This refund has a status of ${refund.status}.`, 'status')
   const comesBack = status === 'failed' || status === 'canceled'
   const settled = save(emulator.store, {
     ...refund,
@@ -87,7 +107,13 @@ export function settleRefund(emulator: Emulator, call: Call, refund: Refund, sta
     const { payment_intent, amount, currency, metadata } = refund
     const charge = emulator.store.charges.byId.get(refund.charge)!
     save(emulator.store, { ...charge, amount_refunded: charge.amount_refunded - amount })
-    recordEffect(emulator.effects, call, 'refund_failed', { payment_intent, refund: refund.id, amount, currency, metadata })
+    recordEffect(emulator.effects, call, 'refund_failed', {
+      payment_intent,
+      refund: refund.id,
+      amount,
+      currency,
+      metadata,
+    })
   }
   emit(emulator, call, 'refund.updated', settled, refund)
   if (status === 'failed') emit(emulator, call, 'refund.failed', settled)
@@ -100,7 +126,10 @@ export function listRefunds(emulator: Emulator, params: Params): Page {
   const payment_intent = stringOf(params, 'payment_intent')
   const charge = stringOf(params, 'charge')
   const created = filterCreated(params)
-  const ids = payment_intent === null ? emulator.store.refunds.ids : (emulator.store.refundsOf.get(payment_intent) ?? [])
+  const ids =
+    payment_intent === null
+      ? emulator.store.refunds.ids
+      : (emulator.store.refundsOf.get(payment_intent) ?? [])
   return page(params, {
     url: '/v1/refunds',
     size: ids.length,
@@ -112,9 +141,20 @@ export function listRefunds(emulator: Emulator, params: Params): Page {
 }
 
 /** Where it is switched on: released money seen as a refund, although none was captured. No money moves by it. */
-export function releaseAsRefund(emulator: Emulator, call: Call, charge: Charge, amount: number, reason: string | null): void {
+export function releaseAsRefund(
+  emulator: Emulator,
+  call: Call,
+  charge: Charge,
+  amount: number,
+  reason: string | null,
+): void {
   if (!emulator.release_refunds) return
-  emit(emulator, call, 'refund.created', save(emulator.store, { ...newRefund(emulator, charge, amount), status: 'succeeded', reason }))
+  emit(
+    emulator,
+    call,
+    'refund.created',
+    save(emulator.store, { ...newRefund(emulator, charge, amount), status: 'succeeded', reason }),
+  )
 }
 
 function chargeToRefund(emulator: Emulator, params: Params): Charge {
@@ -122,10 +162,17 @@ function chargeToRefund(emulator: Emulator, params: Params): Charge {
   const intentId = stringOf(params, 'payment_intent')
   const chargeId = stringOf(params, 'charge')
   if (intentId === null && chargeId === null) {
-    throw parameterRefused('One of the following params should be provided for this request: payment_intent or charge.', undefined, 'parameter_missing')
+    throw parameterRefused(
+      'One of the following params should be provided for this request: payment_intent or charge.',
+      undefined,
+      'parameter_missing',
+    )
   }
   const intent = store.intents.byId.get(intentId ?? store.charges.byId.get(chargeId!)?.payment_intent ?? '')
-  if (!intent) throw intentId === null ? missing(404, 'charge', chargeId!, 'charge') : missing(404, 'payment_intent', intentId, 'payment_intent')
+  if (!intent)
+    throw intentId === null
+      ? missing(404, 'charge', chargeId!, 'charge')
+      : missing(404, 'payment_intent', intentId, 'payment_intent')
   const charge = store.charges.byId.get(chargeId ?? intent.latest_charge ?? '')
   if (charge?.status === 'succeeded' && charge.captured) return charge
   const why =

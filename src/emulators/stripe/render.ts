@@ -44,7 +44,9 @@ function renderIntent(intent: Intent, base_url: string): Rendered {
     on_behalf_of: null,
     payment_method: intent.method?.id ?? null,
     payment_method_configuration_details: null,
-    payment_method_options: { card: { installments: null, mandate_options: null, network: null, request_three_d_secure: 'automatic' } },
+    payment_method_options: {
+      card: { installments: null, mandate_options: null, network: null, request_three_d_secure: 'automatic' },
+    },
     payment_method_types: intent.method_types,
     payment_record: null,
     processing: null,
@@ -62,7 +64,8 @@ function renderIntent(intent: Intent, base_url: string): Rendered {
 }
 
 function nextAction(intent: Intent, base_url: string): Rendered {
-  if (intent.return_url === null) return { type: 'use_stripe_sdk', use_stripe_sdk: { type: 'stripe_3ds2_fingerprint' } }
+  if (intent.return_url === null)
+    return { type: 'use_stripe_sdk', use_stripe_sdk: { type: 'stripe_3ds2_fingerprint' } }
   const url = `${base_url}/_emulator/payment_intents/${intent.id}/authenticate`
   return { type: 'redirect_to_url', redirect_to_url: { return_url: intent.return_url, url } }
 }
@@ -230,8 +233,13 @@ function renderRefund(refund: Refund): Rendered {
     currency: refund.currency,
     customer: null,
     customer_account: null,
-    destination_details: { card: { reference_status: 'pending', reference_type: 'acquirer_reference_number', type: 'refund' }, type: 'card' },
-    ...(refund.failure_balance_transaction && { failure_balance_transaction: refund.failure_balance_transaction }),
+    destination_details: {
+      card: { reference_status: 'pending', reference_type: 'acquirer_reference_number', type: 'refund' },
+      type: 'card',
+    },
+    ...(refund.failure_balance_transaction && {
+      failure_balance_transaction: refund.failure_balance_transaction,
+    }),
     ...(refund.failure_reason && { failure_reason: refund.failure_reason }),
     metadata: refund.metadata,
     payment_intent: refund.payment_intent,

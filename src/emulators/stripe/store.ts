@@ -30,7 +30,13 @@ export type Intent = Versioned & {
   amount_capturable: number
   amount_received: number
   currency: string
-  status: 'requires_payment_method' | 'requires_confirmation' | 'requires_action' | 'requires_capture' | 'succeeded' | 'canceled'
+  status:
+    | 'requires_payment_method'
+    | 'requires_confirmation'
+    | 'requires_action'
+    | 'requires_capture'
+    | 'succeeded'
+    | 'canceled'
   capture_method: 'automatic' | 'automatic_async' | 'manual'
   client_secret: string
   customer: string | null

@@ -1,0 +1,136 @@
+// `npm run keys`: makes, lists, rotates and revokes API keys, until there is a dashboard for it.
+import { parseArgs } from 'node:util'
+import { ConfigError, list, loadConfig, need } from '#core/config.ts'
+import { connectDatabase, type Sql } from '#core/db.ts'
+import {
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+  rotateApiKey,
+  SCOPES,
+  type Scope,
+} from '#domain/api-keys.ts'
+import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
+
+const HELP = `sluice keys: the API keys of a tenant.
+
+  npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
+  npm run keys -- list   --tenant acme
+  npm run keys -- rotate --tenant acme --id <key id> [--grace 3600]
+  npm run keys -- revoke --tenant acme --id <key id>
+
+create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
+rotate   makes a key with the same name and scopes; the old one works for --grace seconds more (default 3600).
+revoke   the key stops working everywhere within a second.
+
+Scopes: ${SCOPES.join(', ')}
+DATABASE_URL names the database (a running \`npm start\` writes its own to .data/dev.json).`
+
+const OPTIONS = {
+  tenant: { type: 'string' },
+  scopes: { type: 'string' },
+  name: { type: 'string' },
+  expires: { type: 'string' },
+  id: { type: 'string' },
+  grace: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+type Values = {
+  tenant?: string
+  scopes?: string
+  name?: string
+  expires?: string
+  id?: string
+  grace?: string
+}
+
+async function main(): Promise<void> {
+  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+  const [command] = positionals
+  if (values.help === true || command === undefined) return print(HELP)
+  if (!['create', 'list', 'rotate', 'revoke'].includes(command))
+    throw new ConfigError(`There is no command "${command}". See --help.`)
+  const slug = required(values, 'tenant')
+  const sql = connectDatabase(need(loadConfig(), 'DATABASE_URL'), { max: 1, application_name: 'sluice-keys' })
+  try {
+    if (command === 'create') return await create(sql, slug, values)
+    const tenant = await findTenant(sql, slug)
+    if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+    if (command === 'list') return await show(sql, tenant)
+    if (command === 'rotate') return await rotate(sql, tenant, values)
+    return await revoke(sql, tenant, values)
+  } finally {
+    await sql.end()
+  }
+}
+
+async function create(sql: Sql, slug: string, values: Values): Promise<void> {
+  if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
+  const scopes = scopesOf(required(values, 'scopes'))
+  if (values.expires !== undefined && Number.isNaN(Date.parse(values.expires)))
+    throw new ConfigError('--expires must be a date, e.g. 2027-01-01T00:00:00Z')
+  const tenant = await ensureTenant(sql, slug)
+  const key = await createApiKey(sql, tenant, {
+    name: values.name ?? 'API key',
+    scopes,
+    expires_at: values.expires ?? null,
+  })
+  print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
+}
+
+async function show(sql: Sql, tenant: Tenant): Promise<void> {
+  const keys = await listApiKeys(sql, tenant.id)
+  if (keys.length === 0) return print(`${tenant.slug} has no keys.`)
+  for (const key of keys) {
+    const state =
+      key.revoked_at !== null
+        ? `revoked ${key.revoked_at}`
+        : key.expires_at !== null
+          ? `expires ${key.expires_at}`
+          : 'valid'
+    print(
+      `${key.id}  ...${key.last_four}  ${state}  last used ${key.last_used_at ?? 'never'}  ${key.name}  [${key.scopes.join(' ')}]`,
+    )
+  }
+}
+
+async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
+  const grace_s = Number(values.grace ?? '3600')
+  if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
+  const key = await rotateApiKey(sql, tenant, required(values, 'id'), grace_s)
+  if (key === undefined) throw new ConfigError('There is no such key, or it is revoked.')
+  print(
+    `Key ${key.id} of ${tenant.slug}, shown only now; the old one works for ${grace_s} s more:\n\n  ${key.secret}\n`,
+  )
+}
+
+async function revoke(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
+  if (!(await revokeApiKey(sql, tenant.id, required(values, 'id'))))
+    throw new ConfigError('There is no such key, or it was revoked before.')
+  print('Revoked.')
+}
+
+function scopesOf(text: string): Scope[] {
+  if (text === 'all') return [...SCOPES]
+  const scopes = list(text)
+  const strange = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope))
+  if (strange !== undefined || scopes.length === 0)
+    throw new ConfigError(`--scopes: there is no scope "${strange ?? ''}". Scopes: ${SCOPES.join(', ')}`)
+  return scopes as Scope[]
+}
+
+function required(values: Values, name: keyof Values): string {
+  const value = values[name]
+  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
+  return value
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
+})

@@ -1,0 +1,227 @@
+// Answering the API: who asks, whether it was asked before, what goes wrong, and the answer.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { nowMs, type Emulator } from './emulator.ts'
+import {
+  errorBody,
+  keyInUse,
+  parameterRefused,
+  rateLimited,
+  Refusal,
+  serverError,
+  unknownUrl,
+  wrongKey,
+} from './errors.ts'
+import { checkExpand, expandList, renderShown, show } from './expand.ts'
+import { countHit, hold, takeFault, type Fault } from './faults.ts'
+import { header, send, sendHalf, type Exchange } from './http.ts'
+import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
+import { stripeId } from './ids.ts'
+import { refuseUnknown, stringsOf } from './params.ts'
+import { parseForm } from './parse.ts'
+import { expireDue } from './payment-intents.ts'
+import { API_VERSION } from './render.ts'
+import { logRequest, type LoggedRequest } from './requests.ts'
+import { findRoute, type Route } from './routes.ts'
+
+const LONGEST_KEY = 255
+
+/** A request on its way to its answer. */
+type Ask = {
+  exchange: Exchange
+  request_id: string
+  /** Null for what is no POST. */
+  key: string | null
+  fingerprint: string
+  /** The answer that the key already has. */
+  stored: StoredAnswer | null
+  log: LoggedRequest | null
+}
+
+/** Answers everything under `/v1/`. */
+export function answerApi(emulator: Emulator, exchange: Exchange): void {
+  const { request, method, path, body } = exchange
+  const request_id = stripeId('req_', 14)
+  const key = method === 'POST' ? header(request, 'idempotency-key') : null
+  const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
+  const ask: Ask = {
+    exchange,
+    request_id,
+    key,
+    fingerprint: key === null ? '' : fingerprintOf(path, body),
+    stored: null,
+    log,
+  }
+  let fault: Fault | null = null
+  let found: { route: Route; id: string } | null = null
+  try {
+    checkKey(emulator, exchange)
+    found = findRoute(method, path)
+    if (!found) throw unknownUrl(method, path)
+    if (key !== null) {
+      if (key.length > LONGEST_KEY)
+        throw parameterRefused(`Idempotency keys can be up to ${LONGEST_KEY} characters`, undefined)
+      ask.stored = findAnswer(emulator.idempotency, key, ask.fingerprint, nowMs(emulator))
+    }
+    if (emulator.faults.list.length > 0)
+      fault = takeFault(emulator.faults, method, path, `${path}?${exchange.query}\n${body}`)
+  } catch (error) {
+    return reply(emulator, ask, refused(error, request_id))
+  }
+  if (!fault) return reply(emulator, ask, ask.stored ?? perform(emulator, ask, found.route, found.id))
+  misbehave(emulator, ask, found.route, found.id, fault).catch((error: unknown) => {
+    console.error(error)
+    exchange.response.destroy()
+  })
+}
+
+function checkKey(emulator: Emulator, { request }: Exchange): void {
+  const given = header(request, 'authorization')
+  const [scheme, credentials = ''] = given?.split(' ') ?? []
+  const key =
+    scheme?.toLowerCase() === 'basic'
+      ? Buffer.from(credentials, 'base64').toString('utf8').split(':')[0]!
+      : credentials
+  if (key === '') throw wrongKey(null)
+  if (emulator.api_key !== null && key !== emulator.api_key) throw wrongKey(key)
+}
+
+/** Does what is asked and remembers the answer under the key. */
+function perform(emulator: Emulator, ask: Ask, route: Route, id: string): Answer {
+  let answer: Answer
+  try {
+    answer = execute(emulator, ask, route, id)
+  } catch (error) {
+    answer = refused(error, ask.request_id)
+    if (!(error instanceof Refusal) || !error.executed) return answer
+  }
+  keep(emulator, ask, answer)
+  return answer
+}
+
+function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: Route, id: string): Answer {
+  const params = parseForm(exchange.method === 'GET' ? exchange.query : exchange.body)
+  refuseUnknown(params, route.known)
+  const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
+  if (route.object !== null) checkExpand(route.object, expand, 'many' in route)
+  expireDue(emulator)
+  if ('one' in route) {
+    const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, id, params)
+    return { status: 200, content: show(emulator.store, object, expand) }
+  }
+  if ('event' in route) return { status: 200, content: JSON.stringify(route.event(emulator, id)) }
+  const list = route.many(emulator, params)
+  expandList(list.data, expand, emulator.store, emulator.url)
+  return { status: 200, content: JSON.stringify(list) }
+}
+
+function keep(emulator: Emulator, { key, fingerprint, request_id }: Ask, answer: Answer): void {
+  if (key !== null)
+    storeAnswer(emulator.idempotency, key, { ...answer, fingerprint, request_id, at_ms: nowMs(emulator) })
+}
+
+function refused(error: unknown, request_id: string): Answer {
+  if (error instanceof Refusal) return { status: error.status, content: errorBody(error.error, request_id) }
+  console.error(error)
+  return { status: 500, content: errorBody(serverError().error, request_id) }
+}
+
+function reply(
+  emulator: Emulator,
+  ask: Ask,
+  answer: Answer,
+  how = send,
+  more: Record<string, string> = {},
+): void {
+  const { content } = answer
+  const body = typeof content === 'string' ? content : JSON.stringify(renderShown(content, emulator.url))
+  if (ask.log) ask.log.status = answer.status
+  how(ask.exchange.response, answer.status, { ...headersOf(ask, answer), ...more }, body)
+}
+
+function headersOf(ask: Ask, answer: Answer): Record<string, string> {
+  const headers: Record<string, string> = { 'request-id': ask.request_id, 'stripe-version': API_VERSION }
+  if (ask.key === null) return headers
+  headers['idempotency-key'] = ask.key
+  if (answer.status === 409 || answer.status === 429) return headers
+  const isReplay = ask.stored !== null && answer === ask.stored
+  headers['original-request'] = isReplay ? ask.stored!.request_id : ask.request_id
+  if (isReplay) headers['idempotent-replayed'] = 'true'
+  if (isReplay && ask.log) ask.log.replayed = true
+  return headers
+}
+
+/** Does to the request what the fault says; its key stays in use meanwhile. */
+async function misbehave(
+  emulator: Emulator,
+  ask: Ask,
+  route: Route,
+  id: string,
+  fault: Fault,
+): Promise<void> {
+  const { exchange, key, stored } = ask
+  const { inFlight } = emulator.idempotency
+  if (ask.log) ask.log.fault = fault.id
+  if (key !== null) inFlight.set(key, ask.fingerprint)
+  try {
+    if (fault.action === null) countHit(emulator.faults, fault)
+    if (fault.delay_ms > 0) await sleep(fault.delay_ms)
+    let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, id)) : null
+    if (fault.action === 'error_500' && !stored)
+      keep(emulator, ask, (done = refused(serverError(), ask.request_id)))
+    if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
+    if (fault.action === 'hold') {
+      const released = hold(fault)
+      countHit(emulator.faults, fault)
+      await released
+    }
+    misanswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, id)))
+  } finally {
+    if (key !== null) inFlight.delete(key)
+    if (exchange.response.destroyed && ask.log) ask.log.status = 0
+  }
+}
+
+/** `answer` does it first, if it is not done. */
+function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Answer): void {
+  const { response } = ask.exchange
+  const ids = { 'request-id': ask.request_id }
+  switch (fault.action) {
+    case null:
+    case 'hold':
+    case 'error_500':
+      return reply(emulator, ask, answer())
+    case 'drop':
+      response.destroy()
+      return
+    case 'error_500_unstored':
+      return reply(emulator, ask, refused(serverError(), ask.request_id))
+    case 'conflict_409':
+      return reply(emulator, ask, refused(keyInUse(ask.key ?? 'none'), ask.request_id))
+    case 'rate_limited_429': {
+      const patience: Record<string, string> =
+        fault.retry_after_s === null ? {} : { 'retry-after': String(fault.retry_after_s) }
+      return reply(emulator, ask, refused(rateLimited(), ask.request_id), send, patience)
+    }
+    case 'refuse_401':
+      return reply(emulator, ask, refused(wrongKey('sk_test_refused'), ask.request_id))
+    case 'cut_body':
+      return reply(
+        emulator,
+        ask,
+        fault.when === 'after' ? answer() : refused(serverError(), ask.request_id),
+        sendHalf,
+      )
+    case 'html_503':
+      return send(
+        response,
+        503,
+        {},
+        '<html><head><title>503 Service Temporarily Unavailable</title></head><body></body></html>',
+        'text/html',
+      )
+    case 'empty_200':
+      return send(response, 200, ids, '{}')
+    case 'string_ok':
+      return send(response, 200, ids, '"ok"')
+  }
+}

@@ -1,0 +1,80 @@
+// `expand`: ids replaced by the objects they name.
+import { parameterRefused } from './errors.ts'
+import { render, renderMethod, type Rendered } from './render.ts'
+import { findObject, type Store, type Version } from './store.ts'
+
+const EXPANDABLE: Record<Version['object'], string[]> = {
+  payment_intent: ['latest_charge', 'payment_method', 'customer'],
+  charge: ['payment_intent', 'customer', 'balance_transaction'],
+  refund: ['charge', 'payment_intent', 'balance_transaction'],
+}
+
+/** An answer to be: rendering it again, years later, gives the same bytes. */
+export type Shown = { object: Version; related: Version[]; expand: string[] }
+
+/** Takes along what `expand` will show, as it is now. */
+export function show(store: Store, object: Version, expand: string[]): Shown {
+  if (expand.length === 0) return { object, related: [], expand }
+  const intent = object.object === 'payment_intent' ? object : store.intents.byId.get(object.payment_intent)
+  const chargeId =
+    object.object === 'refund' ? object.charge : object.object === 'charge' ? object.id : object.latest_charge
+  const charge = chargeId === null ? undefined : store.charges.byId.get(chargeId)
+  return { object, related: [intent, charge].filter((each) => each !== undefined), expand }
+}
+
+export function renderShown(shown: Shown, base_url: string): Rendered {
+  const rendered = render(shown.object, base_url)
+  const find = (id: string) => shown.related.find((each) => each.id === id)
+  for (const path of shown.expand) expandPath(rendered, shown.object, path.split('.'), find, base_url)
+  return rendered
+}
+
+/** In a list or a search result, where paths begin with `data.`. */
+export function expandList(data: Rendered[], expand: string[], store: Store, base_url: string): void {
+  const find = (id: string) => findObject(store, id)
+  for (const path of expand) {
+    for (const each of data) {
+      const version = find(String(each['id']))
+      if (version) expandPath(each, version, path.split('.').slice(1), find, base_url)
+    }
+  }
+}
+
+/** Before anything is done: 400 for what cannot be expanded. */
+export function checkExpand(object: Version['object'], expand: string[], inList: boolean): void {
+  for (const path of expand) {
+    const [first, ...rest] = path.split('.')
+    const field = inList ? rest[0] : first
+    if ((inList && first !== 'data') || field === undefined || !EXPANDABLE[object].includes(field)) {
+      throw parameterRefused(`This property cannot be expanded (${path}).`, 'expand')
+    }
+  }
+}
+
+function expandPath(
+  rendered: Rendered,
+  version: Version,
+  path: string[],
+  find: (id: string) => Version | undefined,
+  base_url: string,
+): void {
+  const [field, ...rest] = path
+  if (field === undefined || !EXPANDABLE[version.object].includes(field)) return
+  if (field === 'payment_method') {
+    if (version.object === 'payment_intent' && version.method) {
+      rendered[field] = renderMethod(version.method, version.created, version.customer)
+    }
+    return
+  }
+  const value = rendered[field]
+  const id = isRendered(value) ? value['id'] : value
+  const named = typeof id === 'string' ? find(id) : undefined
+  if (!named) return
+  const child = isRendered(value) ? value : render(named, base_url)
+  rendered[field] = child
+  expandPath(child, named, rest, find, base_url)
+}
+
+function isRendered(value: unknown): value is Rendered {
+  return typeof value === 'object' && value !== null
+}

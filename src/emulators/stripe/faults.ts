@@ -1,0 +1,204 @@
+// Scripted failures: which requests they meet, how often, and what goes wrong.
+import { stripeId } from './ids.ts'
+import { parameterRefused } from './errors.ts'
+
+/** What goes wrong, and whether it does so when it is usual for it: before or after the effect. */
+const ACTIONS = {
+  drop_before: { action: 'drop', when: 'before' },
+  drop_after: { action: 'drop', when: 'after' },
+  error_500_before: { action: 'error_500', when: 'before' },
+  error_500_after: { action: 'error_500', when: 'after' },
+  error_500_unstored: { action: 'error_500_unstored', when: 'before' },
+  cut_body: { action: 'cut_body', when: 'after' },
+  html_503: { action: 'html_503', when: 'before' },
+  empty_200: { action: 'empty_200', when: 'after' },
+  string_ok: { action: 'string_ok', when: 'after' },
+  conflict_409: { action: 'conflict_409', when: 'before' },
+  rate_limited_429: { action: 'rate_limited_429', when: 'before' },
+  refuse_401: { action: 'refuse_401', when: 'before' },
+  hold: { action: 'hold', when: 'before' },
+} as const
+const ALWAYS_BEFORE = new Set<string>([
+  'drop_before',
+  'error_500_before',
+  'error_500_unstored',
+  'conflict_409',
+  'rate_limited_429',
+  'refuse_401',
+])
+
+type Name = keyof typeof ACTIONS
+
+export type Fault = {
+  id: string
+  match: { method: string | null; path: RegExp | null; contains: string | null; nth: number | null }
+  /** How often it may still happen. */
+  left: number
+  probability: number
+  delay_ms: number
+  /** `hold`, `drop`, ...; null: only the delay. */
+  action: (typeof ACTIONS)[Name]['action'] | null
+  when: 'before' | 'after'
+  /** Of a 429; null: no header. */
+  retry_after_s: number | null
+  random: () => number
+  /** Requests that matched. */
+  seen: number
+  /** Requests that it happened to. */
+  hits: number
+  held: (() => void)[]
+  /** As it was asked for. */
+  script: unknown
+}
+
+export type Faults = { list: Fault[]; waiting: { id: string | null; hits: number; wake: () => void }[] }
+
+export function noFaults(): Faults {
+  return { list: [], waiting: [] }
+}
+
+/**
+ * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?, fault }`.
+ * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
+ * It happens once, unless `times` says otherwise or a `probability` (0..1) is given: then until it is deleted.
+ */
+export function addFault(faults: Faults, script: unknown): Fault {
+  const { match, times, probability, seed, fault } = objectOf(script, 'fault script')
+  const { method, path, contains, nth } = objectOf(match ?? {}, 'match')
+  const {
+    delay_ms = 0,
+    retry_after_s,
+    ...named
+  } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault')
+  const entries = Object.entries(named)
+  if (entries.length > 1) throw parameterRefused('A fault is one thing, perhaps after a delay.', 'fault')
+  const [name, value] = entries[0] ?? [null, true]
+  if (name !== null && !isName(name))
+    throw parameterRefused(
+      `Unknown fault: ${name}. Known: delay_ms, ${Object.keys(ACTIONS).join(', ')}`,
+      'fault',
+    )
+  if (name === null && !(typeof delay_ms === 'number' && delay_ms > 0))
+    throw parameterRefused('A fault says what goes wrong.', 'fault')
+  const known = name === null ? null : ACTIONS[name]
+  const added: Fault = {
+    id: stripeId('flt_', 12),
+    match: {
+      method: typeof method === 'string' ? method.toUpperCase() : null,
+      path: typeof path === 'string' ? new RegExp(path) : null,
+      contains: typeof contains === 'string' ? contains : null,
+      nth: typeof nth === 'number' ? nth : null,
+    },
+    left: typeof times === 'number' ? times : probability === undefined ? 1 : Infinity,
+    probability: typeof probability === 'number' ? probability : 1,
+    delay_ms: typeof delay_ms === 'number' ? delay_ms : 0,
+    action: known?.action ?? null,
+    when:
+      name !== null && !ALWAYS_BEFORE.has(name) && (value === 'before' || value === 'after')
+        ? value
+        : (known?.when ?? 'before'),
+    retry_after_s: typeof retry_after_s === 'number' ? retry_after_s : null,
+    random: typeof seed === 'number' ? seeded(seed) : Math.random,
+    seen: 0,
+    hits: 0,
+    held: [],
+    script,
+  }
+  faults.list.push(added)
+  return added
+}
+
+/** The first fault that wants this request, counted as used. `text` is path and body. */
+export function takeFault(faults: Faults, method: string, path: string, text: string): Fault | null {
+  for (const fault of faults.list) {
+    const { match } = fault
+    if (match.method !== null && match.method !== method) continue
+    if (match.path && !match.path.test(path)) continue
+    if (match.contains !== null && !text.includes(match.contains)) continue
+    fault.seen++
+    if (fault.left <= 0 || (match.nth !== null && fault.seen < match.nth)) continue
+    if (fault.probability < 1 && fault.random() >= fault.probability) continue
+    fault.left--
+    return fault
+  }
+  return null
+}
+
+/** It has happened to one more request. */
+export function countHit(faults: Faults, fault: Fault): void {
+  fault.hits++
+  const awake = faults.waiting.filter((each) => hitsOf(faults, each.id) >= each.hits)
+  faults.waiting = faults.waiting.filter((each) => !awake.includes(each))
+  for (const each of awake) each.wake()
+}
+
+/** Of one fault, or of all that are there. */
+export function hitsOf(faults: Faults, id: string | null): number {
+  return faults.list.reduce((sum, each) => (id === null || each.id === id ? sum + each.hits : sum), 0)
+}
+
+/** False when `timeout_ms` passed first. */
+export function waitForHits(
+  faults: Faults,
+  id: string | null,
+  hits: number,
+  timeout_ms: number,
+): Promise<boolean> {
+  if (hitsOf(faults, id) >= hits) return Promise.resolve(true)
+  return new Promise((resolve) => {
+    const waiter = { id, hits, wake: () => finish(true) }
+    const timer = setTimeout(() => finish(false), timeout_ms)
+    function finish(happened: boolean): void {
+      clearTimeout(timer)
+      faults.waiting = faults.waiting.filter((each) => each !== waiter)
+      resolve(happened)
+    }
+    faults.waiting.push(waiter)
+  })
+}
+
+/** Until `release`. */
+export function hold(fault: Fault): Promise<void> {
+  return new Promise((resolve) => fault.held.push(resolve))
+}
+
+/** Lets held requests go on; of one fault, or all. Says how many. */
+export function release(faults: Faults, id: string | null): number {
+  const held = faults.list
+    .filter((each) => id === null || each.id === id)
+    .flatMap((each) => each.held.splice(0))
+  for (const goOn of held) goOn()
+  return held.length
+}
+
+/** Forgets one fault or all, and lets go whom they hold. */
+export function removeFaults(faults: Faults, id: string | null): void {
+  release(faults, id)
+  faults.list = faults.list.filter((each) => id !== null && each.id !== id)
+}
+
+export function describeFault(fault: Fault): Record<string, unknown> {
+  const { id, seen, hits, held, left, script } = fault
+  return { id, seen, hits, held: held.length, left: Number.isFinite(left) ? left : null, script }
+}
+
+function isName(name: string): name is Name {
+  return Object.hasOwn(ACTIONS, name)
+}
+
+function objectOf(value: unknown, what: string): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>
+  throw parameterRefused(`Invalid ${what}: must be an object`, what)
+}
+
+/** The same numbers between 0 and 1 for the same seed (mulberry32). */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}

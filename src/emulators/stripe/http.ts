@@ -1,0 +1,98 @@
+// One request and its answer over node:http.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Refusal } from './errors.ts'
+
+export type Exchange = {
+  request: IncomingMessage
+  response: ServerResponse
+  method: string
+  path: string
+  /** Without the question mark. */
+  query: string
+  body: string
+}
+
+const LONGEST_BODY_BYTES = 1024 * 1024
+
+/** Reads the body and calls `then` at once, without a turn of the event loop where there is none. */
+export function readExchange(
+  request: IncomingMessage,
+  response: ServerResponse,
+  then: (exchange: Exchange) => void,
+): void {
+  const url = request.url ?? '/'
+  const mark = url.indexOf('?')
+  const method = request.method ?? 'GET'
+  const path = mark < 0 ? url : url.slice(0, mark)
+  const query = mark < 0 ? '' : url.slice(mark + 1)
+  let chunks: Buffer[] = []
+  let size = 0
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= LONGEST_BODY_BYTES) chunks.push(chunk)
+    else chunks = []
+  })
+  request.on('end', () => {
+    if (size > LONGEST_BODY_BYTES)
+      return send(
+        response,
+        413,
+        {},
+        '{"error":{"type":"invalid_request_error","message":"Request too large"}}',
+      )
+    const body = size === 0 ? '' : (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')
+    then({ request, response, method, path, query, body })
+  })
+  request.on('error', () => response.destroy())
+}
+
+export function send(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string>,
+  body: string,
+  type = 'application/json',
+): void {
+  const bytes = Buffer.from(body)
+  response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers })
+  response.end(bytes)
+}
+
+/** Promises more than it sends, and hangs up. */
+export function sendHalf(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string>,
+  body: string,
+): void {
+  const bytes = Buffer.from(body)
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': bytes.length,
+    ...headers,
+  })
+  response.write(bytes.subarray(0, bytes.length >> 1), () => response.destroy())
+}
+
+export function header(request: IncomingMessage, name: string): string | null {
+  const value = request.headers[name]
+  return typeof value === 'string' ? value : null
+}
+
+/** Of a control request: a JSON object, or nothing. */
+export function jsonBody(body: string): Record<string, unknown> {
+  if (body.trim() === '') return {}
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    value = null
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>
+  throw new Refusal(
+    400,
+    { type: 'invalid_request_error', message: 'The body must be a JSON object.' },
+    { executed: false },
+  )
+}

@@ -1,0 +1,58 @@
+// Idempotency keys: the first answer under a key is the answer, for 24 hours.
+import { hash } from 'node:crypto'
+import type { AppendFile } from './append-file.ts'
+import { keyInUse, otherParameters } from './errors.ts'
+import type { Shown } from './expand.ts'
+
+const KEPT_MS = 24 * 60 * 60 * 1000
+
+/** What was answered: an object as it was then, or the text of an error. */
+export type Answer = { status: number; content: Shown | string }
+
+export type StoredAnswer = Answer & { fingerprint: string; at_ms: number; request_id: string }
+
+export type Idempotency = {
+  answers: Map<string, StoredAnswer>
+  /** Keys of requests that are not answered yet, with their fingerprints. */
+  inFlight: Map<string, string>
+  journal: AppendFile | null
+}
+
+export function emptyIdempotency(journal: AppendFile | null): Idempotency {
+  return { answers: new Map(), inFlight: new Map(), journal }
+}
+
+/** Of the path and the parameters, in whatever order they were sent. */
+export function fingerprintOf(path: string, body: string): string {
+  return hash('sha1', `${path}\n${body.split('&').sort().join('&')}`, 'base64')
+}
+
+/** The stored answer, if there is one; refuses a key in use (409) or used with other parameters (400). */
+export function findAnswer(
+  idempotency: Idempotency,
+  key: string,
+  fingerprint: string,
+  now_ms: number,
+): StoredAnswer | null {
+  const waiting = idempotency.inFlight.get(key)
+  if (waiting !== undefined) throw waiting === fingerprint ? keyInUse(key) : otherParameters(key)
+  const stored = idempotency.answers.get(key)
+  if (!stored || stored.at_ms + KEPT_MS <= now_ms) return null
+  if (stored.fingerprint !== fingerprint) throw otherParameters(key)
+  return stored
+}
+
+export function storeAnswer(idempotency: Idempotency, key: string, answer: StoredAnswer): void {
+  idempotency.answers.set(key, answer)
+  if (!idempotency.journal) return
+  const { content, ...rest } = answer
+  const written =
+    typeof content === 'string'
+      ? { text: content }
+      : {
+          object: content.object.revision,
+          related: content.related.map((each) => each.revision),
+          expand: content.expand,
+        }
+  idempotency.journal.append({ answer: { key, ...rest, ...written } })
+}

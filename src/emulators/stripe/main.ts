@@ -1,0 +1,185 @@
+// The Stripe emulator: a server that Stripe's own SDK takes for Stripe, for development, demos, tests and benchmarks.
+import { mkdir } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { answerApi } from './api.ts'
+import { openAppendFile, type AppendFile } from './append-file.ts'
+import { answerControl } from './control.ts'
+import { openEffects, type Effect } from './effects.ts'
+import type { Emulator } from './emulator.ts'
+import { emptyEventLog, renderEvent } from './events.ts'
+import { noFaults, removeFaults } from './faults.ts'
+import { readExchange, send, type Exchange } from './http.ts'
+import { emptyIdempotency } from './idempotency.ts'
+import { replay } from './journal.ts'
+import { overviewPage } from './page.ts'
+import { expireDue } from './payment-intents.ts'
+import { emptyRequestLog } from './requests.ts'
+import { emptyStore } from './store.ts'
+import { startWebhooks, signStripe } from './webhooks.ts'
+
+export { signStripe }
+
+const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
+const EXPIRY_CHECK_MS = 500
+/** Longer than any client keeps a connection idle: else one is closed while a request is on its way. */
+const KEEP_ALIVE_MS = 120_000
+
+export type StripeEmulatorOptions = {
+  /** 127.0.0.1 unless told. */
+  host?: string
+  /** 0: a free one. */
+  port: number
+  /** When given, other keys get 401. */
+  api_key?: string
+  /** Without it events are only listed. */
+  webhook_url?: string
+  webhook_secret?: string
+  /** Types of events to send; all unless told. */
+  webhook_events?: string[]
+  /** Null or absent: memory only. */
+  data_dir?: string | null
+  /** How long a hold lasts; 7 days unless told. */
+  capture_window_ms?: number
+  /** How long the search does not find what is new; 0 unless told. */
+  search_lag_ms?: number
+  /** Stripe may show released holds as refunds (`refund.created`, no metadata): off unless told. */
+  release_refunds?: boolean
+  /** On unless told. */
+  record_requests?: boolean
+}
+
+export type StripeEmulator = { url: string; host: string; port: number; close(): Promise<void> }
+
+/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+export async function startStripeEmulator(options: StripeEmulatorOptions): Promise<StripeEmulator> {
+  const host = options.host ?? '127.0.0.1'
+  const journal = await openIn(options.data_dir, 'stripe-journal.jsonl')
+  const effects = await openIn(options.data_dir, 'stripe-effects.jsonl')
+  const emulator: Emulator = {
+    url: '',
+    api_key: options.api_key ?? null,
+    capture_window_ms: options.capture_window_ms ?? CAPTURE_WINDOW_MS,
+    search_lag_ms: options.search_lag_ms ?? 0,
+    release_refunds: options.release_refunds ?? false,
+    clock: { offset_ms: 0 },
+    store: emptyStore(journal.file),
+    events: emptyEventLog(),
+    effects: openEffects(effects.values as Effect[], effects.file),
+    idempotency: emptyIdempotency(journal.file),
+    faults: noFaults(),
+    requests: emptyRequestLog(options.record_requests ?? true),
+    webhooks: null,
+    journal: journal.file,
+    holds: [],
+  }
+  replay(journal.values, emulator)
+  emulator.holds = openHolds(emulator)
+
+  const server = createServer((request, response) =>
+    readExchange(request, response, (exchange) => answer(emulator, exchange)),
+  )
+  server.keepAliveTimeout = KEEP_ALIVE_MS
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port, host, resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  emulator.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+  if (options.webhook_url) {
+    emulator.webhooks = startWebhooks({
+      url: options.webhook_url,
+      secret: options.webhook_secret ?? 'whsec_emulator',
+      types: options.webhook_events ?? null,
+      render: (event) => renderEvent(emulator, event),
+      onDelivered: (event) => journal.file?.append({ delivered: event.id }),
+    })
+    for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
+  }
+  const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
+
+  return {
+    url: emulator.url,
+    host,
+    port,
+    async close() {
+      clearInterval(expiry)
+      const closed = new Promise((resolve) => server.close(resolve))
+      server.closeAllConnections()
+      removeFaults(emulator.faults, null)
+      emulator.webhooks?.close()
+      await closed
+      await journal.file?.close()
+      await effects.file?.close()
+    },
+  }
+}
+
+function answer(emulator: Emulator, exchange: Exchange): void {
+  const { method, path, response } = exchange
+  if (path.startsWith('/v1/')) answerApi(emulator, exchange)
+  else if (path.startsWith('/_emulator/')) void answerControl(emulator, exchange)
+  else if (path === '/' && method === 'GET')
+    send(response, 200, {}, overviewPage(emulator), 'text/html; charset=utf-8')
+  else answerApi(emulator, exchange)
+}
+
+async function openIn(
+  data_dir: string | null | undefined,
+  name: string,
+): Promise<{ file: AppendFile | null; values: unknown[] }> {
+  if (!data_dir) return { file: null, values: [] }
+  await mkdir(data_dir, { recursive: true })
+  return openAppendFile(join(data_dir, name))
+}
+
+/** After a restart: what is still held, and until when. */
+function openHolds({ store }: Emulator): Emulator['holds'] {
+  const holds: Emulator['holds'] = []
+  for (const intent of store.intents.byId.values()) {
+    const capture_before =
+      intent.status === 'requires_capture'
+        ? store.charges.byId.get(intent.latest_charge!)?.capture_before
+        : null
+    if (capture_before) holds.push({ id: intent.id, until_ms: capture_before * 1000 })
+  }
+  return holds.sort((a, b) => a.until_ms - b.until_ms)
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      host: { type: 'string' },
+      port: { type: 'string', default: '12111' },
+      'api-key': { type: 'string' },
+      'webhook-url': { type: 'string' },
+      'webhook-secret': { type: 'string' },
+      'webhook-events': { type: 'string' },
+      'data-dir': { type: 'string' },
+      'capture-window-ms': { type: 'string' },
+      'search-lag-ms': { type: 'string' },
+      'release-refunds': { type: 'boolean' },
+      'no-request-log': { type: 'boolean' },
+    },
+  })
+  const emulator = await startStripeEmulator({
+    host: values.host,
+    port: Number(values.port),
+    api_key: values['api-key'],
+    webhook_url: values['webhook-url'],
+    webhook_secret: values['webhook-secret'],
+    webhook_events: values['webhook-events']?.split(','),
+    data_dir: values['data-dir'],
+    ...(values['capture-window-ms'] && { capture_window_ms: Number(values['capture-window-ms']) }),
+    ...(values['search-lag-ms'] && { search_lag_ms: Number(values['search-lag-ms']) }),
+    release_refunds: values['release-refunds'],
+    record_requests: !values['no-request-log'],
+  })
+  console.log(JSON.stringify({ stripe_url: emulator.url }))
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void emulator.close())
+}
+
+if (import.meta.main) await main()

@@ -1,0 +1,103 @@
+// Finding payment intents and charges: lists by customer and time, search by metadata and status.
+import { nowMs, type Emulator } from './emulator.ts'
+import { parameterRefused } from './errors.ts'
+import { filterCreated, limitOf, page, type Page } from './lists.ts'
+import { required, stringOf } from './params.ts'
+import type { Params } from './parse.ts'
+import { render, type Rendered } from './render.ts'
+import type { Intent } from './store.ts'
+
+export function listIntents(emulator: Emulator, params: Params): Page {
+  const { ids, byId } = emulator.store.intents
+  const customer = stringOf(params, 'customer')
+  const created = filterCreated(params)
+  return page(params, {
+    url: '/v1/payment_intents',
+    size: ids.length,
+    at: (index) => byId.get(ids[index]!)!,
+    indexOf: (id) => (byId.has(id) ? ids.lastIndexOf(id) : undefined),
+    matches: (intent) => created(intent.created) && (customer === null || intent.customer === customer),
+    show: (intent) => render(intent, emulator.url),
+  })
+}
+
+export function listCharges(emulator: Emulator, params: Params): Page {
+  const { ids, byId } = emulator.store.charges
+  const payment_intent = stringOf(params, 'payment_intent')
+  const created = filterCreated(params)
+  return page(params, {
+    url: '/v1/charges',
+    size: ids.length,
+    at: (index) => byId.get(ids[index]!)!,
+    indexOf: (id) => (byId.has(id) ? ids.lastIndexOf(id) : undefined),
+    matches: (charge) =>
+      created(charge.created) && (payment_intent === null || charge.payment_intent === payment_intent),
+    show: (charge) => render(charge, emulator.url),
+  })
+}
+
+export type SearchResult = {
+  object: 'search_result'
+  data: Rendered[]
+  has_more: boolean
+  next_page: string | null
+  url: string
+}
+
+/** Newest first; `page` is the number of the first result. What is younger than the search's lag is not found yet. */
+export function searchIntents(emulator: Emulator, params: Params): SearchResult {
+  const matches = parseQuery(required(stringOf(params, 'query'), 'query'))
+  const limit = limitOf(params)
+  const from = Number(stringOf(params, 'page') ?? 0)
+  const until_s = (nowMs(emulator) - emulator.search_lag_ms) / 1000
+  const { ids, byId } = emulator.store.intents
+  const found: Intent[] = []
+  for (let index = ids.length - 1; index >= 0 && found.length <= from + limit; index--) {
+    const intent = byId.get(ids[index]!)!
+    if (intent.created <= until_s && matches(intent)) found.push(intent)
+  }
+  const has_more = found.length > from + limit
+  return {
+    object: 'search_result',
+    data: found.slice(from, from + limit).map((intent) => render(intent, emulator.url)),
+    has_more,
+    next_page: has_more ? String(from + limit) : null,
+    url: '/v1/payment_intents/search',
+  }
+}
+
+const CLAUSE =
+  /^\s*(-?)(?:metadata\[(["'])(.+?)\2\]|(status|currency|customer|amount))\s*:\s*(?:(["'])((?:\\.|(?!\5).)*)\5|(null|\d+))/
+
+/** Clauses of `metadata['k']:'v'`, `status:'x'`, `currency:"usd"`, `amount:100`, joined by AND or by OR, negated by `-`. */
+function parseQuery(query: string): (intent: Intent) => boolean {
+  const clauses: ((intent: Intent) => boolean)[] = []
+  const joints = new Set<string>()
+  let rest = query
+  for (;;) {
+    const clause = CLAUSE.exec(rest)
+    if (!clause) throw parameterRefused(`We were unable to parse your search query: ${query}`, 'query')
+    const [whole, minus, , key, field, , quoted, bare] = clause
+    const wanted = bare === 'null' ? undefined : (bare ?? quoted!.replaceAll(/\\(.)/g, '$1'))
+    clauses.push((intent) => (valueOf(intent, key, field) === wanted) !== (minus === '-'))
+    rest = rest.slice(whole.length).trimStart()
+    if (rest === '') break
+    const joint = /^(AND\s|OR\s)?/i.exec(rest)![0]
+    joints.add(joint.trim().toUpperCase() || 'AND')
+    rest = rest.slice(joint.length)
+  }
+  if (joints.size > 1) throw parameterRefused('You cannot combine AND and OR in one search query.', 'query')
+  return (intent) =>
+    joints.has('OR') ? clauses.some((each) => each(intent)) : clauses.every((each) => each(intent))
+}
+
+function valueOf(
+  intent: Intent,
+  metadataKey: string | undefined,
+  field: string | undefined,
+): string | undefined {
+  if (metadataKey !== undefined) return intent.metadata[metadataKey]
+  if (field === 'status') return intent.status
+  if (field === 'currency') return intent.currency
+  return field === 'customer' ? (intent.customer ?? undefined) : String(intent.amount)
+}

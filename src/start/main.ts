@@ -1,0 +1,231 @@
+// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is configured.
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { ConfigError, loadConfig, type Config } from '#core/config.ts'
+import { connectDatabase } from '#core/db.ts'
+import { createLog, type Log } from '#core/log.ts'
+import { migrate } from '#core/migrate.ts'
+import { run, serveOperations, type Part } from '#core/service.ts'
+import { startApi } from '#api/main.ts'
+import { createApiKey, findCredentials, SCOPES } from '#domain/api-keys.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import { migrateQueue } from '#queue/main.ts'
+import { startWebhooks } from '#webhooks/main.ts'
+import { startWorker } from '#workers/main.ts'
+import { startPostgres } from './postgres.ts'
+import { startRedis } from './redis.ts'
+
+const DEMO_TENANT = 'demo'
+
+/** What a second start finds again: secrets that were made up for this folder. */
+type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
+
+/** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
+export async function startAll(given: Config): Promise<Part & { log: Log }> {
+  const log = createLog(given.LOG_LEVEL, 'sluice')
+  const parts: Part[] = []
+  const notes: string[] = []
+  const close = async () => {
+    for (const part of parts.toReversed()) await part.close()
+  }
+  try {
+    refuseInProduction(given)
+    const data_dir = resolve(given.DATA_DIR)
+    await mkdir(data_dir, { recursive: true })
+    const secrets = await loadSecrets(data_dir)
+    const config: Config = { ...given }
+    config.ENCRYPTION_KEY ??= secrets.encryption_key
+
+    if (config.DATABASE_URL === undefined) {
+      const postgres = await startPostgres({
+        data_dir: join(data_dir, 'postgres'),
+        log: (line) => log.info(line),
+      })
+      parts.push({ close: () => postgres.stop() })
+      config.DATABASE_URL = postgres.url
+      notes.push(`PostgreSQL   embedded, 127.0.0.1:${postgres.port}, data in ${postgres.folder}`)
+    } else notes.push('PostgreSQL   yours (DATABASE_URL)')
+
+    if (config.REDIS_URL === undefined && config.QUEUE !== 'postgres') {
+      const redis = await startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) })
+      if (redis !== null) {
+        parts.push({ close: () => redis.stop() })
+        config.REDIS_URL = redis.url
+      } else if (config.QUEUE === 'redis')
+        throw new ConfigError(
+          'QUEUE=redis, but REDIS_URL is not set and neither redis-server nor valkey-server is on the PATH.',
+        )
+      notes.push(
+        redis === null
+          ? 'Queue        BullMQ on PostgreSQL (no redis-server or valkey-server on the PATH)'
+          : `Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}`,
+      )
+    } else
+      notes.push(
+        config.QUEUE === 'postgres'
+          ? 'Queue        BullMQ on PostgreSQL (QUEUE=postgres)'
+          : 'Queue        BullMQ on Redis, yours (REDIS_URL)',
+      )
+
+    await migrate(config.DATABASE_URL)
+    if (config.REDIS_URL === undefined || config.QUEUE === 'postgres')
+      await migrateQueue({ redis_url: null, database_url: config.DATABASE_URL })
+    const demo = await seed(config, data_dir, secrets)
+
+    config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
+    const webhooks = await startWebhooks(config, log)
+    config.WEBHOOKS_URL ??= webhooks.url
+    const stripe_url = await emulateStripe(config, data_dir, parts)
+    notes.push(
+      stripe_url === null
+        ? 'Stripe       yours (STRIPE_SECRET_KEY)'
+        : `Stripe       EMULATED at ${stripe_url} (no money moves; set STRIPE_SECRET_KEY for the real one)`,
+    )
+
+    const worker = await startWorker(config, log)
+    parts.push(worker)
+    parts.push(webhooks)
+    const api = await startApi(config, log)
+    parts.push(api)
+    const operations = await serveOperations(
+      { host: config.METRICS_HOST, port: config.METRICS_PORT },
+      api.ready,
+    )
+    parts.push(operations)
+
+    const started = {
+      api_url: config.API_URL ?? api.url,
+      webhooks_url: config.WEBHOOKS_URL,
+      metrics_url: operations.url,
+      api_key: demo.api_key,
+      tenant_id: demo.tenant_id,
+      database_url: config.DATABASE_URL,
+      redis_url: config.REDIS_URL ?? null,
+      emulators: stripe_url === null ? {} : { stripe_url },
+      webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET },
+    }
+    await writeFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`, { mode: 0o600 })
+    process.stdout.write(
+      banner(
+        { ...started, api_url: api.url, webhooks_url: webhooks.url },
+        notes,
+        join(given.DATA_DIR, 'dev.json'),
+      ),
+    )
+    return { log, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+function refuseInProduction(config: Config): void {
+  if (config.NODE_ENV !== 'production' || config.ALLOW_EMULATORS) return
+  const missing = (
+    ['DATABASE_URL', 'REDIS_URL', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'ENCRYPTION_KEY'] as const
+  ).filter((name) => config[name] === undefined)
+  if (missing.length === 0) return
+  throw new ConfigError(
+    `In production these must be set: ${missing.join(', ')}. For embedded servers and emulators all the same: ALLOW_EMULATORS=true`,
+  )
+}
+
+async function emulateStripe(config: Config, data_dir: string, parts: Part[]): Promise<string | null> {
+  if (config.STRIPE_API_BASE !== undefined || config.STRIPE_SECRET_KEY !== undefined) {
+    config.STRIPE_SECRET_KEY ??= 'sk_test_unset'
+    return null
+  }
+  config.STRIPE_SECRET_KEY = 'sk_test_emulator'
+  const emulator = await startStripeEmulator({
+    host: '127.0.0.1',
+    port: config.EMULATOR_PORT,
+    api_key: config.STRIPE_SECRET_KEY,
+    webhook_url: `${config.WEBHOOKS_URL}/stripe`,
+    webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
+    data_dir: join(data_dir, 'stripe'),
+  })
+  parts.push(emulator)
+  config.STRIPE_API_BASE = emulator.url
+  return emulator.url
+}
+
+// The demo tenant and a key with every scope; the same key at every start of this folder.
+async function seed(
+  config: Config,
+  data_dir: string,
+  secrets: Secrets,
+): Promise<{ tenant_id: string; api_key: string }> {
+  const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'sluice-start' })
+  try {
+    const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
+    if ((await findCredentials(sql, secrets.api_key)) === undefined) {
+      const key = await createApiKey(sql, tenant, { name: 'Demo', scopes: [...SCOPES], expires_at: null })
+      secrets.api_key = key.secret
+      await saveSecrets(data_dir, secrets)
+    }
+    return { tenant_id: tenant.id, api_key: secrets.api_key }
+  } finally {
+    await sql.end()
+  }
+}
+
+async function loadSecrets(data_dir: string): Promise<Secrets> {
+  try {
+    return JSON.parse(await readFile(join(data_dir, 'secrets.json'), 'utf8')) as Secrets
+  } catch {
+    const secrets = {
+      api_key: '',
+      encryption_key: randomBytes(32).toString('base64'),
+      stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
+    }
+    await saveSecrets(data_dir, secrets)
+    return secrets
+  }
+}
+
+async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {
+  await writeFile(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 })
+}
+
+function banner(
+  {
+    api_url,
+    webhooks_url,
+    metrics_url,
+    api_key,
+  }: { api_url: string; webhooks_url: string; metrics_url: string; api_key: string },
+  notes: string[],
+  dev_file: string,
+): string {
+  return `
+Sluice runs.
+
+  API          ${api_url}          documentation: ${api_url}/docs
+  Webhooks     ${webhooks_url}
+  Metrics      ${metrics_url}/metrics
+  ${notes.join('\n  ')}
+
+Create a customer:
+
+  curl -s ${api_url}/v1/customers -H 'Authorization: Bearer ${api_key}' \\
+    -H 'Content-Type: application/json' -d '{"idempotency_key":"customer-1","email":"ada@example.com","name":"Ada"}'
+
+Create and capture a payment:
+
+  id=$(curl -s ${api_url}/v1/payments -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' \\
+    -d '{"idempotency_key":"payment-1","amount_minor":1000,"currency":"USD","method":"card","payment_method":"pm_card_visa"}' \\
+    | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+  curl -s -X POST ${api_url}/v1/payments/$id/capture -H 'Authorization: Bearer ${api_key}'
+
+All of this is in ${dev_file} too. Ctrl-C stops everything.
+`
+}
+
+if (import.meta.main) {
+  await run(
+    'sluice start: the whole system in one process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe emulator.\nPorts: API_PORT (3000), WEBHOOKS_PORT (3001), EMULATOR_PORT (3010), METRICS_PORT (9464); 0 picks a free one. Data: DATA_DIR (.data).',
+    () => startAll(loadConfig()),
+  )
+}

@@ -1,0 +1,87 @@
+// The webhooks host: verify, store once, ring, 200. Nothing else is here.
+import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import { batcher } from '#core/batch.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import type { Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import { storeNotifications, type Notification } from '#domain/notifications.ts'
+import { applyNotification } from '#jobs/webhooks.ts'
+import type { Doorbell } from '#queue/doorbell.ts'
+import { stripeRoute } from './stripe.ts'
+
+export type WebhooksContext = { sql: Sql; log: Log; doorbell: Doorbell; stripe_secrets: string[] }
+
+/** Stores a notification and asks for its application; false when it was stored before. */
+export type Take = (notification: Notification) => Promise<boolean>
+
+const BODY_LIMIT_BYTES = 1024 * 1024
+
+/** Builds the host; the caller listens and closes. */
+export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
+  const { sql, log, doorbell } = context
+  // Fastify's types follow the logger's; the routes are written for its base.
+  const loggerInstance: FastifyBaseLogger = log
+  const app = Fastify({
+    loggerInstance,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: BODY_LIMIT_BYTES,
+    return503OnClosing: false,
+    requestTimeout: 30_000,
+    http: { headersTimeout: 15_000, connectionsCheckingInterval: 5_000 },
+    keepAliveTimeout: 72_000,
+    forceCloseConnections: 'idle',
+    exposeHeadRoutes: false,
+  })
+  // The signature covers the bytes as they came.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+
+  const store = batcher<Notification & { rung: boolean }, boolean>(
+    'store_notification',
+    async (notifications) => {
+      const fresh = await storeNotifications(sql, notifications)
+      return notifications.map(({ id }) => fresh.has(id))
+    },
+    { key: ({ id }) => id, concurrency: 3 },
+  )
+  const take: Take = async (notification) => {
+    const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
+    const fresh = await store({ ...notification, rung })
+    if (fresh && rung)
+      doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
+    return fresh
+  }
+
+  app.addHook('onResponse', (request, reply, done) => {
+    const route = request.routeOptions.url ?? 'none'
+    metrics.request.observe(
+      { listener: 'webhooks', method: request.method, route, status: reply.statusCode },
+      reply.elapsedTime / 1000,
+    )
+    done()
+  })
+  app.setNotFoundHandler((_request, reply) =>
+    reply.code(404).send({ error: { code: 'route_not_found', message: 'There is no such route.' } }),
+  )
+  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
+    if (isUnavailable(error)) {
+      // The provider sends it again.
+      return reply
+        .code(503)
+        .header('retry-after', 1)
+        .send({ error: { code: 'database_unavailable', message: 'Try again.' } })
+    }
+    const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
+    if (status === 500) log.error({ err: error, route: request.routeOptions.url }, 'a notification failed')
+    const code = status === 413 ? 'payload_too_large' : status === 500 ? 'internal_error' : 'invalid_request'
+    return reply
+      .code(status)
+      .send({
+        error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
+      })
+  })
+  stripeRoute(app, context, take)
+  await app.ready()
+  return app
+}
