@@ -84,12 +84,9 @@ const filters = page.extend({
   amount_max: amount.optional(),
   created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
-  metadata: z
-    .record(z.string(), z.string())
-    .optional()
-    .meta({
-      description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
-    }),
+  metadata: z.record(z.string(), z.string()).optional().meta({
+    description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
+  }),
 })
 
 const WAITS =

@@ -75,11 +75,9 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
     if (status === 500) log.error({ err: error, route: request.routeOptions.url }, 'a notification failed')
     const code = status === 413 ? 'payload_too_large' : status === 500 ? 'internal_error' : 'invalid_request'
-    return reply
-      .code(status)
-      .send({
-        error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
-      })
+    return reply.code(status).send({
+      error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
+    })
   })
   stripeRoute(app, context, take)
   await app.ready()

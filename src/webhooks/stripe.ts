@@ -31,11 +31,9 @@ export function stripeRoute(
     )
     if (verdict !== 'valid') {
       log.warn({ verdict, ip: request.ip }, 'a notification was refused')
-      return await reply
-        .code(400)
-        .send({
-          error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
-        })
+      return await reply.code(400).send({
+        error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
+      })
     }
     const event = eventSchema.safeParse(parsed(raw))
     if (!event.success)
