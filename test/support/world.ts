@@ -63,14 +63,11 @@ export async function createWorld({
   if (redis) closers.push(() => redis.stop())
   else await migrateQueue({ redis_url: null, database_url: database.url })
 
-  const emulator = await startStripeEmulator({ port: 0, api_key: STRIPE_KEY, data_dir: null })
-  closers.push(() => emulator.close())
   const config = loadConfig({
     NODE_ENV: 'test',
     LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
     DATABASE_URL: database.url,
     ...(redis ? { REDIS_URL: redis.url } : { QUEUE: 'postgres' }),
-    STRIPE_API_BASE: emulator.url,
     STRIPE_SECRET_KEY: STRIPE_KEY,
     STRIPE_WEBHOOK_SECRET: `${WEBHOOK_SECRET},whsec_test_old`,
     ENCRYPTION_KEY: randomBytes(32).toString('base64'),
@@ -88,8 +85,19 @@ export async function createWorld({
     const part = await startWebhooks(config, log)
     running.push(part)
     config.WEBHOOKS_URL = part.url
-    if (webhooks) emulator.sendWebhooksTo(`${part.url}/stripe`, WEBHOOK_SECRET)
   }
+  const emulator = await startStripeEmulator({
+    port: 0,
+    api_key: STRIPE_KEY,
+    data_dir: null,
+    ...(webhooks &&
+      config.WEBHOOKS_URL !== undefined && {
+        webhook_url: `${config.WEBHOOKS_URL}/stripe`,
+        webhook_secret: WEBHOOK_SECRET,
+      }),
+  })
+  closers.push(() => emulator.close())
+  config.STRIPE_API_BASE = emulator.url
   if (parts.includes('worker')) running.push(await startWorker(config, log))
   if (parts.includes('api')) {
     const part = await startApi(config, log)

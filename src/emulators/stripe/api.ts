@@ -164,7 +164,8 @@ async function misbehave(
   if (key !== null) inFlight.set(key, ask.fingerprint)
   try {
     if (fault.action === null) countHit(emulator.faults, fault)
-    if (fault.delay_ms > 0) await sleep(fault.delay_ms)
+    if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
+    if (emulator.closed) return
     let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, id)) : null
     if (fault.action === 'error_500' && !stored)
       keep(emulator, ask, (done = refused(serverError(), ask.request_id)))

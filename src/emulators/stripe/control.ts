@@ -245,7 +245,8 @@ function asParams(body: Record<string, unknown>): Params {
   const params: Params = {}
   for (const [name, value] of Object.entries(body)) {
     if (typeof value === 'object' && value !== null) params[name] = asParams(value as Record<string, unknown>)
-    else if (value !== null && value !== undefined) params[name] = String(value)
+    else if (typeof value === 'string') params[name] = value
+    else if (typeof value === 'number' || typeof value === 'boolean') params[name] = String(value)
   }
   return params
 }

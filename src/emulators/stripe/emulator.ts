@@ -28,6 +28,8 @@ export type Emulator = {
   journal: AppendFile | null
   /** Intents in the order in which their holds lapse. */
   holds: { id: string; until_ms: number }[]
+  /** Nothing may happen any more. */
+  closed: boolean
 }
 
 /** Who asks: the API, a person in Stripe's dashboard, the buyer's browser, or time. */

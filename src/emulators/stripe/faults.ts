@@ -147,7 +147,7 @@ export function waitForHits(
   if (hitsOf(faults, id) >= hits) return Promise.resolve(true)
   return new Promise((resolve) => {
     const waiter = { id, hits, wake: () => finish(true) }
-    const timer = setTimeout(() => finish(false), timeout_ms)
+    const timer = setTimeout(() => finish(false), timeout_ms).unref()
     function finish(happened: boolean): void {
       clearTimeout(timer)
       faults.waiting = faults.waiting.filter((each) => each !== waiter)

@@ -53,9 +53,9 @@ export function send(
   body: string,
   type = 'application/json',
 ): void {
-  const bytes = Buffer.from(body)
-  response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers })
-  response.end(bytes)
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...headers })
+  // As text, which goes out in one write together with the head.
+  response.end(body)
 }
 
 /** Promises more than it sends, and hangs up. */

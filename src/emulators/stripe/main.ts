@@ -10,7 +10,7 @@ import { answerControl } from './control.ts'
 import { openEffects, type Effect } from './effects.ts'
 import type { Emulator } from './emulator.ts'
 import { emptyEventLog, renderEvent } from './events.ts'
-import { noFaults, removeFaults } from './faults.ts'
+import { noFaults } from './faults.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replay } from './journal.ts'
@@ -74,6 +74,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     webhooks: null,
     journal: journal.file,
     holds: [],
+    closed: false,
   }
   replay(journal.values, emulator)
   emulator.holds = openHolds(emulator)
@@ -106,10 +107,10 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     host,
     port,
     async close() {
+      emulator.closed = true
       clearInterval(expiry)
       const closed = new Promise((resolve) => server.close(resolve))
       server.closeAllConnections()
-      removeFaults(emulator.faults, null)
       emulator.webhooks?.close()
       await closed
       await journal.file?.close()

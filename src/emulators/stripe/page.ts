@@ -12,13 +12,13 @@ export function overviewPage(emulator: Emulator): string {
   const { store, events, effects, faults, webhooks } = emulator
   const intents = store.intents.ids
     .slice(-SHOWN)
-    .reverse()
+    .toReversed()
     .map((id) => store.intents.byId.get(id)!)
-  const latest = events.list.slice(-SHOWN).reverse()
+  const latest = events.list.slice(-SHOWN).toReversed()
   return document(
     'Stripe emulator',
     `<p>Not Stripe: a look-alike on ${escape(emulator.url)}. ${store.intents.ids.length} payment intents, ${store.refunds.ids.length} refunds,
-    ${events.list.length} events, ${effects.lines.length} effects. Webhooks go to ${escape(String(webhooks?.describe()['url'] ?? 'nowhere'))}.</p>
+    ${events.list.length} events, ${effects.lines.length} effects. Webhooks go to ${escape(webhooks?.describe().url ?? 'nowhere')}.</p>
     ${table('Payment intents', ['id', 'status', 'amount', 'received', 'created', 'metadata'], intents.map(intentRow))}
     ${table(
       'Events',

@@ -147,6 +147,7 @@ const ROUTES = new Map<string, Route>([
 
 /** `POST`, `/v1/refunds/re_1/cancel` -> the route and the id. */
 export function findRoute(method: string, path: string): { route: Route; id: string } | null {
+  if (!path.startsWith('/v1/')) return null
   const [noun, id, action, ...more] = path.slice('/v1/'.length).split('/')
   if (more.length > 0) return null
   let name = `${method} ${noun}`

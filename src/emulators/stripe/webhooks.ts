@@ -18,7 +18,18 @@ export type Webhooks = {
   /** Once more and at once, paused or not; resolves to the status, 0 without an answer. */
   sendNow(event: StoredEvent): Promise<number>
   change(settings: { paused?: boolean; duplicate_percent?: number; shuffle?: boolean }): void
-  describe(): Record<string, unknown>
+  describe(): {
+    url: string
+    paused: boolean
+    duplicate_percent: number
+    shuffle: boolean
+    delivered: number
+    failed_attempts: number
+    given_up: number
+    /** For their turn, or for their next attempt. */
+    waiting: number
+    sending: number
+  }
   close(): void
 }
 
@@ -57,7 +68,8 @@ export function startWebhooks(options: WebhookOptions): Webhooks {
   let closed = false
 
   function pump(): void {
-    while (!closed && !settings.paused && sending < CONCURRENCY && head < waiting.length) {
+    if (closed) return
+    while (!settings.paused && sending < CONCURRENCY && head < waiting.length) {
       sending++
       void attempt(take()).finally(() => {
         sending--
