@@ -9,17 +9,21 @@ export type AppendFile = {
 }
 
 const BATCH_MS = 5
+const NEWLINE = 10
 
-/** Opens or creates the file and hands back what it holds. A last line that was cut off by a crash is dropped. */
-export async function openAppendFile(path: string): Promise<{ file: AppendFile; values: unknown[] }> {
+/** Opens or creates the file after handing each line that it holds to `read`. A last line that a crash has cut off is dropped. */
+export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+')
-  const text = await handle.readFile('utf8')
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1)
-  if (whole.length !== text.length) await handle.truncate(Buffer.byteLength(whole))
-  const values = whole
-    .split('\n')
-    .slice(0, -1)
-    .map((line): unknown => JSON.parse(line))
+  let rest: Buffer = Buffer.alloc(0)
+  let whole = 0
+  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false, highWaterMark: 1 << 20 })) {
+    const bytes = Buffer.concat([rest, chunk as Buffer])
+    const end = bytes.lastIndexOf(NEWLINE) + 1
+    for (const line of bytes.toString('utf8', 0, end).split('\n')) if (line !== '') read(JSON.parse(line))
+    rest = bytes.subarray(end)
+    whole += end
+  }
+  if (rest.length > 0) await handle.truncate(whole)
 
   let waiting: string[] = []
   let written: Promise<void> = Promise.resolve()
@@ -35,7 +39,7 @@ export async function openAppendFile(path: string): Promise<{ file: AppendFile; 
     return written
   }
 
-  const file: AppendFile = {
+  return {
     append(value) {
       waiting.push(JSON.stringify(value))
       timer ??= setTimeout(() => void flush(), BATCH_MS)
@@ -46,5 +50,4 @@ export async function openAppendFile(path: string): Promise<{ file: AppendFile; 
       await handle.close()
     },
   }
-  return { file, values }
 }

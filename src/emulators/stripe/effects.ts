@@ -18,12 +18,8 @@ export type Effect = {
   source: 'api' | 'dashboard' | 'browser' | 'expiry'
 }
 
+/** `file` holds the same lines. */
 export type Effects = { lines: Effect[]; file: AppendFile | null }
-
-/** `lines` is what the file held when it was opened. */
-export function openEffects(lines: Effect[], file: AppendFile | null): Effects {
-  return { lines, file }
-}
 
 export function recordEffect(
   effects: Effects,

@@ -18,8 +18,8 @@ export type Idempotency = {
   journal: AppendFile | null
 }
 
-export function emptyIdempotency(journal: AppendFile | null): Idempotency {
-  return { answers: new Map(), inFlight: new Map(), journal }
+export function emptyIdempotency(): Idempotency {
+  return { answers: new Map(), inFlight: new Map(), journal: null }
 }
 
 /** Of the path and the parameters, in whatever order they were sent. */

@@ -17,35 +17,38 @@ type Line = {
   clock?: { offset_ms: number }
 }
 
-/** Replays `lines` into what is empty yet. */
-export function replay(
-  lines: unknown[],
-  into: { store: Store; events: EventLog; idempotency: Idempotency; clock: { offset_ms: number } },
-): void {
+/** Takes the lines of a journal, oldest first, into what is empty yet. */
+export function replayInto(state: {
+  store: Store
+  events: EventLog
+  idempotency: Idempotency
+  clock: { offset_ms: number }
+}): (line: unknown) => void {
   const versions = new Map<number, Version>()
-  for (const line of lines as Line[]) {
+  return (value) => {
+    const line = value as Line
     if (line.version) {
       versions.set(line.version.revision, line.version)
-      remember(into.store, line.version)
+      remember(state.store, line.version)
     } else if (line.event) {
       const { object, previous } = line.event
-      appendEvent(into.events, {
+      appendEvent(state.events, {
         ...line.event,
         object: versions.get(object)!,
         previous: previous === null ? null : versions.get(previous)!,
       })
     } else if (line.delivered !== undefined) {
-      into.events.list[into.events.indexOf.get(line.delivered)!]!.pending = false
+      state.events.list[state.events.indexOf.get(line.delivered)!]!.pending = false
     } else if (line.answer) {
       const { key, text, object, related, expand, ...rest } = line.answer
-      const content = text ?? {
+      const shown = () => ({
         object: versions.get(object)!,
         related: related.map((each) => versions.get(each)!),
         expand,
-      }
-      into.idempotency.answers.set(key, { ...rest, content })
+      })
+      state.idempotency.answers.set(key, { ...rest, content: text ?? shown() })
     } else if (line.clock) {
-      into.clock.offset_ms = line.clock.offset_ms
+      state.clock.offset_ms = line.clock.offset_ms
     }
   }
 }

@@ -5,15 +5,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { answerApi } from './api.ts'
-import { openAppendFile, type AppendFile } from './append-file.ts'
+import { openAppendFile } from './append-file.ts'
 import { answerControl } from './control.ts'
-import { openEffects, type Effect } from './effects.ts'
+import type { Effect } from './effects.ts'
 import type { Emulator } from './emulator.ts'
 import { emptyEventLog, renderEvent } from './events.ts'
 import { noFaults } from './faults.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 import { emptyIdempotency } from './idempotency.ts'
-import { replay } from './journal.ts'
+import { replayInto } from './journal.ts'
 import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
 import { emptyRequestLog } from './requests.ts'
@@ -56,8 +56,6 @@ export type StripeEmulator = { url: string; host: string; port: number; close():
 /** Resolves when it listens. `close` cuts open connections and writes everything down. */
 export async function startStripeEmulator(options: StripeEmulatorOptions): Promise<StripeEmulator> {
   const host = options.host ?? '127.0.0.1'
-  const journal = await openIn(options.data_dir, 'stripe-journal.jsonl')
-  const effects = await openIn(options.data_dir, 'stripe-effects.jsonl')
   const emulator: Emulator = {
     url: '',
     api_key: options.api_key ?? null,
@@ -65,18 +63,18 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     search_lag_ms: options.search_lag_ms ?? 0,
     release_refunds: options.release_refunds ?? false,
     clock: { offset_ms: 0 },
-    store: emptyStore(journal.file),
+    store: emptyStore(),
     events: emptyEventLog(),
-    effects: openEffects(effects.values as Effect[], effects.file),
-    idempotency: emptyIdempotency(journal.file),
+    effects: { lines: [], file: null },
+    idempotency: emptyIdempotency(),
     faults: noFaults(),
     requests: emptyRequestLog(options.record_requests ?? true),
     webhooks: null,
-    journal: journal.file,
+    journal: null,
     holds: [],
     closed: false,
   }
-  replay(journal.values, emulator)
+  if (options.data_dir) await openFiles(emulator, options.data_dir)
   emulator.holds = openHolds(emulator)
 
   const server = createServer((request, response) =>
@@ -96,7 +94,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
       secret: options.webhook_secret ?? 'whsec_emulator',
       types: options.webhook_events ?? null,
       render: (event) => renderEvent(emulator, event),
-      onDelivered: (event) => journal.file?.append({ delivered: event.id }),
+      onDelivered: (event) => emulator.journal?.append({ delivered: event.id }),
     })
     for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
   }
@@ -113,8 +111,8 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
       server.closeAllConnections()
       emulator.webhooks?.close()
       await closed
-      await journal.file?.close()
-      await effects.file?.close()
+      await emulator.journal?.close()
+      await emulator.effects.file?.close()
     },
   }
 }
@@ -128,13 +126,15 @@ function answer(emulator: Emulator, exchange: Exchange): void {
   else answerApi(emulator, exchange)
 }
 
-async function openIn(
-  data_dir: string | null | undefined,
-  name: string,
-): Promise<{ file: AppendFile | null; values: unknown[] }> {
-  if (!data_dir) return { file: null, values: [] }
+/** The effects are a file of their own: nothing else is ever computed from it, and it from nothing else. */
+async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
   await mkdir(data_dir, { recursive: true })
-  return openAppendFile(join(data_dir, name))
+  const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), replayInto(emulator))
+  emulator.journal = emulator.store.journal = emulator.idempotency.journal = journal
+  const { lines } = emulator.effects
+  emulator.effects.file = await openAppendFile(join(data_dir, 'stripe-effects.jsonl'), (line) =>
+    lines.push(line as Effect),
+  )
 }
 
 /** After a restart: what is still held, and until when. */

@@ -108,14 +108,14 @@ export type Store = {
   journal: AppendFile | null
 }
 
-export function emptyStore(journal: AppendFile | null): Store {
+export function emptyStore(): Store {
   return {
     revision: 0,
     intents: { byId: new Map(), ids: [] },
     charges: { byId: new Map(), ids: [] },
     refunds: { byId: new Map(), ids: [] },
     refundsOf: new Map(),
-    journal,
+    journal: null,
   }
 }
 
