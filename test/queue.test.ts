@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type JobOutcome, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
 import { startPostgres } from '#start/postgres.ts'
-import { startRedis } from '#start/redis.ts'
+import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { makeFolder } from '#test/folders.ts'
 
 type Server = {
@@ -352,21 +352,22 @@ async function whileDown<T>(server: Server, story: () => Promise<T>): Promise<T>
 }
 
 async function launchRedis(): Promise<Server> {
-  const launch = async (port?: number) => {
-    const redis = await startRedis({ data_dir: null, port })
-    if (!redis) throw new Error('There is neither a redis-server nor a valkey-server on the PATH.')
-    return redis
-  }
-  let redis = await launch()
+  let redis = await emptyRedis(0)
   return {
     config: { redis_url: redis.url, database_url: 'postgres://nowhere' },
     port: redis.port,
     kill: () => redis.kill(),
     async start() {
-      redis = await launch(redis.port)
+      redis = await emptyRedis(redis.port)
     },
     remove: () => redis.kill(),
   }
+}
+
+async function emptyRedis(port: number): Promise<EmbeddedRedis> {
+  const redis = await startRedis({ data_dir: null, port })
+  if (!redis) throw new Error('There is neither a redis-server nor a valkey-server on the PATH.')
+  return redis
 }
 
 async function launchPostgres(): Promise<Server> {

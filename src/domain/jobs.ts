@@ -193,28 +193,23 @@ export async function findOverdue(
 }
 
 /**
- * Admits due jobs that nobody rang for, by turns, up to `window` admitted and unfinished ones a tenant: retries whose
- * time has come, follow-ups of other jobs, and what waited above its tenant's window. Answers the ids to ring.
+ * Admits due jobs that nobody rang for: retries whose time has come, follow-ups of other jobs, and what waited above its
+ * tenant's window. The window of a tenant is its first `window` open jobs; by turns, at most `limit` at once. Answers the
+ * ids to ring.
  */
 export async function admitJobs(sql: Sql, queue: string, window: number, limit: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with recursive ${tenantsWithOpenJobs(sql, queue)}, picked as (
-      select due.id, due.turn from tenant
+      select first.id, first.turn from tenant
       cross join lateral (
-        select count(*) as admitted from (
-          select from jobs j where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
-            and j.rung_at is not null limit ${window}) a
-      ) inside
-      cross join lateral (
-        select j.id, row_number() over (order by j.priority, j.run_at) as turn
+        select j.id, j.rung_at, j.state, row_number() over (order by j.priority, j.run_at) as turn
         from jobs j
-        where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
-          and j.rung_at is null and j.run_at <= now() and j.state <> 'running'
+        where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.run_at <= now()
         order by j.priority, j.run_at
-        limit greatest(0, ${window} - inside.admitted)
-      ) due
-      where tenant.tenant_id is not null and ${notPaused(sql, queue)}
-      order by due.turn, due.id
+        limit ${window}
+      ) first
+      where tenant.tenant_id is not null and ${notPaused(sql, queue)} and first.rung_at is null and first.state <> 'running'
+      order by first.turn, first.id
       limit ${limit}
     ), free as (
       select j.id from jobs j join picked on picked.id = j.id where j.rung_at is null order by j.id for update of j skip locked

@@ -2,6 +2,7 @@
 import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend, runMigrations } from 'bullmq'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Socket } from 'node:net'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import type { BellData } from './bells.ts'
 import { within } from './late.ts'
@@ -30,6 +31,7 @@ export async function migratePostgres({
 }
 
 export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {
+  const sockets = createSockets()
   let connecting: Promise<Connected> | null = null
 
   /** BullMQ remembers a first connection that failed and never tries again, so that one is thrown away. */
@@ -42,7 +44,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
   }
 
   async function connect(): Promise<Connected> {
-    const connection = new PostgresConnection(poolOptions(place, { max: 4, query_timeout: 2_000 }))
+    const connection = new PostgresConnection(poolOptions(place, sockets, { max: 4, query_timeout: 2_000 }))
     connection.on('error', signals.failed)
     try {
       await connection.waitUntilReady()
@@ -57,7 +59,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     let queue = queues.get(name)
     if (!queue) {
       const options = {
-        connection: poolOptions(place, {}),
+        connection: poolOptions(place, sockets, {}),
         defaultJobOptions: bellOptions,
         skipMetasUpdate: true,
       }
@@ -103,12 +105,14 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     async close() {
       const open = await connecting?.catch(() => null)
       if (open) await within(open.connection.close(), close_limit_ms).catch(signals.failed)
+      sockets.destroy()
     },
   }
 }
 
 function poolOptions(
   { database_url, schema = defaultSchema }: PostgresPlace,
+  sockets: Sockets,
   more: { max?: number; query_timeout?: number },
 ) {
   return {
@@ -116,8 +120,28 @@ function poolOptions(
     schema,
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
+    stream: sockets.open,
+    // A bell may be lost, so nothing waits for the disk: three times as many a second.
     options: '-c synchronous_commit=off',
     ...more,
+  }
+}
+
+type Sockets = { open: () => Socket; destroy: () => void }
+
+/** The sockets of some clients. A client that ends waits for the server to agree, so where that is silent they are destroyed. */
+function createSockets(): Sockets {
+  const sockets = new Set<Socket>()
+  return {
+    open() {
+      const socket = new Socket()
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+      return socket
+    },
+    destroy() {
+      for (const socket of sockets) socket.destroy()
+    },
   }
 }
 
@@ -127,8 +151,9 @@ function startWorker(
   failed: (error: unknown) => void,
 ): RunningWorker {
   const stopping = new AbortController()
+  const sockets = createSockets()
   const create = () => {
-    const connection = poolOptions(place, { max: 4, query_timeout: 5_000 })
+    const connection = poolOptions(place, sockets, { max: 4, query_timeout: 5_000 })
     return createWorker(options, { connection, autorun: false }, createPostgresBackend, failed)
   }
   let worker: ReturnType<typeof create> | null = null
@@ -159,6 +184,7 @@ function startWorker(
     async cut() {
       stopping.abort()
       await worker?.stopRenewing()
+      sockets.destroy()
     },
   }
 }
@@ -169,6 +195,7 @@ function listen(
   failed: (error: unknown) => void,
 ): Listener {
   const stopping = new AbortController()
+  const sockets = createSockets()
   const first = Promise.withResolvers<void>()
   let hears = false
   const ended = keepListening()
@@ -192,6 +219,7 @@ function listen(
       connectionTimeoutMillis: 2_000,
       query_timeout: 2_000,
       keepAlive: true,
+      stream: sockets.open,
     })
     // What it says here, the next ping says too.
     client.on('error', () => {})
@@ -207,6 +235,7 @@ function listen(
       }
     } finally {
       await within(client.end(), close_limit_ms).catch(() => {})
+      sockets.destroy()
     }
   }
 
