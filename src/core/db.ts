@@ -32,6 +32,8 @@ export function connectDatabase(url: string, options: { max: number; application
       enable_seqscan: 'off',
       enable_hashjoin: 'off',
       enable_mergejoin: 'off',
+      random_page_cost: 0.1,
+      seq_page_cost: 0.1,
       jit: 'off',
     },
     types: {

@@ -25,8 +25,8 @@ export const recovery_ms = 500
 /** A close that the backend does not answer gives up after this. */
 export const close_limit_ms = 2_000
 
-/** Of one addBulk: 500 take Redis some 15 ms. */
-export const max_batch = 500
+/** Of one addBulk, which must be far from its limit of 100 ms: 100 take some 10 ms. */
+export const max_batch = 100
 /** Bells of a queue that wait for the batch before theirs; more are dropped. */
 export const max_waiting = 20_000
 

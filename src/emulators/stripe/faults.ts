@@ -193,7 +193,7 @@ function objectOf(value: unknown, what: string): Record<string, unknown> {
 }
 
 /** The same numbers between 0 and 1 for the same seed (mulberry32). */
-export function seeded(seed: number): () => number {
+function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0

@@ -92,7 +92,7 @@ export type Refund = Versioned & {
 
 export type Version = Intent | Charge | Refund
 
-export type Collection<T> = {
+type Collection<T> = {
   byId: Map<string, T>
   /** Oldest first. */
   ids: string[]

@@ -51,7 +51,7 @@ export function signStripe(
   return `t=${timestamp},v1=${createHmac('sha256', secret).update(`${timestamp}.${payload}`).digest('hex')}`
 }
 
-type Delivery = { event: StoredEvent; attempt: number }
+type Delivery = { event: StoredEvent; attempt: number; isDuplicate?: true }
 
 export function startWebhooks(options: WebhookOptions): Webhooks {
   const url = new URL(options.url)
@@ -97,15 +97,16 @@ export function startWebhooks(options: WebhookOptions): Webhooks {
     const status = await post(delivery.event)
     if (status >= 200 && status < 300) {
       delivered(delivery.event)
-      if (Math.random() * 100 < settings.duplicate_percent)
-        later({ event: delivery.event, attempt: 1 }, Math.random() * SHUFFLE_MS)
+      if (!delivery.isDuplicate && Math.random() * 100 < settings.duplicate_percent) {
+        later({ event: delivery.event, attempt: 1, isDuplicate: true }, Math.random() * SHUFFLE_MS)
+      }
       return
     }
     counts.failed_attempts++
     if (delivery.attempt >= ATTEMPTS) counts.given_up++
     else
       later(
-        { event: delivery.event, attempt: delivery.attempt + 1 },
+        { ...delivery, attempt: delivery.attempt + 1 },
         Math.min(FIRST_RETRY_MS * 2 ** (delivery.attempt - 1), LONGEST_RETRY_MS),
       )
   }

@@ -1,0 +1,146 @@
+// Clients that pay and do not give up, and the proof afterwards that nothing was lost or moved twice.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { Answer, Client } from './client.ts'
+import { freshKey } from './client.ts'
+import { until, type Deployment } from './processes.ts'
+
+/** A payment that was created and captured; `answers` has the status of each try, 0 where the connection broke. */
+export type Paid = { key: string; payment_id: string; amount_minor: number; answers: number[] }
+
+const PATIENCE_MS = 60_000
+
+/** Creates and captures one payment; both are repeated under their keys until they are answered 201 and 200. */
+export async function pay(client: Client, key = freshKey()): Promise<Paid> {
+  const answers: number[] = []
+  const amount_minor = 1000 + Math.floor(Math.random() * 1000)
+  const body = {
+    idempotency_key: key,
+    amount_minor,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+  }
+  const created = await insist(201, answers, () => client.post('/v1/payments', body))
+  const payment_id = created.body.id as string
+  const captured = await insist(200, answers, () =>
+    client.post(`/v1/payments/${payment_id}/capture`, { idempotency_key: `${key}-capture` }),
+  )
+  expect(captured.body).toMatchObject({
+    id: payment_id,
+    status: 'captured',
+    amount_captured_minor: amount_minor,
+  })
+  return { key, payment_id, amount_minor, answers }
+}
+
+/** Repeats what may be repeated: no answer, 202 (not yet), and 503, which must say when to come again. */
+async function insist(wanted: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
+    const answer = await send().catch(() => null)
+    answers.push(answer?.status ?? 0)
+    if (answer?.status === wanted) return answer
+    if (answer !== null && answer.status !== 202) {
+      expect(answer, answer.text).toMatchObject({ status: 503 })
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+    if (performance.now() > deadline)
+      throw new Error(`no ${wanted} in ${PATIENCE_MS} ms: ${answers.join(' ')}`)
+    await sleep(100)
+  }
+}
+
+/** Keeps that many clients paying, one payment after the other, until `stop`, which resolves with all that they paid. */
+export function startLoad(
+  client: Client,
+  { clients, pause_ms = 0 }: { clients: number; pause_ms?: number },
+): { paid: Paid[]; stop: () => Promise<Paid[]> } {
+  const paid: Paid[] = []
+  let stopped = false
+  async function keepPaying(): Promise<void> {
+    while (!stopped) {
+      paid.push(await pay(client))
+      await sleep(pause_ms)
+    }
+  }
+  const all = Promise.all(Array.from({ length: clients }, keepPaying))
+  // Told to whoever stops it; until then it is no unhandled rejection.
+  all.catch(() => (stopped = true))
+  return {
+    paid,
+    async stop() {
+      stopped = true
+      await all
+      return paid
+    },
+  }
+}
+
+/** Waits until no job is open. */
+export async function drained({ sql }: Deployment): Promise<void> {
+  await until('no job is open', async () => {
+    const [row] = await sql<{ open: number }[]>`select count(*) as open from jobs where finished_at is null`
+    return row!.open === 0
+  })
+}
+
+/**
+ * Nothing lost, nothing doubled: each payment that was paid has one row, captured; the processor's own record shows one
+ * authorization and one capture of each, and no others; every job ended well; the books balance and show that money.
+ */
+export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise<void> {
+  const { sql, stripe } = deployment
+  await drained(deployment)
+  const rows = await sql<
+    { id: string; key: string; status: string; amount: number; captured: number; reference: string }[]
+  >`
+    select id, idempotency_key as key, status, amount_minor as amount, amount_captured_minor as captured, processor_reference as reference
+    from payments`
+  const total = paid.reduce((sum, { amount_minor }) => sum + amount_minor, 0)
+  expect(rows.map(({ id, key, status, captured }) => [key, id, status, captured]).sort()).toEqual(
+    paid.map(({ key, payment_id, amount_minor }) => [key, payment_id, 'captured', amount_minor]).sort(),
+  )
+
+  const { data: effects } = (await stripe('GET', '/_emulator/effects')) as {
+    data: { effect: string; payment_intent: string; amount: number }[]
+  }
+  const moved = (rows_of: typeof effects) =>
+    rows_of.map(({ effect, payment_intent, amount }) => `${effect} ${payment_intent} ${amount}`).sort()
+  expect(moved(effects)).toEqual(
+    rows
+      .flatMap(({ reference, amount }) => [
+        `authorize ${reference} ${amount}`,
+        `capture ${reference} ${amount}`,
+      ])
+      .sort(),
+  )
+
+  const jobs = await sql<{ name: string; state: string; count: number }[]>`
+    select name, state, count(*) as count from jobs where name like 'payment.%' group by name, state order by name`
+  const ended = { state: 'succeeded', count: paid.length }
+  expect([...jobs]).toEqual(
+    paid.length === 0
+      ? []
+      : [
+          { name: 'payment.authorize', ...ended },
+          { name: 'payment.capture', ...ended },
+        ],
+  )
+  await expectBalanced(deployment, total)
+}
+
+/** The ledger sums to zero in all and by transaction, accounts are the sums of their entries, and this much is available. */
+async function expectBalanced({ sql }: Deployment, available_minor: number): Promise<void> {
+  const unbalanced = await sql`
+    select transaction_id from ledger_entries group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0`
+  expect([...unbalanced]).toEqual([])
+  const drifted = await sql`
+    select a.name from ledger_accounts a
+    left join ledger_entries e on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
+    group by a.tenant_id, a.currency, a.name, a.balance_minor having a.balance_minor <> coalesce(sum(e.amount_minor), 0)`
+  expect([...drifted]).toEqual([])
+  const [available] = await sql<{ minor: number | null }[]>`
+    select sum(balance_minor)::bigint as minor from ledger_accounts where name = 'available'`
+  expect(available!.minor ?? 0).toBe(available_minor)
+}

@@ -1,0 +1,89 @@
+// Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
+import { expect, vi } from 'vitest'
+import { freshKey, type Answer, type Client } from './client.ts'
+import type { World } from './world.ts'
+
+/** Waits until `check` throws no longer, and answers what it answers. */
+export async function eventually<T>(check: () => Promise<T>, timeout_ms = 20_000): Promise<T> {
+  return await vi.waitFor(check, { timeout: timeout_ms, interval: 25 })
+}
+
+export const ASYNC = { prefer: 'respond-async' }
+
+/** Asks for a payment of 1000 USD by a card that is accepted, unless told otherwise. */
+export async function createPayment(
+  client: Client,
+  body: Record<string, unknown> = {},
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  return await client.post(
+    '/v1/payments',
+    {
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      payment_method: 'pm_card_visa',
+      idempotency_key: freshKey(),
+      ...body,
+    },
+    headers,
+  )
+}
+
+/** A payment whose amount is held. */
+export async function heldPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
+  const answer = await createPayment(client, body)
+  expect(answer.body).toMatchObject({ status: 'authorized' })
+  return answer.body
+}
+
+/** A payment that was captured in full. */
+export async function capturedPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
+  const { id } = await heldPayment(client, body)
+  const answer = await client.post(`/v1/payments/${id}/capture`)
+  expect(answer.body).toMatchObject({ status: 'captured' })
+  return answer.body
+}
+
+/** Asks for a refund; all that is left unless `body` says how much. */
+export async function refund(
+  client: Client,
+  payment_id: string,
+  body: Record<string, unknown> = {},
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  return await client.post(
+    `/v1/payments/${payment_id}/refunds`,
+    { idempotency_key: freshKey(), ...body },
+    headers,
+  )
+}
+
+/** Waits until the payment is in `status`, and answers it. */
+export async function paymentIn(client: Client, id: string, status: string): Promise<any> {
+  return await eventually(async () => {
+    const { body } = await client.get(`/v1/payments/${id}`)
+    expect(body).toMatchObject({ status })
+    return body
+  })
+}
+
+/** Scripts a failure of the processor. `hit` resolves when it happened `times`; `remove` also lets go what it holds. */
+export async function fault(world: World, script: Record<string, unknown>) {
+  const { id, ...rest } = await world.stripe('POST', '/_emulator/faults', script)
+  expect(id, JSON.stringify(rest)).toBeTypeOf('string')
+  return {
+    hit: async (times = 1) => {
+      const answer = await world.stripe('GET', `/_emulator/wait?fault=${id}&hits=${times}`)
+      expect(answer).not.toHaveProperty('error')
+    },
+    release: () => world.stripe('POST', '/_emulator/release', { fault: id }),
+    remove: () => world.stripe('DELETE', `/_emulator/faults/${id}`),
+  }
+}
+
+/** The processor's own record of what moved for a payment, e.g. `['authorize', 'capture']`. */
+export async function effectsOf(world: World, processor_reference: string): Promise<any[]> {
+  const { data } = await world.stripe('GET', `/_emulator/effects?payment_intent=${processor_reference}`)
+  return data
+}
