@@ -122,8 +122,8 @@ create table ledger_entries (
   account text not null,
   currency text not null,
   amount_minor bigint not null check (amount_minor <> 0),
-  primary key (tenant_id, transaction_id, account),
-  foreign key (tenant_id, transaction_id) references ledger_transactions (tenant_id, id)
+  -- That the transaction exists is checked by `post_entries`, for a whole statement at once; it can never go away.
+  primary key (tenant_id, transaction_id, account)
 );
 
 -- Entries balance within the statement that writes them, and carry the balances with them: an account can be
@@ -132,6 +132,12 @@ create function post_entries() returns trigger language plpgsql as $$
 begin
   if exists (select from posted group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0) then
     raise exception 'a ledger transaction does not sum to zero' using errcode = 'check_violation';
+  end if;
+  if exists (
+    select from posted p where not exists (
+      select from ledger_transactions t where t.tenant_id = p.tenant_id and t.id = p.transaction_id)
+  ) then
+    raise exception 'a ledger entry belongs to no transaction' using errcode = 'foreign_key_violation';
   end if;
   insert into ledger_accounts as a (tenant_id, currency, name, balance_minor)
     select tenant_id, currency, account, sum(amount_minor) from posted

@@ -6,6 +6,8 @@ import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { createDeployment, until, type Deployment, type Process } from '#test/processes.ts'
 
+const inTurn = { concurrent: false, timeout: 60_000 }
+
 // The two backends side by side: these stories mostly wait for leases to lapse.
 describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   let deployment: Deployment
@@ -72,7 +74,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await expectWhole(deployment, paid)
   }
 
-  test.sequential('a worker killed before its call reaches the processor: another makes it', async () => {
+  test('a worker killed before its call reaches the processor: another makes it', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorized()
     await worker.end()
@@ -94,7 +96,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await heir.end()
   })
 
-  test.sequential('a worker killed while its call is on its way: the heir asks under the same key', async () => {
+  test('a worker killed while its call is on its way: the heir asks under the same key', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'before')
@@ -110,7 +112,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await heir.end()
   })
 
-  test.sequential('a worker killed after the effect and before its commit: a colleague finishes', async () => {
+  test('a worker killed after the effect and before its commit: a colleague finishes', inTurn, async () => {
     const workers = [await deployment.startWorker(), await deployment.startWorker()]
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'after')
@@ -127,7 +129,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await Promise.all(workers.map((worker) => worker.end()))
   })
 
-  test.sequential('a worker killed right after its commit: who waits is answered all the same', async () => {
+  test('a worker killed right after its commit: who waits is answered all the same', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'after')
@@ -147,31 +149,36 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await heir.end()
   })
 
-  test.sequential('ten workers killed over one job, each after the effect: it is finished, and the effect is one', async () => {
-    const first = await deployment.startWorker()
-    const payment = await authorized()
-    const hold = await holdCaptures(payment, 'after', 10)
-    const accepted = await requestCapture(payment, { prefer: 'respond-async' })
-    expect(accepted.status).toBe(202)
-    let worker: Process = first
-    for (let kills = 1; kills <= 10; kills++) {
-      await hold.reached(kills)
-      const killed = worker.end()
-      worker = await deployment.startWorker()
-      await killed
-      await hold.release()
-    }
-    await until('it is captured', () => captured(payment))
-    expect(await requestCapture(payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
-    expect((await attemptsAt(payment)).map(({ outcome }) => outcome)).toEqual([
-      ...Array<null>(10).fill(null),
-      'done',
-    ])
-    await expectPaidOnce(payment)
-    await worker.end()
-  }, 120_000)
+  test(
+    'ten workers killed over one job, each after the effect: it is finished, and the effect is one',
+    inTurn,
+    async () => {
+      const first = await deployment.startWorker()
+      const payment = await authorized()
+      const hold = await holdCaptures(payment, 'after', 10)
+      const accepted = await requestCapture(payment, { prefer: 'respond-async' })
+      expect(accepted.status).toBe(202)
+      let worker: Process = first
+      for (let kills = 1; kills <= 10; kills++) {
+        await hold.reached(kills)
+        const killed = worker.end()
+        worker = await deployment.startWorker()
+        await killed
+        await hold.release()
+      }
+      await until('it is captured', () => captured(payment))
+      expect(await requestCapture(payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
+      expect((await attemptsAt(payment)).map(({ outcome }) => outcome)).toEqual([
+        ...Array<null>(10).fill(null),
+        'done',
+      ])
+      await expectPaidOnce(payment)
+      await worker.end()
+    },
+    120_000,
+  )
 
-  test.sequential('a worker frozen past its lease wakes up too late: its write changes nothing', async () => {
+  test('a worker frozen past its lease wakes up too late: its write changes nothing', inTurn, async () => {
     const frozen = await deployment.startWorker()
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'after')
@@ -195,7 +202,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await Promise.all([frozen.end(), colleague.end()])
   })
 
-  test.sequential('a worker frozen past its lease with nobody to replace it claims its job anew', async () => {
+  test('a worker frozen past its lease with nobody to replace it claims its job anew', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'after')
@@ -215,7 +222,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     await worker.end()
   })
 
-  test.sequential('a worker told to stop finishes what it performs and leaves nothing behind', async () => {
+  test('a worker told to stop finishes what it performs and leaves nothing behind', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorized()
     const hold = await holdCaptures(payment, 'after')

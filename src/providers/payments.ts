@@ -235,6 +235,10 @@ function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
     amount_minor: refund.amount,
     currency: refund.currency.toUpperCase(),
     failure_reason: refund.failure_reason ?? (refund.status === 'canceled' ? 'canceled' : null),
+    // Stripe may show what was held and never captured as a refund; it has no movement on the balance.
+    released_hold:
+      refund.reason === 'expired_uncaptured_charge' ||
+      (status === 'succeeded' && refund.balance_transaction === null),
     metadata: refund.metadata ?? {},
   }
 }

@@ -27,6 +27,8 @@ export type ProcessorRefund = {
   amount_minor: number
   currency: string
   failure_reason: string | null
+  /** Only a hold was let go: no money moved, and none may be booked. */
+  released_hold: boolean
   metadata: Record<string, string>
 }
 

@@ -68,6 +68,7 @@ async function applyRefund(
   const looked = await context.processor.findRefund(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
   if (looked.value === null) return await note(context, job, 'parked')
+  if (looked.value.released_hold) return await note(context, job, 'ignored')
   const of = (await ourRefund(context, looked.value)) ?? (await takeIn(context, looked.value))
   if (of === 'unknown payment') return await note(context, job, 'parked')
   if (of === 'not yet') {

@@ -1,0 +1,74 @@
+// Floor: BullMQ itself, with jobs that do nothing, on Redis or on its PostgreSQL backend. Prints its two figures and ends.
+import { once } from 'node:events'
+import { Queue, Worker, createPostgresBackend, createRedisBackend, runMigrations } from 'bullmq'
+import { Redis } from 'ioredis'
+import { Client } from 'pg'
+import { need } from './serve.ts'
+
+const CONCURRENCY = 50
+const IDLE_JOBS = 200
+
+const jobs = Number(need('JOBS'))
+const onPostgres = need('BACKEND') === 'postgres'
+const name = `floor-${process.pid}`
+const keep = { removeOnComplete: true, removeOnFail: true }
+const { queue, worker } = onPostgres ? await openPostgres() : openRedis()
+
+// Drain of a backlog: the worker starts when all jobs are there.
+for (let added = 0; added < jobs; added += 500) {
+  await queue.addBulk(Array.from({ length: Math.min(500, jobs - added) }, () => ({ name: 'nothing', data: {} })))
+}
+const started = performance.now()
+void worker.run()
+await until(jobs)
+const rate = jobs / ((performance.now() - started) / 1000)
+
+const latencies: number[] = []
+for (let index = 0; index < IDLE_JOBS; index++) {
+  const added_at = performance.now()
+  const completed = once(worker, 'completed')
+  await queue.add('nothing', {})
+  await completed
+  latencies.push(performance.now() - added_at)
+}
+latencies.sort((a, b) => a - b)
+console.log(JSON.stringify({ url: 'none', rate, idle_p50_ms: latencies[IDLE_JOBS >> 1] }))
+process.exit(0)
+
+async function until(count: number): Promise<void> {
+  let completed = 0
+  await new Promise<void>((resolve) => {
+    worker.on('completed', () => {
+      completed += 1
+      if (completed === count) resolve()
+    })
+  })
+  worker.removeAllListeners('completed')
+}
+
+function openRedis() {
+  const connect = () => new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null })
+  const options = { concurrency: CONCURRENCY, autorun: false, connection: connect() }
+  return {
+    queue: new Queue(name, { connection: connect(), defaultJobOptions: keep }),
+    worker: new Worker(name, async () => {}, options, createRedisBackend),
+  }
+}
+
+async function openPostgres() {
+  const connectionString = need('DATABASE_URL')
+  const client = new Client({ connectionString })
+  await client.connect()
+  await runMigrations(client, 'bullmq')
+  await client.end()
+  const connection = { connectionString, schema: 'bullmq', max: 10 }
+  return {
+    queue: new Queue(name, { connection, defaultJobOptions: keep }, createPostgresBackend),
+    worker: new Worker(
+      name,
+      async () => {},
+      { connection, concurrency: CONCURRENCY, autorun: false },
+      createPostgresBackend,
+    ),
+  }
+}

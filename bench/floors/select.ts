@@ -1,0 +1,14 @@
+// Floor: Fastify and a bare SELECT of one page, from the table that the product reads.
+import { need, openPool, serve } from './serve.ts'
+
+const sql = openPool()
+const tenant_id = need('TENANT_ID')
+
+await serve((app) => {
+  app.get('/customers', async (request) => {
+    const { before = 'infinity' } = request.query as { before?: string }
+    return await sql`
+      select id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at from customers
+      where tenant_id = ${tenant_id} and created_at < ${before}::timestamptz and deleted_at is null order by created_at desc limit 25`
+  })
+})

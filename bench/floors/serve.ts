@@ -1,0 +1,33 @@
+// What the floors share: a Fastify that tells where it listens and ends when asked.
+import Fastify, { type FastifyInstance } from 'fastify'
+import postgres from 'postgres'
+import { z } from 'zod'
+
+/** The product's pool is as large. */
+export const POOL = 10
+
+export function openPool(): postgres.Sql {
+  return postgres(need('DATABASE_URL'), { max: POOL, onnotice: () => {} })
+}
+
+export function need(name: string): string {
+  const value = process.env[name]
+  if (value === undefined) throw new Error(`${name} is not set`)
+  return value
+}
+
+/** A body of `POST /customers`, as it comes in. */
+export const customerBody = z.strictObject({
+  idempotency_key: z.string().min(1).max(255),
+  name: z.string().max(256).nullish(),
+  email: z.string().max(320).nullish(),
+  metadata: z.json().default({}),
+})
+
+export async function serve(routes: (app: FastifyInstance) => void): Promise<void> {
+  const app = Fastify()
+  routes(app)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  console.log(JSON.stringify({ url }))
+  process.once('SIGTERM', () => process.exit(0))
+}

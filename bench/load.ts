@@ -1,0 +1,182 @@
+// The load generator: HTTP/1.1 on raw sockets, because it shares the cores with what it measures.
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+export type Load = {
+  /** Answers a second. */
+  rate: number
+  /** Latencies in milliseconds; in an open loop from the moment at which the request was due. */
+  p50_ms: number
+  p99_ms: number
+  count: number
+  elapsed_ms: number
+}
+
+type Options = {
+  url: string
+  connections: number
+  seconds: number
+  /** A whole request as bytes on the wire (see `request`), or undefined when there are none left: the run ends early. */
+  next: () => string | undefined
+  /** The status that counts; any other is an error, and a run with errors is no measurement. */
+  expect: number
+  onBody?: (body: string) => void
+}
+
+const HEAD_END = Buffer.from('\r\n\r\n')
+const LENGTH = Buffer.from('content-length: ')
+const LENGTH_CAPITALS = Buffer.from('Content-Length: ')
+/** What is still on its way when the time is up gets this long. */
+const TAIL_MS = 15_000
+
+/** A request as it is written to the socket. `body` must be ASCII. */
+export function request(
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: string,
+): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  if (body !== undefined) lines.push(`content-length: ${body.length}\r\n`)
+  else if (method !== 'GET') lines.push('content-length: 0\r\n')
+  return `${method} ${path} HTTP/1.1\r\nhost: bench\r\n${lines.join('')}\r\n${body ?? ''}`
+}
+
+/** Every connection asks again as soon as it is answered. Throws when an answer is not the expected one. */
+export async function closedLoop(options: Options): Promise<Load> {
+  const { connections, seconds, next } = options
+  return await drive(options, (lines, finished) => {
+    const until = performance.now() + seconds * 1000
+    let busy = connections
+    const ask = (line: Line) => {
+      const now = performance.now()
+      const bytes = now < until ? next() : undefined
+      if (bytes === undefined) {
+        busy -= 1
+        if (busy === 0) finished()
+      } else line.send(bytes, now, ask)
+    }
+    for (const line of lines) ask(line)
+  })
+}
+
+/** `rate` requests a second, whatever comes back: each is due at its time and counts from then, also while all connections are busy. */
+export async function openLoop(options: Options & { rate: number }): Promise<Load> {
+  const { rate, seconds, next } = options
+  return await drive(options, (lines, finished) => {
+    const started = performance.now()
+    const total = Math.floor(rate * seconds)
+    const idle = [...lines]
+    let sent = 0
+    let answered = 0
+    let exhausted = false
+    const timer = setInterval(pump, 1)
+
+    function pump(): void {
+      while (sent < total && !exhausted && idle.length > 0) {
+        const due = started + (sent * 1000) / rate
+        if (due > performance.now()) return
+        const bytes = next()
+        if (bytes === undefined) {
+          exhausted = true
+          break
+        }
+        sent += 1
+        idle.pop()!.send(bytes, due, free)
+      }
+      end()
+    }
+    function free(line: Line): void {
+      answered += 1
+      idle.push(line)
+      pump()
+    }
+    function end(): void {
+      if (answered < sent || (sent < total && !exhausted)) return
+      clearInterval(timer)
+      finished()
+    }
+  })
+}
+
+type Line = { send: (bytes: string, due: number, answered: (line: Line) => void) => void; socket: Socket }
+
+async function drive(
+  { url, connections, seconds, expect, onBody }: Options,
+  run: (lines: Line[], finished: () => void) => void,
+): Promise<Load> {
+  const { hostname: host, port } = new URL(url)
+  const latencies: number[] = []
+  const { promise: done, resolve, reject } = Promise.withResolvers<void>()
+  const lines = Array.from({ length: connections }, () => openLine())
+  await Promise.all(lines.map(({ socket }) => once(socket, 'connect')))
+
+  const started = performance.now()
+  let last = started
+  const timer = setTimeout(() => reject(new Error(`no end after ${seconds} s`)), seconds * 1000 + TAIL_MS)
+  try {
+    run(lines, resolve)
+    await done
+  } finally {
+    clearTimeout(timer)
+    for (const { socket } of lines) socket.destroy()
+  }
+  const elapsed_ms = last - started
+  latencies.sort((a, b) => a - b)
+  return {
+    rate: latencies.length / (elapsed_ms / 1000),
+    p50_ms: quantile(latencies, 0.5),
+    p99_ms: quantile(latencies, 0.99),
+    count: latencies.length,
+    elapsed_ms,
+  }
+
+  function openLine(): Line {
+    const socket = connect({ host, port: Number(port), noDelay: true })
+    let pending: Buffer | null = null
+    let due = 0
+    let answered: (line: Line) => void = () => {}
+    const line: Line = {
+      socket,
+      send(bytes, at, then) {
+        due = at
+        answered = then
+        socket.write(bytes, 'latin1')
+      },
+    }
+    socket.on('error', reject)
+    socket.on('close', () => reject(new Error(`${url} closed a connection`)))
+    socket.on('data', (chunk) => {
+      const bytes = pending === null ? chunk : Buffer.concat([pending, chunk])
+      const end = answerEnd(bytes)
+      if (end === null) {
+        pending = bytes
+        return
+      }
+      pending = null
+      last = performance.now()
+      latencies.push(last - due)
+      if (Number(bytes.latin1Slice(9, 12)) !== expect)
+        return reject(new Error(`${url} answered ${bytes.toString('utf8').slice(0, 2000)}`))
+      onBody?.(bytes.utf8Slice(end.body, end.whole))
+      answered(line)
+    })
+    return line
+  }
+}
+
+/** Where the body starts and the answer ends, or null while it is not all there. */
+function answerEnd(bytes: Buffer): { body: number; whole: number } | null {
+  const head = bytes.indexOf(HEAD_END)
+  if (head === -1) return null
+  let at = bytes.indexOf(LENGTH)
+  if (at === -1) at = bytes.indexOf(LENGTH_CAPITALS)
+  if (at === -1 || at > head) throw new Error('an answer without a content-length')
+  const length = Number.parseInt(bytes.latin1Slice(at + LENGTH.length, at + LENGTH.length + 12), 10)
+  const whole = head + HEAD_END.length + length
+  return bytes.length < whole ? null : { body: head + HEAD_END.length, whole }
+}
+
+function quantile(sorted: number[], q: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
+}

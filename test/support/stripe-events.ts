@@ -1,0 +1,136 @@
+// Stripe as a sender of webhooks whose order, timing and signature the test decides: events are the emulator's own.
+import { expect } from 'vitest'
+import { derivedId } from '#core/ids.ts'
+import { signStripe } from '#emulators/stripe/main.ts'
+import { STRIPE_KEY, WEBHOOK_SECRET, type World } from './world.ts'
+
+export type StripeEvent = { id: string; type: string; data: { object: any } }
+export type WebhookAnswer = { status: number; body: any; headers: Headers }
+
+/** What the emulator has to tell, oldest first; of one payment when its reference is given. */
+export async function listEvents(world: World, reference?: string): Promise<StripeEvent[]> {
+  const events: StripeEvent[] = []
+  for (let after = ''; ;) {
+    const response = await fetch(`${world.stripe_url}/v1/events?limit=100${after}`, {
+      headers: { authorization: `Bearer ${STRIPE_KEY}` },
+    })
+    const page = (await response.json()) as { data: StripeEvent[]; has_more: boolean }
+    events.push(...page.data)
+    if (!page.has_more) break
+    after = `&starting_after=${page.data.at(-1)!.id}`
+  }
+  const all = events.toReversed()
+  return reference === undefined ? all : all.filter((event) => paymentOf(event) === reference)
+}
+
+/** The payment intent that an event is about. */
+export function paymentOf(event: StripeEvent): string | null {
+  const { object } = event.data
+  return object.object === 'payment_intent' ? object.id : (object.payment_intent ?? null)
+}
+
+/** The first event of each type, in the order of the types. */
+export function pick(events: StripeEvent[], types: readonly string[]): StripeEvent[] {
+  return types.map((type) => {
+    const event = events.find((each) => each.type === type)
+    if (event === undefined)
+      throw new Error(`no ${type} among ${events.map((each) => each.type).join(', ')}`)
+    return event
+  })
+}
+
+/** An event that the emulator did not make. */
+export function madeUp(type: string, object: Record<string, unknown>): StripeEvent {
+  counter += 1
+  return { id: `evt_made_up_${process.pid}_${counter}`, type, data: { object } }
+}
+let counter = 0
+
+/** Posts an event, properly signed. */
+export async function deliver(world: World, event: StripeEvent): Promise<WebhookAnswer> {
+  const body = JSON.stringify(event)
+  return await postWebhook(world, body, { 'stripe-signature': signStripe(body, WEBHOOK_SECRET) })
+}
+
+/** Posts bytes to the webhooks host. */
+export async function postWebhook(
+  world: World,
+  body: string | Buffer,
+  headers: Record<string, string> = {},
+  { method = 'POST', path = '/stripe' }: { method?: string; path?: string } = {},
+): Promise<WebhookAnswer> {
+  const response = await fetch(`${world.config.WEBHOOKS_URL}${path}`, {
+    method,
+    headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+    ...(method === 'POST' && { body: typeof body === 'string' ? body : new Uint8Array(body) }),
+  })
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) }
+}
+
+export function notificationId(event: StripeEvent): string {
+  return derivedId('stripe', '', event.id)
+}
+
+/** How the notification of an event stands; undefined when there is none. */
+export async function stateOf(world: World, event: StripeEvent): Promise<string | undefined> {
+  const [row] = await world.sql<{ state: string }[]>`
+    select state from notifications where id = ${notificationId(event)}`
+  return row?.state
+}
+
+/** Resolves when each of these events was tried, whatever came of it. */
+export async function tried(world: World, events: StripeEvent[]): Promise<void> {
+  await eventually(async () => {
+    const [row] = await world.sql<{ left: number }[]>`
+      select count(*) as left from jobs where id = any(${events.map(notificationId)}::uuid[])
+        and finished_at is null and not (state = 'ready' and attempt > 0)`
+    return row!.left
+  }, 0)
+}
+
+/** Waits until `look` answers `wanted`. */
+export async function eventually<T>(look: () => Promise<T>, wanted: T): Promise<void> {
+  await expect.poll(look, { interval: 20, timeout: 25_000 }).toEqual(wanted)
+}
+
+/** Makes the next matching request to the emulator wait with its answer, its effect done. */
+export async function holdAnswers(
+  world: World,
+  path: string,
+  times = 1,
+): Promise<{ hit: (hits?: number) => Promise<unknown>; release: () => Promise<unknown> }> {
+  const { id } = await world.stripe('POST', '/_emulator/faults', {
+    match: { method: 'POST', path },
+    times,
+    fault: { hold: 'after' },
+  })
+  return {
+    hit: (hits = times) => world.stripe('GET', `/_emulator/wait?fault=${id}&hits=${hits}`),
+    release: () => world.stripe('POST', '/_emulator/release', { fault: id }),
+  }
+}
+
+/** A payment with what was booked for it: enough to see that two stories ended alike. */
+export async function storyOf(world: World, payment_id: string) {
+  const [payment] = await world.sql`
+    select status, processor_reference is not null as known, amount_capturable_minor, amount_captured_minor,
+      amount_refunded_minor, amount_refund_reserved_minor, cancellation_reason, failure ->> 'code' as failure
+    from payments where id = ${payment_id}`
+  const refunds = await world.sql`
+    select status, amount_minor, imported, processor_reference is not null as known from refunds
+    where payment_id = ${payment_id} order by amount_minor, created_at`
+  const postings = await world.sql`
+    select t.kind, e.amount_minor from ledger_transactions t
+    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
+    where t.subject_id = ${payment_id} or t.subject_id in (select id from refunds where payment_id = ${payment_id})
+    order by t.kind, e.amount_minor`
+  const events = await world.sql<{ type: string }[]>`
+    select type from events where subject_id = ${payment_id} order by type`
+  return {
+    payment: { ...payment },
+    refunds: refunds.map((row) => ({ ...row })),
+    postings: postings.map((row) => `${row.kind} ${row.amount_minor}`),
+    events: events.map(({ type }) => type),
+  }
+}

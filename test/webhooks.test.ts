@@ -1,0 +1,536 @@
+// The webhooks host: what it lets in, how it answers, and that everything is stored and applied once.
+import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
+import { signStripe } from '#emulators/stripe/main.ts'
+import { startWebhooks } from '#webhooks/main.ts'
+import { startWorker } from '#workers/main.ts'
+import { auditBooks } from './support/books.ts'
+import { freshKey } from './support/client.ts'
+import {
+  deliver,
+  eventually,
+  listEvents,
+  madeUp,
+  notificationId,
+  pick,
+  postWebhook,
+  stateOf,
+  storyOf,
+  tried,
+} from './support/stripe-events.ts'
+import { createWorld, STRIPE_KEY, WEBHOOK_SECRET, type World } from './support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false })
+})
+afterAll(async () => await world.close())
+
+const nowS = () => Math.floor(Date.now() / 1000)
+
+async function pay(amount_minor = 1000) {
+  const { status, body } = await world.client.post('/v1/payments', {
+    amount_minor,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+    idempotency_key: freshKey(),
+  })
+  expect(status).toBe(201)
+  return body
+}
+
+/** How often an event is in the books of the host: rows, jobs, attempts. */
+async function countsOf(event: { id: string }) {
+  const [row] = await world.sql`
+    select (select count(*) from notifications where event_id = ${event.id}) as stored,
+      (select count(*) from jobs where dedupe_key like '%' || ${event.id}) as jobs,
+      (select count(*) from job_attempts a join jobs j on j.id = a.job_id where j.dedupe_key like '%' || ${event.id}) as attempts`
+  return { ...row }
+}
+
+describe('the host', () => {
+  test('knows POST /stripe and nothing else', async () => {
+    for (const [method, path] of [
+      ['GET', '/'],
+      ['POST', '/'],
+      ['GET', '/stripe'],
+      ['HEAD', '/stripe'],
+      ['PUT', '/stripe'],
+      ['DELETE', '/stripe'],
+      ['POST', '/stripe/'],
+      ['POST', '/stripe/x'],
+      ['POST', '/v1/payments'],
+      ['GET', '/v1/customers'],
+      ['GET', '/metrics'],
+      ['GET', '/openapi.json'],
+      ['GET', '/docs'],
+      ['POST', '/%2e%2e/stripe'],
+    ]) {
+      const answer = await postWebhook(world, '{}', {}, { method, path })
+      expect([method, path, answer.status]).toEqual([method, path, 404])
+      if (method !== 'HEAD') expect(answer.body.error.code).toBe('route_not_found')
+    }
+  })
+
+  test('answers 200 to an event and tells when it had it already', async () => {
+    const event = madeUp('customer.created', { id: 'cus_1', object: 'customer' })
+    const first = await deliver(world, event)
+    expect([first.status, first.body]).toEqual([200, { received: true }])
+    const second = await deliver(world, event)
+    expect([second.status, second.body]).toEqual([200, { received: true, duplicate: true }])
+    await world.drain()
+    expect(await stateOf(world, event)).toBe('ignored')
+    expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+  })
+
+  test('takes an event without a content type and one whose object has no id', async () => {
+    const event = madeUp('balance.available', { object: 'balance' })
+    const body = JSON.stringify(event)
+    const answer = await postWebhook(world, Buffer.from(body), {
+      'content-type': '',
+      'stripe-signature': signStripe(body, WEBHOOK_SECRET),
+    })
+    expect(answer.status).toBe(200)
+    await world.drain()
+    expect(await stateOf(world, event)).toBe('ignored')
+  })
+})
+
+describe('a signature', () => {
+  /** Signs and sends within one second of the clock, so that its age is exact. */
+  async function sendAged(age_s: number) {
+    for (;;) {
+      const event = madeUp('customer.created', { id: 'cus_2', object: 'customer' })
+      const body = JSON.stringify(event)
+      const now_s = nowS()
+      const answer = await postWebhook(world, body, {
+        'stripe-signature': signStripe(body, WEBHOOK_SECRET, now_s - age_s),
+      })
+      if (nowS() === now_s) return { ...answer, event }
+    }
+  }
+
+  test('may be 300 seconds off, past or future, and not 301', async () => {
+    for (const age_s of [0, 300, -300]) expect([age_s, (await sendAged(age_s)).status]).toEqual([age_s, 200])
+    for (const age_s of [301, -301, 86_400, -86_400]) {
+      const { status, body, event } = await sendAged(age_s)
+      expect([age_s, status, body.error.code]).toEqual([age_s, 400, 'invalid_signature'])
+      expect(await stateOf(world, event)).toBeUndefined()
+    }
+  })
+
+  test('is believed of either secret while they rotate, and of one among several', async () => {
+    const event = () => JSON.stringify(madeUp('customer.created', { id: 'cus_3', object: 'customer' }))
+    const v1 = (body: string, secret: string) => signStripe(body, secret).split('v1=')[1]!
+    const headers: ((body: string) => string)[] = [
+      (body) => signStripe(body, WEBHOOK_SECRET),
+      (body) => signStripe(body, 'whsec_test_old'),
+      (body) => `t=${nowS()},v1=${'0'.repeat(64)},v1=${v1(body, 'whsec_test_old')}`,
+      (body) => `t=${nowS()},v1=${v1(body, WEBHOOK_SECRET)},v1=${v1(body, 'whsec_other')},v0=whatever`,
+      (body) => `v0=x,v1=${v1(body, WEBHOOK_SECRET)},t=${nowS()}`,
+    ]
+    for (const sign of headers) {
+      const body = event()
+      const answer = await postWebhook(world, body, { 'stripe-signature': sign(body) })
+      expect(answer.status).toBe(200)
+    }
+  })
+
+  test('that is missing, malformed or of somebody else is refused, and nothing is stored', async () => {
+    const event = madeUp('customer.created', { id: 'cus_4', object: 'customer' })
+    const body = JSON.stringify(event)
+    const good = signStripe(body, WEBHOOK_SECRET)
+    const v1 = good.split('v1=')[1]!
+    const headers: Record<string, string>[] = [
+      {},
+      { 'stripe-signature': '' },
+      { 'stripe-signature': 'nonsense' },
+      { 'stripe-signature': `t=${nowS()}` },
+      { 'stripe-signature': `v1=${v1}` },
+      { 'stripe-signature': `t=,v1=${v1}` },
+      { 'stripe-signature': `t=${nowS()}.5,v1=${v1}` },
+      { 'stripe-signature': `t=-1,v1=${v1}` },
+      { 'stripe-signature': `t=${nowS()},v1=` },
+      { 'stripe-signature': `t=${nowS()},v1=${v1.slice(0, -2)}` },
+      { 'stripe-signature': `t=${nowS()},v1=${v1}00` },
+      { 'stripe-signature': `t=${nowS()},v0=${v1}` },
+      { 'stripe-signature': `t=${nowS() + 1},t=${nowS()},v1=${v1}` },
+      { 'stripe-signature': good.replace(/t=\d+/, `t=${nowS() + 5}`) },
+      { 'stripe-signature': signStripe(body, 'whsec_wrong') },
+      { 'stripe-signature': signStripe(body, '') },
+      { 'stripe-signature': signStripe(body, `${WEBHOOK_SECRET},whsec_test_old`) },
+      { 'stripe-signature': signStripe(body.replace('cus_4', 'cus_5'), WEBHOOK_SECRET) },
+    ]
+    for (const header of headers) {
+      const answer = await postWebhook(world, body, header)
+      expect([header, answer.status, answer.body.error.code]).toEqual([header, 400, 'invalid_signature'])
+      expect(answer.headers.get('content-type')).toContain('application/json')
+    }
+    expect(await countsOf(event)).toEqual({ stored: 0, jobs: 0, attempts: 0 })
+  })
+
+  test('covers every byte of the body', async () => {
+    const body = Buffer.from(JSON.stringify(madeUp('customer.created', { id: 'cus_6', object: 'customer' })))
+    const signature = signStripe(body.toString(), WEBHOOK_SECRET)
+    const changed = Array.from(body.keys(), (index) => {
+      const copy = Buffer.from(body)
+      copy[index]! ^= 1
+      return copy
+    })
+    for (const bytes of [...changed, Buffer.concat([body, Buffer.from('\n')]), body.subarray(0, -1), Buffer.alloc(0)])
+      expect((await postWebhook(world, bytes, { 'stripe-signature': signature })).status).toBe(400)
+    expect((await postWebhook(world, body, { 'stripe-signature': signature })).status).toBe(200)
+  })
+})
+
+describe('a signed body', () => {
+  const sign = (body: string | Buffer) => {
+    const t = nowS()
+    const digest = createHmac('sha256', WEBHOOK_SECRET).update(`${t}.`).update(body).digest('hex')
+    return { 'stripe-signature': `t=${t},v1=${digest}` }
+  }
+  const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
+
+  test('that is no event is 400 and stored nowhere', async () => {
+    const [before] = await world.sql`select count(*) from notifications`
+    const id = 'evt_none'
+    for (const body of [
+      '',
+      'x',
+      'null',
+      '[]',
+      '"ok"',
+      '42',
+      '{}',
+      '{"id":"evt_none"',
+      JSON.stringify({ id, type: 'x' }),
+      JSON.stringify({ id, type: 'x', data: null }),
+      JSON.stringify({ id, type: 'x', data: { object: 'pi_1' } }),
+      JSON.stringify({ id: '', type: 'x', data: { object: {} } }),
+      JSON.stringify({ id: 7, type: 'x', data: { object: {} } }),
+      JSON.stringify({ id, type: '', data: { object: {} } }),
+      JSON.stringify({ id: 'e'.repeat(256), type: 'x', data: { object: {} } }),
+      JSON.stringify({ id, data: { object: {} } }),
+    ]) {
+      const answer = await send(body)
+      expect([body.slice(0, 60), answer.status, answer.body.error.code]).toEqual([
+        body.slice(0, 60),
+        400,
+        'invalid_request',
+      ])
+    }
+    expect(await world.sql`select count(*) from notifications`).toEqual([before])
+  })
+
+  test('that is huge is 413, one just below the limit is taken', async () => {
+    const event = madeUp('customer.created', { id: 'cus_7', object: 'customer' })
+    const padded = (bytes: number) => {
+      const body = JSON.stringify({ ...event, padding: '' })
+      return body.replace('"padding":""', `"padding":"${'x'.repeat(bytes - body.length)}"`)
+    }
+    const refused = await send(padded(1024 * 1024 + 1))
+    expect([refused.status, refused.body.error.code]).toEqual([413, 'payload_too_large'])
+    expect(await stateOf(world, event)).toBeUndefined()
+    expect((await send(padded(1024 * 1024))).status).toBe(200)
+    expect(await stateOf(world, event)).toBeDefined()
+  })
+
+  test('of characters and shapes that a database refuses is never our error', async () => {
+    const event = (id: string, extra: string) =>
+      `{"id":"evt_odd_${id}","type":"customer.created","data":{"object":{"id":"cus_8","object":"customer",${extra}}}}`
+    const deep = (levels: number) => `"deep":${'['.repeat(levels)}${']'.repeat(levels)}`
+    const bodies: [string, string | Buffer][] = [
+      ['a NUL', event('nul', '"name":"a\\u0000b"')],
+      ['a NUL in a name', event('nul_name', '"a\\u0000b":1')],
+      ['a lone surrogate', event('lone', '"name":"a\\ud800b"')],
+      ['a lone surrogate in a name', event('lone_name', '"a\\udfffb":1')],
+      ['a NUL in the id', event('x', '"a":1').replace('evt_odd_x', 'evt_odd_\\u0000x')],
+      ['a NUL in the kind', event('kind', '"a":1').replace('customer.created', 'customer\\u0000.created')],
+      ['a raw NUL', Buffer.from(event('raw', '"name":"a?b"')).map((byte) => (byte === 63 ? 0 : byte)) as Buffer],
+      ['bad UTF-8', Buffer.from(event('utf8', '"name":"a?b"')).map((byte) => (byte === 63 ? 0xff : byte)) as Buffer],
+      ['numbers without end', event('numbers', '"big":1e999,"small":-1e999,"long":123456789012345678901234567890')],
+      ['a prototype', event('proto', '"__proto__":{"id":"x"},"constructor":{"prototype":1}')],
+      ['names twice', event('twice', '"id":"cus_9","id":"cus_10"')],
+      ['100 levels', event('deep_100', deep(100))],
+      ['10,000 levels', event('deep_10000', deep(10_000))],
+      ['400,000 levels', event('deep_400000', deep(400_000))],
+    ]
+    for (const [what, body] of bodies) {
+      const answer = await send(Buffer.from(body))
+      expect([what, [200, 400].includes(answer.status), answer.status]).toEqual([what, true, answer.status])
+    }
+    await world.drain()
+    expect(await world.sql`select event_id, state from notifications where event_id like 'evt_odd%' and state <> 'ignored'`).toEqual([])
+  })
+})
+
+describe('once', () => {
+  test('the same webhook 100 times at once, and again later, is stored, performed and applied once', async () => {
+    const payment = await pay()
+    await world.stripe('POST', `/_emulator/payment_intents/${payment.processor_reference}/capture`)
+    const [event] = pick(await listEvents(world, payment.processor_reference), ['payment_intent.succeeded'])
+    const flood = async () => await Promise.all(Array.from({ length: 100 }, () => deliver(world, event!)))
+
+    const answers = await flood()
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
+    expect(answers.filter(({ body }) => body.duplicate !== true)).toHaveLength(1)
+    await world.drain()
+    const again = await flood()
+    expect(again.every(({ status, body }) => status === 200 && body.duplicate === true)).toBe(true)
+    await world.drain()
+
+    expect(await countsOf(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    expect(await stateOf(world, event!)).toBe('applied')
+    const story = await storyOf(world, payment.id)
+    expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 1000 })
+    expect(story.postings).toEqual(['capture 1000'])
+    expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
+    await auditBooks(world)
+  })
+
+  test('all webhooks of ten payments, each 20 times and interleaved, are applied once', async () => {
+    const payments = await Promise.all(Array.from({ length: 10 }, () => pay()))
+    await Promise.all(payments.map(({ id }) => world.client.post(`/v1/payments/${id}/capture`)))
+    const references = new Set(payments.map((payment) => payment.processor_reference))
+    const events = (await listEvents(world)).filter((event) =>
+      references.has(event.data.object.payment_intent ?? event.data.object.id),
+    )
+    const posts = Array.from({ length: 20 }, () => events).flat()
+    for (const answer of await Promise.all(shuffled(posts).map((event) => deliver(world, event))))
+      expect(answer.status).toBe(200)
+    await world.drain()
+    const ids = events.map(notificationId)
+    const [row] = await world.sql`
+      select (select count(*) from notifications where id = any(${ids}::uuid[])) as stored,
+        (select count(*) from jobs where id = any(${ids}::uuid[]) and state = 'succeeded') as done`
+    expect({ ...row }).toEqual({ stored: events.length, done: events.length })
+    for (const { id } of payments) {
+      const story = await storyOf(world, id)
+      expect(story.payment.status).toBe('captured')
+      expect(story.postings).toEqual(['capture 1000'])
+    }
+    await auditBooks(world)
+  })
+
+  test('1,000 webhooks with 20 % duplicates, shuffled, end right', async () => {
+    const payments = await Promise.all(Array.from({ length: 120 }, () => pay()))
+    await Promise.all(
+      payments.map(async ({ id, processor_reference }, index) => {
+        // Half is done by us, half in the processor's dashboard.
+        if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
+        else await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+        await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 300 })
+      }),
+    )
+    const references = new Set(payments.map((payment) => payment.processor_reference))
+    const events = (await listEvents(world)).filter((event) =>
+      references.has(event.data.object.payment_intent ?? event.data.object.id),
+    )
+    const posts = shuffled([...events, ...shuffled(events).slice(0, events.length / 5)])
+    expect(posts.length).toBeGreaterThanOrEqual(1000)
+    const queue = [...posts]
+    await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        for (let event = queue.pop(); event; event = queue.pop())
+          expect((await deliver(world, event)).status).toBe(200)
+      }),
+    )
+    await world.drain()
+    for (const { id } of payments) {
+      const story = await storyOf(world, id)
+      expect(story).toEqual({
+        payment: {
+          status: 'captured',
+          known: true,
+          amount_capturable_minor: 0,
+          amount_captured_minor: 1000,
+          amount_refunded_minor: 300,
+          amount_refund_reserved_minor: 300,
+          cancellation_reason: null,
+          failure: null,
+        },
+        refunds: [{ status: 'succeeded', amount_minor: 300, imported: true, known: true }],
+        postings: ['capture 1000', 'refund -300'],
+        events: [
+          'payment.authorized',
+          'payment.captured',
+          'payment.created',
+          'refund.created',
+          'refund.succeeded',
+        ],
+      })
+    }
+    await auditBooks(world)
+  })
+})
+
+describe('parked', () => {
+  test('an event about what nobody knows is answered 200 and shown, and not looked for in a loop', async () => {
+    const payment = await pay()
+    const events = [
+      madeUp('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent' }),
+      madeUp('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
+      // We know the payment, the processor does not know the refund.
+      madeUp('refund.created', { id: 're_none', object: 'refund', payment_intent: payment.processor_reference }),
+      madeUp('charge.captured', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown' }),
+    ]
+    for (const event of events) expect((await deliver(world, event)).status).toBe(200)
+    await tried(world, events)
+    const states = () => Promise.all(events.map((event) => stateOf(world, event)))
+    await eventually(states, events.map(() => 'parked'))
+    const attempts = async () =>
+      (await world.sql<{ attempt: number }[]>`
+        select attempt from jobs where id = any(${events.map(notificationId)}::uuid[]) order by id`)
+        .map((row) => row.attempt)
+    const before = await attempts()
+    // The clockwork looks for what has appeared every second; it has to come round more than once.
+    const marker = madeUp('payment_intent.succeeded', { id: 'pi_marker', object: 'payment_intent' })
+    for (let round = 0; round < 3; round++) {
+      await world.sql`select pg_sleep(1.1)`
+    }
+    expect(marker.type).toBe('payment_intent.succeeded')
+    expect(await attempts()).toEqual(before)
+    expect(await states()).toEqual(events.map(() => 'parked'))
+    // Refused next door, these would stay for ever: they are only a test's.
+    await world.sql`update jobs set state = 'discarded', finished_at = now() where id = any(${events.map(notificationId)}::uuid[])`
+  })
+
+  test('is applied when its payment appears', async () => {
+    // Made by another program with our key: no word of ours is in its metadata.
+    const response = await fetch(`${world.stripe_url}/v1/payment_intents`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${STRIPE_KEY}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'amount=1000&currency=usd&capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never',
+    })
+    const { id: reference } = (await response.json()) as { id: string }
+    await world.stripe('POST', `/_emulator/payment_intents/${reference}/capture`)
+    const refund = await world.stripe('POST', '/_emulator/refunds', { payment_intent: reference, amount: 250 })
+    expect(refund.id).toMatch(/^re_/)
+    const events = await listEvents(world, reference)
+    for (const event of shuffled(events)) expect((await deliver(world, event)).status).toBe(200)
+    await tried(world, events)
+    const states = async () => [...new Set(await Promise.all(events.map((event) => stateOf(world, event))))]
+    await eventually(states, ['parked'])
+
+    const twin = await pay()
+    await world.sql`
+      insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, processor, processor_reference)
+      select tenant_id, gen_random_uuid(), ${freshKey()}, 'pending', amount_minor, currency, method, processor, ${reference}
+      from payments where id = ${twin.id}`
+    await eventually(states, ['applied'])
+    const [payment] = await world.sql<{ id: string }[]>`
+      select id from payments where processor_reference = ${reference}`
+    const story = await storyOf(world, payment!.id)
+    expect(story.payment).toMatchObject({
+      status: 'captured',
+      amount_captured_minor: 1000,
+      amount_refunded_minor: 250,
+    })
+    expect(story.postings).toEqual(['capture 1000', 'refund -250'])
+    await world.drain()
+    await auditBooks(world)
+  })
+})
+
+describe('away', () => {
+  test('without the database the answer is 503 with Retry-After, and the same event is taken afterwards', async () => {
+    const { hostname, port } = new URL(world.config.DATABASE_URL!)
+    const sockets = new Set<Socket>()
+    let open = true
+    const proxy = createServer((client) => {
+      if (!open) return client.destroy()
+      const server = createConnection(Number(port), hostname)
+      for (const [socket, other] of [
+        [client, server],
+        [server, client],
+      ] as const) {
+        sockets.add(socket)
+        socket.on('error', () => {})
+        socket.on('close', () => other.destroy())
+        socket.pipe(other)
+      }
+      return undefined
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    const url = new URL(world.config.DATABASE_URL!)
+    url.hostname = '127.0.0.1'
+    url.port = String((proxy.address() as AddressInfo).port)
+    const host = await startWebhooks(
+      { ...world.config, DATABASE_URL: url.href, WEBHOOKS_PORT: 0 },
+      createLog('silent', 'test'),
+    )
+    const there: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
+    try {
+      expect((await deliver(there, madeUp('customer.created', { id: 'cus_11', object: 'customer' }))).status).toBe(200)
+      open = false
+      for (const socket of sockets) socket.destroy()
+      const event = madeUp('customer.created', { id: 'cus_12', object: 'customer' })
+      for (let times = 0; times < 3; times++) {
+        const refused = await deliver(there, event)
+        expect([refused.status, refused.body.error.code]).toEqual([503, 'database_unavailable'])
+        expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+      }
+      // A wrong signature is refused all the same.
+      const body = JSON.stringify(event)
+      expect((await postWebhook(there, body, { 'stripe-signature': signStripe(body, 'whsec_wrong') })).status).toBe(400)
+      expect(await stateOf(world, event)).toBeUndefined()
+      open = true
+      await eventually(async () => (await deliver(there, event)).status, 200)
+      await world.drain()
+      expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    } finally {
+      await host.close()
+      proxy.close()
+      for (const socket of sockets) socket.destroy()
+    }
+  })
+
+  test('webhooks that come while no worker is there are applied when one returns', async () => {
+    const alone = await createWorld({ webhooks: false, parts: ['api', 'webhooks'] })
+    const silent = createLog('silent', 'test')
+    let worker = await startWorker(alone.config, silent)
+    try {
+      const created = await Promise.all(
+        Array.from({ length: 10 }, () =>
+          alone.client.post('/v1/payments', {
+            amount_minor: 1000,
+            currency: 'EUR',
+            method: 'card',
+            payment_method: 'pm_card_visa',
+            idempotency_key: freshKey(),
+          }),
+        ),
+      )
+      await worker.close()
+      const payments = created.map(({ body }) => body)
+      for (const { processor_reference } of payments) {
+        await alone.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+        await alone.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 100 })
+      }
+      const events = shuffled(await listEvents(alone))
+      for (const event of events) expect((await deliver(alone, event)).status).toBe(200)
+      for (const { id } of payments) expect((await storyOf(alone, id)).payment.status).toBe('authorized')
+      expect(await Promise.all(events.map((event) => stateOf(alone, event)))).toEqual(events.map(() => 'received'))
+
+      worker = await startWorker(alone.config, silent)
+      await alone.drain()
+      for (const { id } of payments) {
+        const story = await storyOf(alone, id)
+        expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 100 })
+        expect(story.postings).toEqual(['capture 1000', 'refund -100'])
+      }
+      await auditBooks(alone)
+    } finally {
+      await worker.close()
+      await alone.close()
+    }
+  })
+})
+
+function shuffled<T>(items: T[]): T[] {
+  const shuffling = items.map((item) => ({ item, at: Math.random() }))
+  return shuffling.toSorted((a, b) => a.at - b.at).map(({ item }) => item)
+}
