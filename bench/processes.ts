@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url'
 export type Running = {
   name: string
   pid: number
-  /** Where it listens, if it said so. */
-  url: string
+  /** What it said when it was ready: a line of JSON with `url`, or nothing. */
+  told: Record<string, unknown>
   /** Resident memory in megabytes. */
   rssMb(): number
   stop(): Promise<void>
@@ -28,7 +28,7 @@ process.once('exit', () => {
 
 /**
  * Starts `node <file>` with nothing of our environment but `env`. It is ready when `ready` (a url) answers 200, or when it
- * prints a line of JSON with a `*url` field. `profile`: a folder for its CPU profile, written when it ends.
+ * prints a line of JSON that begins with its `url`. `profile`: a folder for its CPU profile, written when it ends.
  */
 export async function startNode(
   name: string,
@@ -54,13 +54,12 @@ export async function startNode(
     tail.push(line)
     if (tail.length > 20) tail.shift()
   }
-  let said = ''
-  const told = new Promise<void>((resolve) => {
+  let told: Record<string, unknown> = {}
+  const tells = new Promise<void>((resolve) => {
     createInterface({ input: child.stdout! }).on('line', (line) => {
       note(line)
-      const url = /"(?:stripe_)?url":"([^"]+)"/.exec(line)?.[1]
-      if (url === undefined) return
-      said = url
+      if (!/^\{"(?:stripe_)?url":/.test(line)) return
+      told = JSON.parse(line) as Record<string, unknown>
       resolve()
     })
   })
@@ -73,11 +72,11 @@ export async function startNode(
   })
   late.catch(() => {})
   failed.catch(() => {})
-  await Promise.race([options.ready === undefined ? told : untilAnswers(options.ready), failed, late])
+  await Promise.race([options.ready === undefined ? tells : untilAnswers(options.ready), failed, late])
   return {
     name,
     pid: child.pid!,
-    url: said,
+    told,
     rssMb: () => rssMb(child.pid!),
     async stop() {
       child.kill('SIGTERM')

@@ -1,4 +1,6 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import helmet from '@fastify/helmet'
 import swagger from '@fastify/swagger'
 import underPressure from '@fastify/under-pressure'
@@ -19,7 +21,7 @@ import {
   validatorCompiler,
 } from 'fastify-type-provider-zod'
 import { isUnavailable } from '#core/db.ts'
-import { AppError } from '#core/errors.ts'
+import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { createAuthenticate, createLimit } from './auth.ts'
@@ -28,7 +30,8 @@ import type { ApiContext } from './context.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapi } from './openapi.ts'
-import { parseQuery, paymentRoutes } from './payments.ts'
+import { paymentRoutes } from './payments.ts'
+import { checkQuery, parseQuery } from './query.ts'
 import { refundRoutes } from './refunds.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -49,8 +52,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: BODY_LIMIT_BYTES,
     return503OnClosing: false,
-    requestTimeout: 30_000,
-    http: { headersTimeout: 15_000, connectionsCheckingInterval: 5_000 },
+    requestTimeout: config.REQUEST_TIMEOUT_MS,
+    http: {
+      headersTimeout: config.REQUEST_TIMEOUT_MS / 2,
+      connectionsCheckingInterval: config.REQUEST_TIMEOUT_MS / 6,
+    },
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
@@ -65,7 +71,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
         .then(() => refuse(error, request, reply))
         .catch((refusal: unknown) => refuse(refusal, request, reply))
     },
-    clientErrorHandler: refuseUnreadable,
+    clientErrorHandler: (error, socket) => refuseUnreadable(error, socket),
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
@@ -81,7 +87,12 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id)
-    if (!isV1(request.url)) return
+    const {
+      url,
+      config: { scope, area },
+    } = request.routeOptions
+    // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
+    if (!isV1(request.url) && !isV1(url ?? '')) return
     try {
       request.credentials = await authenticate(request)
     } catch (error) {
@@ -89,7 +100,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       throw error
     }
     limit(request.credentials.key_id, reply)
-    const { scope, area } = request.routeOptions.config
     if (area != null && !config.areas.has(area)) {
       throw new AppError('misconfigured_gateway', {
         message: `The area "${area}" is not deployed here.`,
@@ -98,6 +108,13 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
+    }
+    checkQuery(request.url, request.query)
+    const encoding = request.headers['content-encoding'] ?? 'identity'
+    if (encoding !== 'identity' && request.method !== 'GET') {
+      throw new AppError('unsupported_media_type', {
+        message: `Bodies are taken uncompressed, not with Content-Encoding: ${encoding}.`,
+      })
     }
   }
 
@@ -175,18 +192,40 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       .header('x-request-id', request.id)
       .type('application/json; charset=utf-8')
       .serializer(JSON.stringify)
-      .send({
-        error: {
-          code,
-          message: shown.message,
-          param: shown.param,
-          details: shown.details,
-          context: shown.context,
-          request_id: request.id,
-          doc_url: `${config.API_URL ?? ''}/docs#errors-${code}`,
-        },
-      })
+      .send(bodyOf(code, shown, request.id))
   }
+
+  // What is not HTTP never reaches a route; Node's own answer would be bare.
+  function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (error.code === 'ECONNRESET' || !socket.writable) return
+    const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
+    const [status, standard] = ERRORS[code]
+    const message = code === 'invalid_request' ? 'The request could not be read.' : standard
+    const request_id = newId()
+    const body = JSON.stringify(bodyOf(code, { message }, request_id))
+    const head = [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      'content-type: application/json; charset=utf-8',
+      `content-length: ${Buffer.byteLength(body)}`,
+      `x-request-id: ${request_id}`,
+      'connection: close',
+    ]
+    socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+  }
+
+  function bodyOf(
+    code: ErrorCode,
+    { message, param, details, context: facts }: Partial<AppError>,
+    request_id: string,
+  ): { error: unknown } {
+    const doc_url = `${config.API_URL ?? ''}/docs#errors-${code}`
+    return { error: { code, message, param, details, context: facts, request_id, doc_url } }
+  }
+}
+
+const UNREADABLE: Record<string, ErrorCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
 }
 
 class OverloadedError extends AppError {
@@ -231,26 +270,4 @@ function invalid(error: FastifyError): AppError {
     param: first?.param,
     details,
   })
-}
-
-// What is not HTTP never reaches a route; Node's own answer would be bare.
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: import('node:net').Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return
-  const status =
-    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? '408 Request Timeout'
-      : error.code === 'HPE_HEADER_OVERFLOW'
-        ? '431 Request Header Fields Too Large'
-        : '400 Bad Request'
-  const body = JSON.stringify({
-    error: {
-      code: 'invalid_request',
-      message: 'The request could not be read.',
-      request_id: newId(),
-      doc_url: '',
-    },
-  })
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  )
 }

@@ -12,17 +12,35 @@ const MAX_DEPTH = 32
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return null
   if (!isUtf8(bytes)) throw new AppError('invalid_request', { message: 'The body is not valid UTF-8.' })
+  const text = bytes.toString('utf8')
   let body: unknown
   try {
-    body = JSON.parse(bytes.toString('utf8'))
+    body = JSON.parse(text)
   } catch (error) {
     throw new AppError('invalid_request', { message: 'The body is not valid JSON.', cause: error })
   }
   checkStorable(body, '', 0)
+  if (namesIn(text) !== keysOf(body))
+    throw new AppError('invalid_request', { message: 'The body names a key twice.' })
   return body
 }
 
-/** Throws `invalid_request` when a string of `value` cannot be stored or it is nested too deep. */
+const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
+
+// JSON.parse keeps the last of two equal keys; which one was meant cannot be known.
+function namesIn(text: string): number {
+  let names = 0
+  for (const [, colon] of text.matchAll(STRING)) if (colon !== undefined) names += 1
+  return names
+}
+
+function keysOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length
+  return Object.values(value).reduce((sum: number, inner) => sum + keysOf(inner), own)
+}
+
+/** Throws `invalid_request` when something in `value` cannot be stored as it is, or it is nested too deep. */
 export function checkStorable(value: unknown, path: string, depth: number): void {
   if (typeof value === 'string') {
     if (!value.isWellFormed() || value.includes('\u0000')) {
@@ -32,6 +50,12 @@ export function checkStorable(value: unknown, path: string, depth: number): void
       })
     }
     return
+  }
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    throw new AppError('invalid_request', {
+      param: path || undefined,
+      message: 'Whole numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
+    })
   }
   if (typeof value !== 'object' || value === null) return
   if (depth >= MAX_DEPTH)

@@ -12,6 +12,9 @@ import { buildApi } from './app.ts'
 import { createReadOutcome } from './outcome.ts'
 import { createWaiters } from './wait.ts'
 
+/** Unless METRICS_PORT says otherwise; each kind of process has its own, so that one of each fits on a host. */
+const METRICS_PORT = 9464
+
 /** Starts the API against the servers that `config` names. */
 export async function startApi(
   config: Config,
@@ -69,7 +72,7 @@ if (import.meta.main) {
       const log = createLog(config.LOG_LEVEL, 'api')
       const api = await startApi(config, log)
       const operations = await serveOperations(
-        { host: config.METRICS_HOST, port: config.METRICS_PORT },
+        { host: config.METRICS_HOST, port: config.METRICS_PORT ?? METRICS_PORT },
         api.ready,
       )
       return {

@@ -25,7 +25,7 @@ import {
 } from '#domain/payments/request.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
 import { authorizePayment } from '#jobs/payments.ts'
-import { checkStorable, idempotencyKey, metadata, text } from './body.ts'
+import { idempotencyKey, metadata, text } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { acceptOnce, idempotent, keyOf, requiredKeyOf } from './idempotent.ts'
 import { answerOutcome } from './outcome.ts'
@@ -326,6 +326,7 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
             : null
       if (job_id === null) {
         const payment = await find(tenant_id, payment_id)
+        if (outcome.kind === 'replayed') reply.header('idempotent-replayed', 'true')
         return await reply
           .code(payment.status === 'canceled' ? 200 : 202)
           .header('location', `/v1/payments/${payment_id}`)
@@ -390,17 +391,4 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       context: { status },
     })
   }
-}
-
-/** Query strings hold `metadata[key]=value`; anything else is passed on as it is. */
-export function parseQuery(querystring: string): Record<string, unknown> {
-  const query: Record<string, unknown> = Object.create(null)
-  for (const [name, value] of new URLSearchParams(querystring)) {
-    checkStorable(name, 'query', 0)
-    checkStorable(value, name, 0)
-    const key = /^metadata\[(.+)\]$/.exec(name)?.[1]
-    if (key === undefined) query[name] = name in query ? [query[name], value] : value
-    else query['metadata'] = { ...(query['metadata'] as object), [key]: value }
-  }
-  return query
 }

@@ -12,13 +12,15 @@ const POLL_MS = 1000
 const AWAY_POLL_MS = 50
 const DEFAULT_WAIT_S = 10
 const MAX_WAIT_S = 30
+/** What a stopping process still grants to those who wait. */
+const CLOSE_MS = 5_000
 
 export type Waiters = {
   /** The state in which the job ended, or undefined when it had not after `wait_ms`. */
   wait(job_id: string, wait_ms: number): Promise<string | undefined>
   /** Tells waiters what was heard. */
   heard(outcomes: { id: string; state: string }[]): void
-  /** Lets every waiter go: the work goes on, the answer is 202. */
+  /** New waits end at once; those under way have a few seconds more. The work goes on, the answer is 202. */
   close(): void
 }
 
@@ -46,6 +48,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         polled_at = performance.now()
       })
   }, AWAY_POLL_MS)
+  timer.unref()
 
   return {
     heard,
@@ -66,8 +69,10 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
     },
     close() {
       closed = true
-      clearInterval(timer)
-      for (const wakes of waiting.values()) wakes.forEach((wake) => wake(undefined))
+      setTimeout(() => {
+        clearInterval(timer)
+        for (const wakes of waiting.values()) wakes.forEach((wake) => wake(undefined))
+      }, CLOSE_MS).unref()
     },
   }
 }

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { z } from 'zod'
 
-const port = (standard: number) => z.coerce.number().int().min(0).max(65535).default(standard)
+const anyPort = z.coerce.number().int().min(0).max(65535)
+const port = (standard: number) => anyPort.default(standard)
 const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
 const count = (standard: number, max = 1_000_000) =>
   z.coerce.number().int().positive().max(max).default(standard)
@@ -18,7 +19,7 @@ const VARIABLES = {
   API_PORT: [port(3000), '3000'],
   WEBHOOKS_PORT: [port(3001), '3001'],
   METRICS_HOST: [z.string().min(1).default('127.0.0.1'), '127.0.0.1'],
-  METRICS_PORT: [port(9464), '9464'],
+  METRICS_PORT: [anyPort.optional(), '9464'],
   EMULATOR_PORT: [port(3010), '3010'],
   API_URL: [baseUrl.optional(), 'https://api.example.com'],
   WEBHOOKS_URL: [baseUrl.optional(), 'https://hooks.example.com'],
@@ -36,6 +37,7 @@ const VARIABLES = {
   STRIPE_WEBHOOK_SECRET: [z.string().startsWith('whsec_').optional(), 'whsec_new,whsec_old'],
   STRIPE_API_BASE: [baseUrl.optional(), 'https://api.stripe.com'],
   ENCRYPTION_KEY: [z.base64().length(44).optional(), 'openssl rand -base64 32'],
+  REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
   RATE_LIMIT_RPS: [count(500), '500'],
   RATE_LIMIT_BURST: [count(2000), '2000'],
   DISABLED_AREAS: [z.string().default(''), 'payments'],

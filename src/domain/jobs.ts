@@ -70,7 +70,7 @@ export async function claimJobs(sql: Sql, ids: string[], worker: string): Promis
       from due where j.id = due.id
       returning j.*
     ), attempted as (
-      insert into job_attempts (job_id, attempt, worker) select id, attempt, ${worker} from claimed
+      insert into job_attempts (job_id, attempt, worker, started_at) select id, attempt, ${worker}, now() from claimed
     ), sent as (
       update provider_calls c set first_sent_at = coalesce(c.first_sent_at, now()), last_sent_at = now()
       from claimed where c.job_id = claimed.id and c.outcome is null
@@ -123,7 +123,7 @@ export function finishing(sql: Sql | Tx): Fragment {
         run_at = case when held.state in ('ready', 'unknown') then now() + held.delay_ms * interval '1 millisecond' else j.run_at end,
         rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
         max_attempts = j.max_attempts + held.forgive::integer,
-        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) else j.unknown_since end,
+        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,
         finished_at = case when held.state in ('succeeded', 'failed', 'discarded') then now() end
       from held where j.id = held.job_id
       returning j.id, j.state

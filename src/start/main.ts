@@ -90,7 +90,7 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
     const api = await startApi(config, log)
     parts.push(api)
     const operations = await serveOperations(
-      { host: config.METRICS_HOST, port: config.METRICS_PORT },
+      { host: config.METRICS_HOST, port: config.METRICS_PORT ?? 9464 },
       api.ready,
     )
     parts.push(operations)

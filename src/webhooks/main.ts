@@ -12,6 +12,9 @@ import { buildWebhooks } from './app.ts'
 /** A notification is nobody's in particular, so its window is the sum of many tenants'. */
 const WINDOW_FACTOR = 8
 
+/** Unless METRICS_PORT says otherwise; each kind of process has its own, so that one of each fits on a host. */
+const METRICS_PORT = 9465
+
 /** Starts the webhooks host against the servers that `config` names. */
 export async function startWebhooks(
   config: Config,
@@ -60,7 +63,7 @@ if (import.meta.main) {
       const log = createLog(config.LOG_LEVEL, 'webhooks')
       const webhooks = await startWebhooks(config, log)
       const operations = await serveOperations(
-        { host: config.METRICS_HOST, port: config.METRICS_PORT },
+        { host: config.METRICS_HOST, port: config.METRICS_PORT ?? METRICS_PORT },
         webhooks.ready,
       )
       return {

@@ -17,6 +17,9 @@ import { dispatch, sweep, watch } from './sweep.ts'
 
 const ADMIT_AT_ONCE = 500
 
+/** Unless METRICS_PORT says otherwise; each kind of process has its own, so that one of each fits on a host. */
+const METRICS_PORT = 9466
+
 /** Starts a worker against the servers that `config` names. */
 export async function startWorker(
   config: Config,
@@ -94,7 +97,7 @@ if (import.meta.main) {
       const log = createLog(config.LOG_LEVEL, 'worker')
       const worker = await startWorker(config, log)
       const operations = await serveOperations(
-        { host: config.METRICS_HOST, port: config.METRICS_PORT },
+        { host: config.METRICS_HOST, port: config.METRICS_PORT ?? METRICS_PORT },
         worker.ready,
       )
       return {

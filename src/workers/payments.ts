@@ -18,22 +18,22 @@ type Failure = NonNullable<PaymentTold['failure']>
 /** Authorizes a new payment at the processor. */
 export async function authorizePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
   const { key, request, look_only } = job.call!
-  let outcome: Outcome<ProcessorPayment | null> = look_only
+  const sent: Outcome<ProcessorPayment> = look_only
     ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
     : await context.processor.authorize(request as AuthorizeRequest, key)
+  if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
   // The stored answer of this key tells nothing; only the processor's own books can.
-  if (outcome.kind === 'ambiguous' && outcome.replayed) {
-    outcome = await context.processor.searchPayment(job.payload.payment_id)
-    if (outcome.kind === 'done' && outcome.value === null) {
-      return await settleJob(
-        context,
-        unknown(job, 'the processor has not shown the payment yet; it may still exist'),
-      )
-    }
+  if (sent.kind === 'ambiguous' && sent.replayed) {
+    const looked = await context.processor.searchPayment(job.payload.payment_id)
+    if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+    if (looked.value !== null) return await settleTold(context, job, succeeded(job), looked.value)
+    return await settleJob(
+      context,
+      unknown(job, 'the processor has not shown the payment yet; it may still exist'),
+    )
   }
-  if (outcome.kind === 'done') return await settleTold(context, job, succeeded(job), outcome.value!)
-  if (outcome.kind === 'declined') return await settleFailure(context, job, 'failed', outcome.failure)
-  const settlement = await unfinished(context.sql, job, outcome)
+  if (sent.kind === 'declined') return await settleFailure(context, job, 'failed', sent.failure)
+  const settlement = await unfinished(context.sql, job, sent)
   return settlement === 'never sent'
     ? await settleFailure(context, job, 'failed', {
         code: 'processor_error',

@@ -2,6 +2,7 @@
 import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
+import { eventually } from './payments.ts'
 import { STRIPE_KEY, WEBHOOK_SECRET, type World } from './world.ts'
 
 export type StripeEvent = { id: string; type: string; data: { object: any } }
@@ -33,8 +34,7 @@ export function paymentOf(event: StripeEvent): string | null {
 export function pick(events: StripeEvent[], types: readonly string[]): StripeEvent[] {
   return types.map((type) => {
     const event = events.find((each) => each.type === type)
-    if (event === undefined)
-      throw new Error(`no ${type} among ${events.map((each) => each.type).join(', ')}`)
+    if (event === undefined) throw new Error(`no ${type} among ${events.map((each) => each.type).join(', ')}`)
     return event
   })
 }
@@ -82,33 +82,11 @@ export async function stateOf(world: World, event: StripeEvent): Promise<string 
 /** Resolves when each of these events was tried, whatever came of it. */
 export async function tried(world: World, events: StripeEvent[]): Promise<void> {
   await eventually(async () => {
-    const [row] = await world.sql<{ left: number }[]>`
-      select count(*) as left from jobs where id = any(${events.map(notificationId)}::uuid[])
+    const [row] = await world.sql<{ untried: number }[]>`
+      select count(*) as untried from jobs where id = any(${events.map(notificationId)}::uuid[])
         and finished_at is null and not (state = 'ready' and attempt > 0)`
-    return row!.left
-  }, 0)
-}
-
-/** Waits until `look` answers `wanted`. */
-export async function eventually<T>(look: () => Promise<T>, wanted: T): Promise<void> {
-  await expect.poll(look, { interval: 20, timeout: 25_000 }).toEqual(wanted)
-}
-
-/** Makes the next matching request to the emulator wait with its answer, its effect done. */
-export async function holdAnswers(
-  world: World,
-  path: string,
-  times = 1,
-): Promise<{ hit: (hits?: number) => Promise<unknown>; release: () => Promise<unknown> }> {
-  const { id } = await world.stripe('POST', '/_emulator/faults', {
-    match: { method: 'POST', path },
-    times,
-    fault: { hold: 'after' },
+    expect(row!.untried).toBe(0)
   })
-  return {
-    hit: (hits = times) => world.stripe('GET', `/_emulator/wait?fault=${id}&hits=${hits}`),
-    release: () => world.stripe('POST', '/_emulator/release', { fault: id }),
-  }
 }
 
 /** A payment with what was booked for it: enough to see that two stories ended alike. */
@@ -133,4 +111,55 @@ export async function storyOf(world: World, payment_id: string) {
     postings: postings.map((row) => `${row.kind} ${row.amount_minor}`),
     events: events.map(({ type }) => type),
   }
+}
+
+/** Answers each item once, in an order of its own. */
+export function shuffled<T>(items: readonly T[]): T[] {
+  const drawn = items.map((item) => ({ item, at: Math.random() }))
+  return drawn.toSorted((a, b) => a.at - b.at).map(({ item }) => item)
+}
+
+/** Every order of the items. */
+export function ordersOf<T>(items: readonly T[]): T[][] {
+  if (items.length <= 1) return [[...items]]
+  return items.flatMap((first, index) => ordersOf(items.toSpliced(index, 1)).map((rest) => [first, ...rest]))
+}
+
+/** The books of a world whose jobs are done: balanced, in step with the payments, and the same as the processor's. */
+export async function expectBooks(world: World): Promise<void> {
+  const { sql } = world
+  expect(
+    await sql`select transaction_id from ledger_entries group by transaction_id, currency having sum(amount_minor) <> 0`,
+  ).toEqual([])
+  expect(
+    await sql`
+      select a.tenant_id, a.currency, a.name, a.balance_minor, sum(e.amount_minor)
+      from ledger_accounts a left join ledger_entries e
+        on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
+      group by a.tenant_id, a.currency, a.name, a.balance_minor having a.balance_minor <> coalesce(sum(e.amount_minor), 0)`,
+  ).toEqual([])
+  expect(
+    await sql`
+      select p.id, p.amount_refunded_minor, p.amount_refund_reserved_minor from payments p
+      left join lateral (
+        select coalesce(sum(amount_minor) filter (where status = 'succeeded'), 0) as refunded,
+          coalesce(sum(amount_minor) filter (where status <> 'failed'), 0) as reserved
+        from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id) r on true
+      left join lateral (
+        select coalesce(sum(e.amount_minor), 0) as booked from ledger_transactions t
+        join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
+        where t.tenant_id = p.tenant_id and (t.subject_id = p.id
+          or t.subject_id in (select r.id from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id))) l on true
+      where r.refunded <> p.amount_refunded_minor or r.reserved <> p.amount_refund_reserved_minor
+        or l.booked <> p.amount_captured_minor - p.amount_refunded_minor`,
+  ).toEqual([])
+  const { data } = await world.stripe('GET', '/_emulator/effects')
+  const theirs = new Map<string, number>()
+  const signs: Record<string, number> = { capture: 1, refund: -1, refund_failed: 1 }
+  for (const { effect, payment_intent, amount } of data)
+    theirs.set(payment_intent, (theirs.get(payment_intent) ?? 0) + amount * (signs[effect] ?? 0))
+  const payments = await sql<{ processor_reference: string; kept: number }[]>`
+    select processor_reference, amount_captured_minor - amount_refunded_minor as kept from payments
+    where processor_reference is not null`
+  expect(payments.filter((each) => each.kept !== (theirs.get(each.processor_reference) ?? 0))).toEqual([])
 }

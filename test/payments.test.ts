@@ -1,0 +1,646 @@
+// Payments through the front door: authorized, declined, completed by the buyer, captured, canceled, listed, explained.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  effectsOf,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+const RANDOM_ID = '01900000-0000-7000-8000-000000000000'
+
+describe('authorization', () => {
+  test('a payment is authorized, and what is held is shown', async () => {
+    const idempotency_key = freshKey()
+    const { status, body } = await createPayment(client, {
+      amount_minor: 2500,
+      currency: 'usd',
+      description: 'Two chairs',
+      metadata: { order: 'A-17', lines: [1, 2] },
+      idempotency_key,
+    })
+    expect(status).toBe(201)
+    expect(body).toMatchObject({
+      tenant_id: world.tenant_id,
+      idempotency_key,
+      status: 'authorized',
+      amount_minor: 2500,
+      currency: 'USD',
+      method: 'card',
+      customer_id: null,
+      description: 'Two chairs',
+      amount_capturable_minor: 2500,
+      amount_captured_minor: 0,
+      amount_refunded_minor: 0,
+      processor: 'stripe',
+      processor_reference: expect.stringMatching(/^pi_/),
+      client_secret: null,
+      failure: null,
+      cancellation_reason: null,
+      capture_before: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+      authorized_at: expect.any(String),
+      captured_at: null,
+      canceled_at: null,
+      metadata: { order: 'A-17', lines: [1, 2] },
+    })
+    expect((await client.get(`/v1/payments/${body.id}`)).body).toEqual(body)
+  })
+
+  test('a declined payment says why, is kept as failed, and can be neither captured, canceled nor refunded', async () => {
+    const declined = await createPayment(client, {
+      payment_method: 'pm_card_chargeDeclinedInsufficientFunds',
+    })
+    expect(declined.status).toBe(402)
+    expect(declined.body.error).toMatchObject({
+      code: 'payment_declined',
+      context: { decline_code: 'insufficient_funds', payment_id: expect.any(String) },
+    })
+    const id = declined.body.error.context.payment_id
+    const { body } = await client.get(`/v1/payments/${id}`)
+    expect(body).toMatchObject({
+      status: 'failed',
+      failure: { code: 'payment_declined', decline_code: 'insufficient_funds', message: expect.any(String) },
+      amount_capturable_minor: 0,
+      client_secret: null,
+    })
+    for (const [action, code] of [
+      ['capture', 'payment_not_capturable'],
+      ['cancel', 'payment_not_cancelable'],
+    ]) {
+      const refused = await client.post(`/v1/payments/${id}/${action}`)
+      expect(refused.status).toBe(409)
+      expect(refused.body.error).toMatchObject({ code, message: expect.stringContaining('failed') })
+    }
+    expect((await refund(client, id)).body.error).toMatchObject({ code: 'payment_not_refundable' })
+  })
+
+  test('repeating a declined payment gives the same error and asks no card again', async () => {
+    const body = { payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
+    const first = await createPayment(client, body)
+    const second = await createPayment(client, body)
+    expect(second.status).toBe(402)
+    expect(second.headers.get('idempotent-replayed')).toBe('true')
+    expect({ ...second.body.error, request_id: null }).toEqual({ ...first.body.error, request_id: null })
+    const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/v1/payment_intents$')
+    const [call] = await world.sql`
+      select key from provider_calls c join jobs j on j.id = c.job_id where j.subject_id = ${first.body.error.context.payment_id}`
+    expect(data.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
+  })
+
+  test('without a payment method the buyer confirms at the processor, whose notification authorizes', async () => {
+    const { status, body } = await createPayment(client, { payment_method: undefined })
+    expect(status).toBe(201)
+    expect(body).toMatchObject({
+      status: 'requires_action',
+      client_secret: expect.stringContaining('_secret_'),
+      amount_capturable_minor: 0,
+      authorized_at: null,
+    })
+    const [listed] = (await client.get('/v1/payments?status=requires_action&limit=1')).body
+    expect(listed).toEqual(body)
+    await world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/confirm`, {
+      payment_method: 'pm_card_visa',
+      return_url: 'https://shop.example.com/back',
+    })
+    expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({
+      client_secret: null,
+      amount_capturable_minor: 1000,
+      authorized_at: expect.any(String),
+    })
+    expect((await client.post(`/v1/payments/${body.id}/capture`)).body).toMatchObject({ status: 'captured' })
+  })
+
+  test('a buyer who is asked to authenticate succeeds, and the payment is authorized', async () => {
+    const { status, body } = await createPayment(client, {
+      payment_method: 'pm_card_authenticationRequired',
+      return_url: 'https://shop.example.com/back',
+    })
+    expect(status).toBe(201)
+    expect(body).toMatchObject({ status: 'requires_action', client_secret: expect.any(String) })
+    const refused = await client.post(`/v1/payments/${body.id}/capture`)
+    expect(refused.body.error).toMatchObject({ message: expect.stringContaining('requires_action') })
+    await world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/authenticate`, {
+      outcome: 'succeed',
+    })
+    expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
+  })
+
+  test('a buyer who fails to authenticate may try again, until the payment is canceled', async () => {
+    const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
+    const reference = body.processor_reference
+    await world.stripe('POST', `/_emulator/payment_intents/${reference}/authenticate`, { outcome: 'fail' })
+    await eventually(async () => {
+      const [row] = await world.sql`
+        select count(*) from notifications where object_id = ${reference} and kind = 'payment_intent.payment_failed' and state = 'applied'`
+      expect(row!.count).toBe(1)
+    })
+    await paymentIn(client, body.id, 'requires_action')
+    const canceled = await client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' })
+    expect(canceled.status).toBe(200)
+    expect(canceled.body).toMatchObject({
+      status: 'canceled',
+      client_secret: null,
+      cancellation_reason: 'abandoned',
+    })
+    expect(await effectsOf(world, reference)).toEqual([])
+  })
+
+  test('what the processor finds unacceptable is 422, and the payment is kept as failed', async () => {
+    for (const body of [
+      { payment_method: 'pm_card_of_nobody' },
+      { amount_minor: 10 },
+      { amount_minor: 900_000_000 },
+    ]) {
+      const refused = await createPayment(client, body)
+      expect(refused.status).toBe(422)
+      expect(refused.body.error).toMatchObject({ code: 'payment_invalid' })
+      const { body: payment } = await client.get(`/v1/payments/${refused.body.error.context.payment_id}`)
+      expect(payment).toMatchObject({ status: 'failed', failure: { code: 'payment_invalid' } })
+    }
+  })
+
+  test('what could never be settled is refused before anything is written', async () => {
+    const { tenant_id, ...other } = await world.clientOf()
+    const refusals: [Record<string, unknown>, number, string][] = [
+      [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
+      [{ amount_minor: 9_007_199_254_740_991 }, 422, 'amount_too_large'],
+      [{ method: 'bank_transfer' }, 400, 'invalid_request'],
+      [{ currency: 'XYZ' }, 400, 'invalid_request'],
+      [{ customer_id: RANDOM_ID }, 404, 'customer_not_found'],
+      [{ idempotency_key: undefined }, 400, 'invalid_request'],
+    ]
+    for (const [body, status, code] of refusals) {
+      const refused = await createPayment(other, body)
+      expect([refused.status, refused.body.error.code]).toEqual([status, code])
+    }
+    expect((await other.get('/v1/payments')).body).toEqual([])
+    const [written] = await world.sql`
+      select (select count(*) from jobs where tenant_id = ${tenant_id}) + (select count(*) from idempotency_keys where tenant_id = ${tenant_id}) as count`
+    expect(written!.count).toBe(0)
+  })
+
+  test('amounts are in the smallest unit of their currency, whatever its decimals', async () => {
+    for (const [currency, amount_minor] of [
+      ['JPY', 500],
+      ['KWD', 1230],
+      ['KRW', 99_999],
+    ] as const) {
+      const { id, processor_reference } = await capturedPayment(client, { currency, amount_minor })
+      const effects = await effectsOf(world, processor_reference)
+      expect(effects.map(({ effect, amount, currency: of }) => [effect, amount, of])).toEqual([
+        ['authorize', amount_minor, currency.toLowerCase()],
+        ['capture', amount_minor, currency.toLowerCase()],
+      ])
+      expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+        currency,
+        amount_captured_minor: amount_minor,
+      })
+    }
+  })
+
+  test("another tenant's payment does not exist", async () => {
+    const { id } = await heldPayment(client)
+    const other = await world.clientOf()
+    for (const answer of [
+      await other.get(`/v1/payments/${id}`),
+      await other.get(`/v1/payments/${id}/timeline`),
+      await other.get(`/v1/payments/${id}/refunds`),
+      await other.post(`/v1/payments/${id}/capture`),
+      await other.post(`/v1/payments/${id}/cancel`),
+      await refund(other, id),
+    ]) {
+      expect(answer.status).toBe(404)
+      expect(answer.body.error).toMatchObject({ code: 'payment_not_found' })
+    }
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'authorized' })
+  })
+})
+
+describe('capture', () => {
+  test.each([
+    ['without a body', {}],
+    ['with a content type and an empty body', { headers: { 'content-type': 'application/json' }, body: '' }],
+    ['with an empty object', { headers: { 'content-type': 'application/json' }, body: '{}' }],
+  ])('%s takes all that is held', async (_, init) => {
+    const { id, processor_reference } = await heldPayment(client)
+    const { status, body } = await client.send('POST', `/v1/payments/${id}/capture`, init)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      status: 'captured',
+      amount_captured_minor: 1000,
+      amount_capturable_minor: 0,
+      captured_at: expect.any(String),
+    })
+    expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+      'authorize',
+      'capture',
+    ])
+  })
+
+  test('a part is captured and the rest is released', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const { body } = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
+    expect(body).toMatchObject({
+      status: 'captured',
+      amount_minor: 1000,
+      amount_captured_minor: 400,
+      amount_capturable_minor: 0,
+    })
+    expect((await effectsOf(world, processor_reference)).at(-1)).toMatchObject({
+      effect: 'capture',
+      amount: 400,
+    })
+    const again = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 600 })
+    expect(again.body.error).toMatchObject({ code: 'payment_not_capturable' })
+  })
+
+  test('more than what is held is refused and changes nothing', async () => {
+    const { id } = await heldPayment(client)
+    const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1001 })
+    expect(refused.status).toBe(422)
+    expect(refused.body.error).toMatchObject({
+      code: 'amount_too_large',
+      param: 'amount_minor',
+      context: { requested_minor: 1001, amount_capturable_minor: 1000 },
+    })
+    expect((await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 })).status).toBe(200)
+  })
+
+  test('what is over cannot be captured or canceled, and the answer names its state', async () => {
+    const captured = await capturedPayment(client)
+    const canceled = await heldPayment(client)
+    await client.post(`/v1/payments/${canceled.id}/cancel`)
+    for (const [id, state] of [
+      [captured.id, 'captured'],
+      [canceled.id, 'canceled'],
+    ]) {
+      for (const [action, code] of [
+        ['capture', 'payment_not_capturable'],
+        ['cancel', 'payment_not_cancelable'],
+      ]) {
+        const refused = await client.post(`/v1/payments/${id}/${action}`)
+        expect(refused.status).toBe(409)
+        expect(refused.body.error).toMatchObject({
+          code,
+          message: expect.stringContaining(state),
+          context: { status: state },
+        })
+      }
+    }
+    for (const action of ['capture', 'cancel'])
+      expect((await client.post(`/v1/payments/${RANDOM_ID}/${action}`)).status).toBe(404)
+  })
+
+  test('a hold that was voided in the dashboard and not yet told cannot be captured', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/cancel`)
+    const refused = await client.post(`/v1/payments/${id}/capture`)
+    expect(refused.status).toBe(409)
+    expect(refused.body.error).toMatchObject({
+      code: 'payment_not_capturable',
+      message: expect.stringContaining('canceled'),
+    })
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'canceled' })
+    await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+  })
+
+  test('what was captured or voided in the dashboard is told by the processor, and posted', async () => {
+    const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
+    const control = (payment: any, action: string, body = {}) =>
+      world.stripe('POST', `/_emulator/payment_intents/${payment.processor_reference}/${action}`, body)
+    await control(captured, 'capture', { amount_to_capture: 700 })
+    await control(canceled, 'cancel', { cancellation_reason: 'duplicate' })
+    expect(await paymentIn(client, captured.id, 'captured')).toMatchObject({ amount_captured_minor: 700 })
+    expect(await paymentIn(client, canceled.id, 'canceled')).toMatchObject({
+      cancellation_reason: 'duplicate',
+    })
+    await checkBooks(world)
+  })
+})
+
+describe('cancellation', () => {
+  test.each([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
+    'for the reason %s gives the hold up',
+    async (reason) => {
+      const { id, processor_reference } = await heldPayment(client)
+      const { status, body } = await client.post(`/v1/payments/${id}/cancel`, reason && { reason })
+      expect(status).toBe(200)
+      expect(body).toMatchObject({
+        status: 'canceled',
+        cancellation_reason: reason ?? null,
+        amount_capturable_minor: 0,
+        canceled_at: expect.any(String),
+      })
+      expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+        'cancel',
+      ])
+    },
+  )
+
+  test('a reason that nobody knows is refused', async () => {
+    const { id } = await heldPayment(client)
+    const refused = await client.post(`/v1/payments/${id}/cancel`, { reason: 'boredom' })
+    expect(refused.body.error).toMatchObject({ code: 'invalid_request', param: 'reason' })
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'authorized' })
+  })
+
+  test.each([
+    ['voids the hold that came of it', 'pm_card_visa', ['authorize', 'cancel']],
+    ['gives up what the buyer would have to complete', undefined, []],
+  ])(
+    'while the authorization is under way the wish is recorded, and %s',
+    async (_, payment_method, effects) => {
+      const description = freshKey()
+      const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+      const { status, body } = await createPayment(client, { payment_method, description }, ASYNC)
+      expect([status, body.status]).toEqual([202, 'pending'])
+      await held.hit()
+      const canceled = await client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })
+      expect(canceled.status).toBe(202)
+      expect(canceled.headers.get('location')).toBe(`/v1/payments/${body.id}`)
+      expect(canceled.body).toMatchObject({ status: 'pending', cancellation_reason: 'duplicate' })
+      await held.remove()
+      const { processor_reference } = await paymentIn(client, body.id, 'canceled')
+      expect(await client.get(`/v1/payments/${body.id}`)).toMatchObject({
+        body: { cancellation_reason: 'duplicate', client_secret: null, amount_capturable_minor: 0 },
+      })
+      expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual(effects)
+    },
+  )
+
+  test('while the authorization is under way and then declined, the payment is failed', async () => {
+    const description = freshKey()
+    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const { body } = await createPayment(
+      client,
+      { payment_method: 'pm_card_chargeDeclined', description },
+      ASYNC,
+    )
+    await held.hit()
+    expect((await client.post(`/v1/payments/${body.id}/cancel`)).status).toBe(202)
+    await held.remove()
+    await paymentIn(client, body.id, 'failed')
+  })
+})
+
+describe('waiting', () => {
+  test('respond-async answers 202 at once and says where to look', async () => {
+    const { status, headers, body } = await createPayment(client, {}, ASYNC)
+    expect(status).toBe(202)
+    expect(headers.get('preference-applied')).toBe('respond-async')
+    expect(headers.get('location')).toBe(`/v1/payments/${body.id}`)
+    await paymentIn(client, body.id, 'authorized')
+    const capture = await client.post(`/v1/payments/${body.id}/capture`, undefined, ASYNC)
+    expect([capture.status, capture.headers.get('location')]).toEqual([202, `/v1/payments/${body.id}`])
+    await paymentIn(client, body.id, 'captured')
+  })
+
+  test('wait=0 does not wait, wait=30 waits for the end, and more is brought down to it', async () => {
+    const none = await createPayment(client, {}, { prefer: 'wait=0' })
+    expect([none.status, none.headers.get('preference-applied')]).toEqual([202, 'wait=0'])
+    const long = await createPayment(client, {}, { prefer: 'wait=30' })
+    expect([long.status, long.headers.get('preference-applied')]).toEqual([201, 'wait=30'])
+    const longer = await createPayment(client, {}, { prefer: 'wait=600' })
+    expect([longer.status, longer.headers.get('preference-applied')]).toEqual([201, 'wait=30'])
+  })
+
+  test('what is not finished in time is 202, and goes on', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
+    const { status, headers, body } = await client.post(`/v1/payments/${id}/capture`, undefined, {
+      prefer: 'wait=1',
+    })
+    expect([status, headers.get('location'), body.status]).toEqual([202, `/v1/payments/${id}`, 'capturing'])
+    expect((await client.post(`/v1/payments/${id}/cancel`)).body.error).toMatchObject({
+      message: expect.stringContaining('capturing'),
+    })
+    await held.remove()
+    await paymentIn(client, id, 'captured')
+  })
+
+  test('a repetition while the first is under way joins its wait', async () => {
+    const description = freshKey()
+    const body = { description, idempotency_key: freshKey() }
+    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const first = createPayment(client, body)
+    await held.hit()
+    const repetitions = [createPayment(client, body), createPayment(client, body)]
+    // Both have been accepted once each has looked its key up; only then is the processor let go.
+    expect((await createPayment(client, body, ASYNC)).body).toMatchObject({ status: 'pending' })
+    await held.remove()
+    const answers = await Promise.all([first, ...repetitions])
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201])
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+    expect(answers.map(({ headers }) => headers.get('idempotent-replayed'))).toEqual([null, 'true', 'true'])
+  })
+})
+
+describe('idempotency', () => {
+  test('a repetition answers the resource as it stands now', async () => {
+    const body = { idempotency_key: freshKey() }
+    const { id } = await capturedPayment(client, body)
+    const again = await createPayment(client, body)
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+    expect(again.body).toMatchObject({ id, status: 'captured' })
+  })
+
+  test('the same key with other content is refused', async () => {
+    const idempotency_key = freshKey()
+    await createPayment(client, { idempotency_key })
+    const other = await createPayment(client, { idempotency_key, amount_minor: 1001 })
+    expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+
+  test('actions take a key in the header, and replay their outcome', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const headers = { 'idempotency-key': freshKey() }
+    const first = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
+    const second = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
+    expect([first.status, second.status]).toEqual([200, 200])
+    expect(second.headers.get('idempotent-replayed')).toBe('true')
+    expect(second.body).toEqual(first.body)
+    const other = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 200 }, headers)
+    expect(other.body.error).toMatchObject({ code: 'idempotency_key_reused' })
+    expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+      'authorize',
+      'capture',
+    ])
+  })
+
+  test('a refusal is not remembered: the same key may try again', async () => {
+    const headers = { 'idempotency-key': freshKey() }
+    const { id } = await heldPayment(client)
+    const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 2000 }, headers)
+    expect(refused.status).toBe(422)
+    const accepted = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 }, headers)
+    expect(accepted.status).toBe(200)
+  })
+
+  test('a recorded cancellation is replayed as the payment stands', async () => {
+    const description = freshKey()
+    const headers = { 'idempotency-key': freshKey() }
+    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const { body } = await createPayment(client, { description }, ASYNC)
+    await held.hit()
+    const answers = [await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers)]
+    answers.push(await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers))
+    await held.remove()
+    await paymentIn(client, body.id, 'canceled')
+    answers.push(await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers))
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 200])
+    expect(answers.map(({ headers: sent }) => sent.get('idempotent-replayed'))).toEqual([
+      null,
+      'true',
+      'true',
+    ])
+  })
+})
+
+describe('lists', () => {
+  test('every filter finds what a request changed as soon as it is answered', async () => {
+    const shop = await world.clientOf()
+    const { body: customer } = await shop.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })
+    const dollars = await heldPayment(shop, { amount_minor: 100, metadata: { order: 'A-1', shop: 'north' } })
+    const euros = await heldPayment(shop, {
+      amount_minor: 200,
+      currency: 'eur',
+      customer_id: customer.id,
+      metadata: { order: 'A-2', shop: 'north', count: 7 },
+    })
+    const yen = await heldPayment(shop, { amount_minor: 300, currency: 'JPY', metadata: 'none' })
+    const ids = async (query: string) => {
+      const answer = await shop.get(`/v1/payments?${query}`)
+      expect(answer.status, answer.text).toBe(200)
+      return answer.body.map(({ id }: { id: string }) => id)
+    }
+    const [one, two, three] = [dollars.id, euros.id, yen.id]
+    expect(await ids('')).toEqual([three, two, one])
+    expect(await ids('status=authorized')).toEqual([three, two, one])
+    expect(await ids('status=captured')).toEqual([])
+    expect(await ids(`customer_id=${customer.id}`)).toEqual([two])
+    expect(await ids('currency=EUR')).toEqual([two])
+    expect(await ids('currency=eur')).toEqual([two])
+    expect(await ids('currency=Jpy')).toEqual([three])
+    expect(await ids('amount_min=200')).toEqual([three, two])
+    expect(await ids('amount_max=200')).toEqual([two, one])
+    expect(await ids('amount_min=101&amount_max=299')).toEqual([two])
+    expect(await ids(`created_from=${euros.created_at}`)).toEqual([three, two])
+    expect(await ids(`created_to=${euros.created_at}`)).toEqual([one])
+    expect(await ids(`created_from=${dollars.created_at}&created_to=${yen.created_at}`)).toEqual([two, one])
+    expect(await ids(`${encodeURIComponent('metadata[order]')}=A-2`)).toEqual([two])
+    expect(await ids('metadata[shop]=north')).toEqual([two, one])
+    expect(await ids('metadata[shop]=north&metadata[order]=A-1')).toEqual([one])
+    expect(await ids('metadata[count]=7')).toEqual([two])
+    expect(await ids('metadata[shop]=south')).toEqual([])
+
+    await shop.post(`/v1/payments/${one}/capture`)
+    expect(await ids('status=captured')).toEqual([one])
+    expect(await ids('status=authorized')).toEqual([three, two])
+    await shop.post(`/v1/payments/${two}/cancel`)
+    expect(await ids('status=canceled')).toEqual([two])
+    expect(await ids('status=authorized&currency=jpy&metadata[shop]=north')).toEqual([])
+    for (const query of ['status=gone', 'amount_min=-1', 'created_from=yesterday', 'colour=red', 'limit=0'])
+      expect((await shop.get(`/v1/payments?${query}`)).status, query).toBe(400)
+  })
+
+  test('pages follow each other without gap or repetition, also when filtered', async () => {
+    const shop = await world.clientOf()
+    const created = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        createPayment(shop, { metadata: { even: String(index % 2 === 0) } }),
+      ),
+    )
+    const seen: string[] = []
+    for (let url: string | undefined = '/v1/payments?limit=4&metadata[even]=true&status=authorized'; url;) {
+      const { body, headers } = await shop.get(url)
+      seen.push(...body.map(({ id }: { id: string }) => id))
+      url = /<(.+)>; rel="next"/.exec(headers.get('link') ?? '')?.[1]
+    }
+    const expected = created.map(({ body }) => body).filter(({ metadata }) => metadata.even === 'true')
+    expect(expected).toHaveLength(6)
+    expect(seen).toEqual(
+      expected.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1)).map(({ id }) => id),
+    )
+  })
+})
+
+describe('timeline', () => {
+  test('it tells every attempt, call, notification, posting and event, in order', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const made = await refund(client, id, { amount_minor: 250 })
+    // created, amount_capturable_updated, succeeded, and of the charge: succeeded, captured, updated, refunded.
+    const sent = (await world.stripe('GET', `/_emulator/webhooks`)) && 8
+    const told = await eventually(async () => {
+      const { body } = await client.get(`/v1/payments/${id}/timeline`)
+      const notifications = body.filter((each: any) => each.kind === 'notification')
+      expect(notifications.length).toBeGreaterThanOrEqual(sent)
+      expect(new Set(notifications.map((each: any) => each.outcome))).toEqual(new Set(['applied']))
+      return body as { at: string; kind: string; name: string; outcome: string | null; details: any }[]
+    })
+    expect(told.map(({ at }) => at)).toEqual(told.map(({ at }) => at).toSorted())
+    const ours = told.filter(({ kind }) => kind !== 'notification')
+    const steps = (kinds: string[]) =>
+      ours.filter(({ kind }) => kinds.includes(kind)).map(({ kind, name }) => `${kind} ${name}`)
+    expect(steps(['attempt', 'provider_call', 'event'])).toEqual([
+      'event payment.created',
+      'attempt payment.authorize',
+      'provider_call authorize',
+      'event payment.authorized',
+      'attempt payment.capture',
+      'provider_call capture',
+      'event payment.captured',
+      'event refund.created',
+      'attempt refund.create',
+      'provider_call refund',
+      'event refund.succeeded',
+    ])
+    expect(steps(['posting'])).toEqual(['posting capture', 'posting refund'])
+    const postings = ours.filter(({ kind }) => kind === 'posting')
+    expect(postings.map(({ details }) => [details.subject_id, details.entries])).toEqual([
+      [id, entries(1000)],
+      [made.body.id, entries(-250)],
+    ])
+    for (const { outcome } of ours.filter(({ kind }) => kind === 'attempt' || kind === 'provider_call'))
+      expect(outcome).toBe('done')
+    const names = told.filter(({ kind }) => kind === 'notification').map(({ name }) => name)
+    expect(names).toEqual(
+      expect.arrayContaining([
+        'payment_intent.amount_capturable_updated',
+        'payment_intent.succeeded',
+        'refund.created',
+      ]),
+    )
+    expect(JSON.stringify(told)).not.toContain('_secret_')
+    expect(JSON.stringify(told)).toContain(processor_reference)
+  })
+
+  function entries(amount_minor: number) {
+    return [
+      { account: 'available', currency: 'USD', amount_minor },
+      { account: 'processor_clearing', currency: 'USD', amount_minor: -amount_minor },
+    ]
+  }
+})
+
+test('after all of these stories the books balance and agree with the processor', async () => {
+  await world.drain()
+  await checkBooks(world)
+})

@@ -1,0 +1,81 @@
+// One payment's capture under a magnifying glass: held at the processor, its job and attempts looked at.
+import { expect } from 'vitest'
+import { freshKey, type Answer } from './client.ts'
+import type { Paid } from './load.ts'
+import type { Deployment } from './processes.ts'
+
+export type Authorized = Paid & { reference: string }
+export type Hold = {
+  /** Resolves when this many captures, one unless told, have come to the hold. */
+  reached(captures?: number): Promise<void>
+  release(): Promise<void>
+}
+
+/** A payment that waits to be captured. */
+export async function authorize({ client, sql }: Deployment): Promise<Authorized> {
+  const key = freshKey()
+  const amount_minor = 1200
+  const answer = await client.post('/v1/payments', {
+    idempotency_key: key,
+    amount_minor,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+  })
+  expect(answer.status, answer.text).toBe(201)
+  const payment_id = answer.body.id as string
+  const [row] = await sql<{ reference: string }[]>`
+    select processor_reference as reference from payments where id = ${payment_id}`
+  return { key, payment_id, amount_minor, reference: row!.reference, answers: [] }
+}
+
+/** Asks for the capture, under the same key each time. */
+export async function capture(
+  { client }: Deployment,
+  { payment_id, key }: Authorized,
+  prefer = 'wait=30',
+): Promise<Answer> {
+  const body = { idempotency_key: `${key}-capture` }
+  return await client.post(`/v1/payments/${payment_id}/capture`, body, { prefer })
+}
+
+/** The processor keeps the next captures of this payment waiting, before or after the effect. */
+export async function holdCaptures(
+  { stripe }: Deployment,
+  { reference }: Authorized,
+  when: 'before' | 'after',
+  times = 1,
+): Promise<Hold> {
+  const match = { method: 'POST', path: `^/v1/payment_intents/${reference}/capture$` }
+  const { id } = await stripe('POST', '/_emulator/faults', { match, times, fault: { hold: when } })
+  return {
+    async reached(captures = 1) {
+      const query = `fault=${id}&hits=${captures}&timeout_ms=30000`
+      expect(await stripe('GET', `/_emulator/wait?${query}`)).toEqual({ hits: captures })
+    },
+    async release() {
+      await stripe('POST', '/_emulator/release', { fault: id })
+    },
+  }
+}
+
+/** The job of the capture, as it stands. */
+export async function captureJob(
+  { sql }: Deployment,
+  { payment_id }: Authorized,
+): Promise<{ id: string; state: string; attempt: number; lapsed: boolean | null }> {
+  const [job] = await sql<{ id: string; state: string; attempt: number; lapsed: boolean | null }[]>`
+    select id, state, attempt, lease_until <= now() as lapsed
+    from jobs where subject_id = ${payment_id} and name = 'payment.capture'`
+  return job!
+}
+
+/** Of each attempt at the capture, whose it was and what came of it; null: nobody knows. */
+export async function captureAttempts(
+  { sql }: Deployment,
+  { payment_id }: Authorized,
+): Promise<{ worker: string; outcome: string | null }[]> {
+  return await sql<{ worker: string; outcome: string | null }[]>`
+    select a.worker, a.outcome from job_attempts a join jobs j on j.id = a.job_id
+    where j.subject_id = ${payment_id} and j.name = 'payment.capture' order by a.attempt`
+}
