@@ -15,6 +15,7 @@ export type Running = {
   /** Resident memory in megabytes. */
   rssMb(): number
   stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 const START_LIMIT_MS = 60_000
@@ -73,18 +74,13 @@ export async function startNode(
   late.catch(() => {})
   failed.catch(() => {})
   await Promise.race([options.ready === undefined ? tells : untilAnswers(options.ready), failed, late])
-  return {
-    name,
-    pid: child.pid!,
-    told,
-    rssMb: () => rssMb(child.pid!),
-    async stop() {
-      child.kill('SIGTERM')
-      await Promise.race([ended, sleep(STOP_LIMIT_MS, undefined, { ref: false })])
-      child.kill('SIGKILL')
-      await ended
-    },
+  async function stop(): Promise<void> {
+    child.kill('SIGTERM')
+    await Promise.race([ended, sleep(STOP_LIMIT_MS, undefined, { ref: false })])
+    child.kill('SIGKILL')
+    await ended
   }
+  return { name, pid: child.pid!, told, rssMb: () => rssMb(child.pid!), stop, [Symbol.asyncDispose]: stop }
 }
 
 /** Resolves when `url` answers 2xx, asking every 10 ms. */

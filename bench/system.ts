@@ -130,19 +130,6 @@ export async function startSystem(options: Options): Promise<System> {
   }
 }
 
-/** Starts what `starts` name, and ends all of it after `work`, also when it throws. */
-export async function using<T, R>(
-  starts: () => Promise<{ running: Running[]; given: T }>,
-  work: (given: T) => Promise<R>,
-): Promise<R> {
-  const { running, given } = await starts()
-  try {
-    return await work(given)
-  } finally {
-    for (const one of running.toReversed()) await one.stop()
-  }
-}
-
 async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
   const keys: Key[] = []
   for (let index = 0; index < tenants; index++) {

@@ -1,33 +1,23 @@
 // The `api` process: {base_url}.
-import { loadConfig, need, queueConfig, type Config } from '#core/config.ts'
+import { need, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/db.ts'
-import { newId } from '#core/ids.ts'
-import { createLog, type Log } from '#core/log.ts'
-import { metrics } from '#core/metrics.ts'
+import type { Log } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
-import { portError, run, serveOperations, type Part } from '#core/service.ts'
+import { portError, runService, type Part } from '#core/service.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
-import { openQueue } from '#queue/main.ts'
+import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
 import { createReadOutcome } from './outcome.ts'
 import { createWaiters } from './wait.ts'
-
-/** Unless METRICS_PORT says otherwise; each kind of process has its own, so that one of each fits on a host. */
-const METRICS_PORT = 9464
 
 /** Starts the API against the servers that `config` names. */
 export async function startApi(
   config: Config,
   log: Log,
 ): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
-  const process_id = newId()
   const database_url = need(config, 'DATABASE_URL')
   const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-api' })
-  const queue = openQueue(queueConfig(config), {
-    process_id,
-    log: (level, fields, message) => log[level](fields, message),
-    onDrop: (bells) => metrics.ringsDropped.inc(bells),
-  })
+  const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)
   const subscription = await queue.subscribe((outcomes) => {
@@ -65,23 +55,10 @@ export async function startApi(
 }
 
 if (import.meta.main) {
-  await run(
-    'sluice api: serves /v1, /docs and /openapi.json.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, HOST, API_PORT, METRICS_PORT.',
-    async () => {
-      const config = loadConfig()
-      const log = createLog(config.LOG_LEVEL, 'api')
-      const api = await startApi(config, log)
-      const operations = await serveOperations(
-        { host: config.METRICS_HOST, port: config.METRICS_PORT ?? METRICS_PORT },
-        api.ready,
-      )
-      return {
-        log,
-        async close() {
-          await api.close()
-          await operations.close()
-        },
-      }
-    },
-  )
+  await runService({
+    name: 'api',
+    metrics_port: 9464,
+    help: 'sluice api: serves /v1, /docs and /openapi.json.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, HOST, API_PORT, METRICS_PORT.',
+    start: startApi,
+  })
 }

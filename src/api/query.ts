@@ -19,9 +19,10 @@ export function parseQuery(querystring: string): Record<string, unknown> {
 
 /** Throws `invalid_request` when a query string is not UTF-8 or holds what Postgres cannot store. */
 export function checkQuery(url: string, query: unknown): void {
-  if (url.includes('%', url.indexOf('?'))) {
+  const start = url.indexOf('?')
+  if (start !== -1) {
     try {
-      decodeURIComponent(url.slice(url.indexOf('?')))
+      decodeURIComponent(url.slice(start))
     } catch (error) {
       throw new AppError('invalid_request', {
         param: 'query',

@@ -2,9 +2,9 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { ConfigError } from './config.ts'
+import { ConfigError, loadConfig, type Config } from './config.ts'
 import { registry } from './metrics.ts'
-import type { Log } from './log.ts'
+import { createLog, type Log } from './log.ts'
 
 /** A part of a process that can be stopped; it finishes what is in flight. */
 export type Part = { close(): Promise<void> }
@@ -109,4 +109,28 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
     )
     process.exit(1)
   }
+}
+
+/** Runs one part as a process of its own. `metrics_port`: unless METRICS_PORT says otherwise; one for each kind of process. */
+export async function runService(service: {
+  name: string
+  help: string
+  metrics_port: number
+  start: (config: Config, log: Log) => Promise<Part & { ready: () => Promise<unknown> }>
+}): Promise<void> {
+  await run(service.help, async () => {
+    const config = loadConfig()
+    const log = createLog(config.LOG_LEVEL, service.name)
+    const port = config.METRICS_PORT ?? service.metrics_port
+    const part = await service.start(config, log)
+    const operations = await serveOperations({ host: config.METRICS_HOST, port }, part.ready)
+    log.info({ url: operations.url }, '/metrics and /readyz listen')
+    return {
+      log,
+      async close() {
+        await part.close()
+        await operations.close()
+      },
+    }
+  })
 }

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-export const QUEUES = ['payments', 'notifications', 'maintenance'] as const
+export const QUEUES = ['payments', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
 export type JobDefinition<Name extends string = string, Payload extends z.ZodType = z.ZodType> = {

@@ -5,6 +5,7 @@ import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } fr
 import type { BellData } from './bells.ts'
 import {
   bellOptions,
+  blocking_socket_timeout_ms,
   close_limit_ms,
   consumerConnection,
   consumer_retry_ms,
@@ -82,7 +83,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   const clients = [client]
   // BullMQ makes its blocking connection as a duplicate, and gives no way to end it while Redis is away.
   client.duplicate = (override) => {
-    const duplicate = new Redis({ ...client.options, ...override })
+    const duplicate = new Redis({ ...client.options, ...override, socketTimeout: blocking_socket_timeout_ms })
     duplicate.on('error', failed)
     clients.push(duplicate)
     return duplicate

@@ -72,12 +72,13 @@ export const producerConnection: RedisOptions = {
 export const consumerConnection: RedisOptions = {
   ...anyConnection,
   maxRetriesPerRequest: null,
-  // The longest block is drainDelay.
   socketTimeout: 5_000,
   // BullMQ repeats a refused command without a pause; reconnecting is one, and it may find the new primary.
   reconnectOnError: (error) => unusable.test(error.message),
 }
 export const consumer_retry_ms = 250
+/** Of the connection that waits for bells: drainDelay as a rule, but 10 s after an error. */
+export const blocking_socket_timeout_ms = 12_000
 
 /** Hears outcomes. It says nothing by itself, so it is pinged. */
 export const subscriberConnection: RedisOptions = {

@@ -1,15 +1,14 @@
 // The `worker` process: performs jobs, sweeps, admits by turns, and does what the clock asks.
 import { hostname } from 'node:os'
-import { ConfigError, list, loadConfig, need, queueConfig, type Config } from '#core/config.ts'
+import { ConfigError, list, need, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/db.ts'
-import { newId } from '#core/ids.ts'
-import { createLog, type Log } from '#core/log.ts'
+import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
-import { run, serveOperations, type Part } from '#core/service.ts'
+import { runService, type Part } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/payments.ts'
-import { openQueue } from '#queue/main.ts'
+import { openConfiguredQueue } from '#queue/configured.ts'
 import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { schedule } from './schedule.ts'
@@ -17,23 +16,15 @@ import { dispatch, sweep, watch } from './sweep.ts'
 
 const ADMIT_AT_ONCE = 500
 
-/** Unless METRICS_PORT says otherwise; each kind of process has its own, so that one of each fits on a host. */
-const METRICS_PORT = 9466
-
 /** Starts a worker against the servers that `config` names. */
 export async function startWorker(
   config: Config,
   log: Log,
 ): Promise<Part & { ready: () => Promise<unknown> }> {
-  const process_id = newId()
   const queues = queuesOf(config)
   const database_url = need(config, 'DATABASE_URL')
   const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-worker' })
-  const queue = openQueue(queueConfig(config), {
-    process_id,
-    log: (level, fields, message) => log[level](fields, message),
-    onDrop: (bells) => metrics.ringsDropped.inc(bells),
-  })
+  const queue = openConfiguredQueue(config, log)
   const processor = stripeProcessor({
     secret_key: need(config, 'STRIPE_SECRET_KEY'),
     api_base: config.STRIPE_API_BASE ?? null,
@@ -90,23 +81,10 @@ function queuesOf(config: Config): readonly QueueName[] {
 }
 
 if (import.meta.main) {
-  await run(
-    'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.',
-    async () => {
-      const config = loadConfig()
-      const log = createLog(config.LOG_LEVEL, 'worker')
-      const worker = await startWorker(config, log)
-      const operations = await serveOperations(
-        { host: config.METRICS_HOST, port: config.METRICS_PORT ?? METRICS_PORT },
-        worker.ready,
-      )
-      return {
-        log,
-        async close() {
-          await worker.close()
-          await operations.close()
-        },
-      }
-    },
-  )
+  await runService({
+    name: 'worker',
+    metrics_port: 9466,
+    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.',
+    start: startWorker,
+  })
 }

@@ -1,0 +1,84 @@
+// Creating customers: everything that is done for one, against one INSERT.
+import { alternate } from '../compare.ts'
+import { closedLoop, request } from '../load.ts'
+import type { Key, System } from '../system.ts'
+import { atLeast, info } from '../table.ts'
+import { freshKey, PEERS, type Measure } from './measure.ts'
+
+export const customers: Measure = {
+  name: 'customers',
+  about: 'POST /v1/customers against the durable floor, 64 connections',
+  async run(system) {
+    const { seconds, rounds } = system.options
+    await using api = await system.startProduct('api')
+    await using worker = await system.startProduct('workers')
+    await using floor = await system.startFloor('insert')
+    await using empty = await system.startFloor('empty')
+    const create = (key: Key, run_s: number) => createCustomers(api.url, '/v1/customers', [key], run_s)
+    const everybody = (run_s: number) => createCustomers(api.url, '/v1/customers', system.keys, run_s)
+    const insert = (run_s: number) => createCustomers(String(floor.told['url']), '/customers', system.keys, run_s)
+    const nothing = (run_s: number) =>
+      closedLoop({
+        url: String(empty.told['url']),
+        connections: 64,
+        seconds: run_s,
+        expect: 200,
+        next: () => request('GET', '/'),
+      })
+    for (const warm of [everybody, insert, nothing]) await warm(Math.min(3, seconds))
+    const results = await alternate(rounds, {
+      floor: () => insert(seconds),
+      product: () => everybody(seconds),
+      one: () => create(system.keys[0]!, seconds),
+      empty: () => nothing(seconds),
+    })
+    void worker
+    const row = { measure: 'customers', unit: 'req/s' } as const
+    const durable = { name: 'durable floor', value: results.floor.rate }
+    return [
+      info({ ...row, name: 'Floor: Fastify, nothing else', measured: results.empty.rate }),
+      info({ ...row, name: 'Durable floor: Fastify, zod, one INSERT', measured: results.floor.rate }),
+      atLeast({ ...row, name: 'Create customer, 100 tenants', measured: results.product.rate }, durable, 0.5),
+      atLeast({ ...row, name: 'Create customer, one tenant', measured: results.one.rate }, durable, 0.5),
+      atLeast(
+        { ...row, name: 'Create customer, 100 tenants', measured: results.product.rate },
+        { name: 'the better peer', value: PEERS.create_customer },
+        15,
+      ),
+      info({ ...row, unit: 'ms', name: 'Create customer, p99 at that rate', measured: results.product.p99_ms }, {
+        name: 'durable floor',
+        value: results.floor.p99_ms,
+      }),
+    ]
+  },
+}
+
+/** 64 connections that create customers, with the same bytes for product and floor. */
+export async function createCustomers(url: string, path: string, keys: Key[], seconds: number) {
+  let turn = 0
+  return await closedLoop({
+    url,
+    connections: 64,
+    seconds,
+    expect: 201,
+    next() {
+      const { authorization } = keys[turn++ % keys.length]!
+      const idempotency_key = freshKey()
+      return request(
+        'POST',
+        path,
+        { authorization, 'content-type': 'application/json' },
+        `{"idempotency_key":"${idempotency_key}","name":"Ada Lovelace","email":"${idempotency_key}@example.com","metadata":{"plan":"pro","seats":3}}`,
+      )
+    },
+  })
+}
+
+/** The durable floor, for measures that are compared with it. */
+export async function durableFloor(system: System) {
+  const floor = await system.startFloor('insert')
+  return {
+    run: (seconds: number) => createCustomers(String(floor.told['url']), '/customers', system.keys, seconds),
+    [Symbol.asyncDispose]: floor.stop,
+  }
+}

@@ -1,0 +1,15 @@
+// The queue as a process is configured to use it, with its log and metrics.
+import { queueConfig, type Config } from '#core/config.ts'
+import { newId } from '#core/ids.ts'
+import type { Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import { openQueue, type Queue } from './main.ts'
+
+/** Opens the queue that `config` names. */
+export function openConfiguredQueue(config: Config, log: Log): Queue {
+  return openQueue(queueConfig(config), {
+    process_id: newId(),
+    log: (level, fields, message) => log[level](fields, message),
+    onDrop: (bells) => metrics.ringsDropped.inc(bells),
+  })
+}
