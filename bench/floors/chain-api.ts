@@ -5,13 +5,14 @@ import { Redis } from 'ioredis'
 import { need, openPool, serve } from './serve.ts'
 
 const sql = openPool()
-const queue = new Queue('floor', {
+const channel = `${need('QUEUE_NAME')}:done`
+const queue = new Queue(need('QUEUE_NAME'), {
   connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }),
   defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
 })
 const waiting = new Map<string, () => void>()
 const subscriber = new Redis(need('REDIS_URL'))
-await subscriber.subscribe('floor:done')
+await subscriber.subscribe(channel)
 subscriber.on('message', (_channel, id) => {
   waiting.get(id)?.()
   waiting.delete(id)

@@ -12,7 +12,10 @@ type Capture = { payment_id: string; job_id: string; reference: string; amount: 
 
 const sql = openPool()
 const publisher = new Redis(need('REDIS_URL'))
-const processor = stripeProcessor({ secret_key: need('STRIPE_SECRET_KEY'), api_base: need('STRIPE_API_BASE') })
+const processor = stripeProcessor({
+  secret_key: need('STRIPE_SECRET_KEY'),
+  api_base: need('STRIPE_API_BASE'),
+})
 
 async function capture({ reference, amount, job_id }: Capture): Promise<void> {
   if (process.env.STUB === '1') return
@@ -21,7 +24,7 @@ async function capture({ reference, amount, job_id }: Capture): Promise<void> {
 }
 
 const worker = new Worker<Capture>(
-  'floor',
+  need('QUEUE_NAME'),
   async ({ data }) => {
     const { payment_id, job_id } = data
     await capture(data)
@@ -30,7 +33,7 @@ const worker = new Worker<Capture>(
       await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.captured')`
       await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
     })
-    await publisher.publish('floor:done', job_id)
+    await publisher.publish(`${need('QUEUE_NAME')}:done`, job_id)
   },
   { connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }), concurrency: CONCURRENCY },
 )

@@ -10,7 +10,8 @@ await sql`create table if not exists floor_customers (
 
 await serve((app) => {
   app.post('/customers', async (request, reply) => {
-    if (request.headers.authorization === undefined) return await reply.code(401).send({ error: 'unauthorized' })
+    if (request.headers.authorization === undefined)
+      return await reply.code(401).send({ error: 'unauthorized' })
     const { idempotency_key, name = null, email = null, metadata } = customerBody.parse(request.body)
     const [row] = await sql`
       insert into floor_customers (tenant_id, id, idempotency_key, name, email, metadata)

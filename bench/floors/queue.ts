@@ -16,7 +16,9 @@ const { queue, worker } = onPostgres ? await openPostgres() : openRedis()
 
 // Drain of a backlog: the worker starts when all jobs are there.
 for (let added = 0; added < jobs; added += 500) {
-  await queue.addBulk(Array.from({ length: Math.min(500, jobs - added) }, () => ({ name: 'nothing', data: {} })))
+  await queue.addBulk(
+    Array.from({ length: Math.min(500, jobs - added) }, () => ({ name: 'nothing', data: {} })),
+  )
 }
 const started = performance.now()
 void worker.run()

@@ -9,6 +9,6 @@ await serve((app) => {
     const { before = 'infinity' } = request.query as { before?: string }
     return await sql`
       select id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at from customers
-      where tenant_id = ${tenant_id} and created_at < ${before}::timestamptz and deleted_at is null order by created_at desc limit 25`
+      where tenant_id = ${tenant_id} and created_at < ${before}::text::timestamptz and deleted_at is null order by created_at desc limit 25`
   })
 })

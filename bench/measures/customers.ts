@@ -16,7 +16,8 @@ export const customers: Measure = {
     await using empty = await system.startFloor('empty')
     const create = (key: Key, run_s: number) => createCustomers(api.url, '/v1/customers', [key], run_s)
     const everybody = (run_s: number) => createCustomers(api.url, '/v1/customers', system.keys, run_s)
-    const insert = (run_s: number) => createCustomers(String(floor.told['url']), '/customers', system.keys, run_s)
+    const insert = (run_s: number) =>
+      createCustomers(String(floor.told['url']), '/customers', system.keys, run_s)
     const nothing = (run_s: number) =>
       closedLoop({
         url: String(empty.told['url']),
@@ -45,10 +46,13 @@ export const customers: Measure = {
         { name: 'the better peer', value: PEERS.create_customer },
         15,
       ),
-      info({ ...row, unit: 'ms', name: 'Create customer, p99 at that rate', measured: results.product.p99_ms }, {
-        name: 'durable floor',
-        value: results.floor.p99_ms,
-      }),
+      info(
+        { ...row, unit: 'ms', name: 'Create customer, p99 at that rate', measured: results.product.p99_ms },
+        {
+          name: 'durable floor',
+          value: results.floor.p99_ms,
+        },
+      ),
     ]
   },
 }
@@ -79,6 +83,6 @@ export async function durableFloor(system: System) {
   const floor = await system.startFloor('insert')
   return {
     run: (seconds: number) => createCustomers(String(floor.told['url']), '/customers', system.keys, seconds),
-    [Symbol.asyncDispose]: floor.stop,
+    [Symbol.asyncDispose]: () => floor.stop(),
   }
 }

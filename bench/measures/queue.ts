@@ -14,10 +14,25 @@ export const queue: Measure = {
     const postgres = await run('postgres', 1_000 * system.options.seconds)
     const row = { measure: 'queue' } as const
     return [
-      info({ ...row, unit: 'jobs/s', name: 'Floor: BullMQ on Redis, no-op, concurrency 50', measured: redis.rate }),
-      info({ ...row, unit: 'ms', name: 'Floor: the same idle, add to completed, p50', measured: redis.idle_p50_ms }),
+      info({
+        ...row,
+        unit: 'jobs/s',
+        name: 'Floor: BullMQ on Redis, no-op, concurrency 50',
+        measured: redis.rate,
+      }),
+      info({
+        ...row,
+        unit: 'ms',
+        name: 'Floor: the same idle, add to completed, p50',
+        measured: redis.idle_p50_ms,
+      }),
       info({ ...row, unit: 'jobs/s', name: 'Floor: BullMQ on PostgreSQL, no-op', measured: postgres.rate }),
-      info({ ...row, unit: 'ms', name: 'Floor: the same idle, add to completed, p50', measured: postgres.idle_p50_ms }),
+      info({
+        ...row,
+        unit: 'ms',
+        name: 'Floor: the same idle, add to completed, p50',
+        measured: postgres.idle_p50_ms,
+      }),
     ]
   },
 }

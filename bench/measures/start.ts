@@ -60,7 +60,8 @@ async function timeStart(data_dir: string): Promise<number> {
     await untilAnswers(`http://127.0.0.1:${port}/healthz`)
     return (performance.now() - started) / 1000
   } finally {
-    signal(group, 'SIGTERM')
+    // To npm alone, which passes it on: a second one would make ours leave at once.
+    npm.kill('SIGTERM')
     const until = performance.now() + STOP_LIMIT_MS
     while (signal(group, 0) && performance.now() < until) await sleep(20)
     signal(group, 'SIGKILL')

@@ -26,7 +26,10 @@ export const webhooks: Measure = {
       const take = (run_s: number) => send(host.url, sign(example, run_s * PER_SECOND), run_s)
       await take(Math.min(3, seconds))
       await floor.run(Math.min(3, seconds))
-      const results = await alternate(rounds, { floor: () => floor.run(seconds), product: () => take(seconds) })
+      const results = await alternate(rounds, {
+        floor: () => floor.run(seconds),
+        product: () => take(seconds),
+      })
       rows.push(
         info({ ...row, name: 'Durable floor, again', measured: results.floor.rate }),
         atLeast(
@@ -34,7 +37,10 @@ export const webhooks: Measure = {
           { name: 'durable floor', value: results.floor.rate },
           0.5,
         ),
-        below({ ...row, unit: 'ms', name: 'Webhook in, p99 at that rate', measured: results.product.p99_ms }, 25),
+        below(
+          { ...row, unit: 'ms', name: 'Webhook in, p99 at that rate', measured: results.product.p99_ms },
+          25,
+        ),
       )
     }
     await system.sql`truncate notifications, jobs, job_attempts`
@@ -62,8 +68,12 @@ async function send(url: string, signed: string[], seconds: number) {
 
 /** What the provider itself would send about a payment that it knows and we do not. */
 async function exampleEvent({ stripe_url }: System): Promise<string> {
-  const headers = { authorization: `Bearer ${STRIPE_KEY}`, 'content-type': 'application/x-www-form-urlencoded' }
-  const body = 'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
+  const headers = {
+    authorization: `Bearer ${STRIPE_KEY}`,
+    'content-type': 'application/x-www-form-urlencoded',
+  }
+  const body =
+    'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
   const made = await fetch(`${stripe_url}/v1/payment_intents`, { method: 'POST', headers, body })
   if (!made.ok) throw new Error(await made.text())
   const listed = (await (await fetch(`${stripe_url}/v1/events?limit=1`, { headers })).json()) as {

@@ -120,14 +120,14 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
       summary: 'Change a customer',
       description: 'A field that is left out stays as it is; null empties it.',
       params: idParams,
-      body: patch.partial(),
+      body: patch.partial().nullish(),
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
     async (request) => {
       const { tenant_id } = request.credentials
       const changes = Object.fromEntries(
-        Object.entries(request.body).filter(([, value]) => value !== undefined),
+        Object.entries(request.body ?? {}).filter(([, value]) => value !== undefined),
       ) as Partial<CustomerFields>
       return found(await updateCustomer(sql, tenant_id, request.params.id, newId(), changes))
     },

@@ -75,14 +75,17 @@ export async function settleNotifications(
   return new Set(rows.map((row) => row.id))
 }
 
+/** Why a job is parked whose object the processor itself does not know: nothing that appears here can change that. */
+export const NOT_AT_PROCESSOR = 'not_at_processor'
+
 /**
  * Takes up parked notifications whose object is known by now: their jobs become due. Answers how many.
  */
 export async function unparkNotifications(sql: Sql): Promise<number> {
   const rows = await sql`
     with known as (
-      select n.id from notifications n
-      where n.state = 'parked' and (
+      select n.id from notifications n join jobs j on j.id = n.id
+      where n.state = 'parked' and j.state = 'ready' and j.last_error ->> 'code' is distinct from ${NOT_AT_PROCESSOR} and (
         exists (select from payments p where p.processor = n.provider and p.processor_reference = n.object_id)
         or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.object_id)
         or exists (select from payments p where p.processor = n.provider and p.processor_reference = n.payload #>> '{data,object,payment_intent}'))

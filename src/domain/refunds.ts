@@ -165,8 +165,8 @@ export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): 
 }
 
 /**
- * Takes in a refund that was made outside, as pending: settling it is the next step. One that is known already stays as it
- * is. Answers whose it is, or undefined when the payment is not captured here yet or the amount is still reserved by
+ * Takes in a refund that was made outside, as pending: settling it is the next step. One that has failed by now is taken in
+ * as failed and reserves nothing. One that is known already stays as it is. Answers whose it is, or undefined when the payment is not captured here yet or the amount is still reserved by
  * refunds that the processor will have to refuse: then it must be tried again.
  */
 export async function importRefund(
@@ -177,25 +177,32 @@ export async function importRefund(
     processor: string
     processor_reference: string
     amount_minor: number
+    /** Null unless it failed. */
+    failure: { code: string; message: string } | null
   },
 ): Promise<{ id: string } | undefined> {
+  const status = refund.failure === null ? 'pending' : 'failed'
+  const reserved_minor = refund.failure === null ? refund.amount_minor : 0
   try {
     const [row] = await sql<{ id: string }[]>`
       with locked as (
         select p.* from payments p
         where p.tenant_id = ${refund.tenant_id} and p.id = ${refund.payment_id} and p.status = 'captured'
-          and p.amount_refund_reserved_minor + ${refund.amount_minor} <= p.amount_captured_minor
+          and p.amount_refund_reserved_minor + ${reserved_minor} <= p.amount_captured_minor
         for update of p
       ), r as (
-        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference)
-        select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor}, ${refund.processor_reference}
+        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference, status, failure)
+        select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
+          ${refund.processor_reference}, ${status}, ${sql.json(refund.failure)}::jsonb
         from locked returning *
       ), p as (
-        update payments p set amount_refund_reserved_minor = p.amount_refund_reserved_minor + r.amount_minor, updated_at = clock_timestamp()
+        update payments p set amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}, updated_at = clock_timestamp()
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
       ), event as (
         insert into events (tenant_id, id, type, subject_id, data)
         select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
+        union all
+        select tenant_id, ${newId()}::uuid, 'refund.failed', payment_id, to_jsonb(r) from r where status = 'failed'
       )
       select id from r`
     return row

@@ -35,7 +35,8 @@ export type RunningWorker = {
 export type Listener = {
   /** Resolves when it hears for the first time. */
   opened: Promise<void>
-  hears(): boolean
+  /** Since when it hears without a break, on the clock of `performance.now()`; Infinity while it does not. */
+  hearsSince(): number
   close(): Promise<void>
 }
 

@@ -85,8 +85,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   return {
     backend: backend.name,
     away() {
-      if (watch.away() || performance.now() - watch.backSince() < recovery_ms) return true
-      return [...listeners].some((listener) => !listener.hears())
+      const whole_since = Math.max(
+        watch.backSince(),
+        ...[...listeners].map((listener) => listener.hearsSince()),
+      )
+      return watch.away() || performance.now() - whole_since < recovery_ms
     },
     ring: (bells) => producer.ring(bells),
     consume(options) {

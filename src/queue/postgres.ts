@@ -197,7 +197,7 @@ function listen(
   const stopping = new AbortController()
   const sockets = createSockets()
   const first = Promise.withResolvers<void>()
-  let hears = false
+  let hears_since = Infinity
   const ended = keepListening()
 
   async function keepListening(): Promise<void> {
@@ -207,7 +207,7 @@ function listen(
       } catch (error) {
         if (!stopping.signal.aborted) failed(error)
       }
-      hears = false
+      hears_since = Infinity
       await sleep(250, undefined, { signal: stopping.signal }).catch(() => {})
     }
   }
@@ -227,7 +227,7 @@ function listen(
     try {
       await client.connect()
       await client.query(`listen ${channel}`)
-      hears = true
+      hears_since = performance.now()
       first.resolve()
       while (!stopping.signal.aborted) {
         await sleep(ping_interval_ms, undefined, { signal: stopping.signal }).catch(() => {})
@@ -241,7 +241,7 @@ function listen(
 
   return {
     opened: first.promise,
-    hears: () => hears,
+    hearsSince: () => hears_since,
     async close() {
       stopping.abort()
       await within(ended, close_limit_ms).catch(() => {})

@@ -132,13 +132,13 @@ function listen(
 ): Listener {
   const client = new Redis(url, { ...subscriberConnection, connectionName: `sluice:${process_id}:outcomes` })
   const first = Promise.withResolvers<void>()
-  let hears = false
+  let hears_since = Infinity
 
   // Not ioredis's autoResubscribe: nobody handles its rejection.
   async function subscribe(): Promise<void> {
     try {
       await client.subscribe(channel)
-      hears = true
+      hears_since = performance.now()
       first.resolve()
     } catch (error) {
       failed(error)
@@ -149,7 +149,7 @@ function listen(
   client.on('error', failed)
   client.on('ready', () => void subscribe())
   client.on('close', () => {
-    hears = false
+    hears_since = Infinity
   })
   client.on('message', (_channel, message) => onMessage(message))
   const pings = setInterval(() => {
@@ -159,7 +159,7 @@ function listen(
 
   return {
     opened: first.promise,
-    hears: () => hears,
+    hearsSince: () => hears_since,
     async close() {
       clearInterval(pings)
       client.disconnect()

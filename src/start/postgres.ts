@@ -235,6 +235,8 @@ function defaultSettings(native: string): Record<string, string> {
     max_connections: '200',
     shared_buffers: '256MB',
     jit: 'off',
+    // A fresh database fills quickly: its plans want statistics before the usual minute is over.
+    autovacuum_naptime: '3s',
     fsync: 'on',
     synchronous_commit: 'on',
     timezone: 'UTC',

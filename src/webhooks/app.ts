@@ -16,6 +16,8 @@ export type WebhooksContext = { sql: Sql; log: Log; doorbell: Doorbell; stripe_s
 export type Take = (notification: Notification) => Promise<boolean>
 
 const BODY_LIMIT_BYTES = 1024 * 1024
+/** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */
+const STORE_DEADLINE_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
 export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
@@ -47,7 +49,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   )
   const take: Take = async (notification) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    const fresh = await store({ ...notification, rung })
+    const fresh = await inTime(store({ ...notification, rung }))
     if (fresh && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return fresh
@@ -82,4 +84,16 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   stripeRoute(app, context, take)
   await app.ready()
   return app
+}
+
+// Stored after all when the database comes back; what the provider then sends again is a duplicate.
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(
+      () => reject(Object.assign(new Error('the database does not answer'), { code: 'CONNECT_TIMEOUT' })),
+      STORE_DEADLINE_MS,
+    )
+  })
+  return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

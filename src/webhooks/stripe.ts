@@ -54,13 +54,24 @@ export function stripeRoute(
   })
 }
 
-// Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
+const MAX_LEVELS = 100
+
+/** JSON as Postgres can store it; undefined when it is none, or nested as no event is. */
 function parsed(raw: Buffer): unknown {
   try {
-    return JSON.parse(raw.toString('utf8'), (_key, value: unknown) =>
-      typeof value === 'string' ? value.replaceAll('\u0000', '').toWellFormed() : value,
-    )
+    return storable(JSON.parse(raw.toString('utf8')), MAX_LEVELS)
   } catch {
     return undefined
   }
+}
+
+// Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
+function storable(value: unknown, levels: number): unknown {
+  if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
+  if (typeof value !== 'object' || value === null) return value
+  if (levels === 0) throw new RangeError('nested too deeply')
+  if (Array.isArray(value)) return value.map((each) => storable(each, levels - 1))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [storable(name, 0), storable(each, levels - 1)]),
+  )
 }

@@ -1,14 +1,14 @@
 // Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
 import { z } from 'zod'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
-import { findNotification } from '#domain/notifications.ts'
+import { findNotification, NOT_AT_PROCESSOR } from '#domain/notifications.ts'
 import { findPaymentByReference } from '#domain/payments/payment.ts'
 import { findRefundByReference, importRefund } from '#domain/refunds.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
 import type { WorkerContext } from './context.ts'
 import { fencedUnless, lookFailed, toldOf } from './payments.ts'
-import { toldOfRefund } from './refunds.ts'
+import { failureOf, toldOfRefund } from './refunds.ts'
 import { returned, succeeded } from './settlement.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
@@ -46,7 +46,7 @@ async function applyPayment(
 ): Promise<Settlement> {
   const looked = await context.processor.findPayment(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  if (looked.value === null) return await note(context, job, 'parked')
+  if (looked.value === null) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
   const payment = await ownerOf(context, looked.value)
   if (payment === undefined) return await note(context, job, 'parked')
   const news = toldOf(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, looked.value)
@@ -67,7 +67,7 @@ async function applyRefund(
 ): Promise<Settlement> {
   const looked = await context.processor.findRefund(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  if (looked.value === null) return await note(context, job, 'parked')
+  if (looked.value === null) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
   if (looked.value.released_hold) return await note(context, job, 'ignored')
   const of = (await ourRefund(context, looked.value)) ?? (await takeIn(context, looked.value))
   if (of === 'unknown payment') return await note(context, job, 'parked')
@@ -124,6 +124,7 @@ async function takeIn(context: WorkerContext, refund: ProcessorRefund) {
     processor: context.processor.name,
     processor_reference: refund.reference,
     amount_minor: refund.amount_minor,
+    failure: failureOf(refund),
   })
   return imported === undefined
     ? 'not yet'
@@ -143,11 +144,13 @@ async function note(
   context: WorkerContext,
   job: NotificationJob,
   becomes: 'applied' | 'ignored' | 'parked',
+  code = 'not_known_here',
 ): Promise<Settlement> {
   // A parked job stays open: it comes back when its object appears, and every hour in any case.
-  const settlement =
+  const reason = 'names nothing that is known'
+  const settlement: Settlement =
     becomes === 'parked'
-      ? { ...returned(job, 'names nothing that is known here', PARKED_MS), outcome: 'parked' }
+      ? { ...returned(job, reason, PARKED_MS), outcome: 'parked', error: { code, message: reason } }
       : succeeded(job)
   const ours = await context.settle.notification({
     ...settlement,

@@ -22,8 +22,12 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
     ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
     : await context.processor.authorize(request as AuthorizeRequest, key)
   if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
-  // The stored answer of this key tells nothing; only the processor's own books can.
-  if (sent.kind === 'ambiguous' && sent.replayed) {
+  // The stored answer of this key tells nothing, nor does the refusal of a key that went out before with other
+  // parameters; only the processor's own books can.
+  const doubtful =
+    (sent.kind === 'ambiguous' && sent.replayed) ||
+    (sent.kind === 'declined' && sent.failure.code === 'processor_error' && job.attempt > 1)
+  if (doubtful) {
     const looked = await context.processor.searchPayment(job.payload.payment_id)
     if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
     if (looked.value !== null) return await settleTold(context, job, succeeded(job), looked.value)

@@ -57,11 +57,14 @@ export function toldOfRefund(
     ...of,
     status: refund.status,
     processor_reference: refund.reference,
-    failure:
-      refund.status === 'failed'
-        ? { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
-        : null,
+    failure: failureOf(refund),
   }
+}
+
+/** Why a refund failed at the processor; null unless it did. */
+export function failureOf(refund: ProcessorRefund): RefundTold['failure'] {
+  if (refund.status !== 'failed') return null
+  return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
 }
 
 async function settleRefund(

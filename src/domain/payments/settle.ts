@@ -56,7 +56,9 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
       ...told,
       notification_id,
       to: told.status.replace('still_', ''),
-      from: FROM[told.status],
+      // While the payment is pending its own job is open, and only that knows whether the buyer may still act: a
+      // declined card leaves the same status at the processor.
+      from: notification_id !== null && told.status === 'requires_action' ? [] : FROM[told.status],
       event_id: newId(),
       transaction_id: newId(),
       follow_up_job_id: newId(),
@@ -82,7 +84,9 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
         client_secret = case when l."to" = 'requires_action' then coalesce(l.client_secret, p.client_secret) end,
         capture_before = coalesce(l.capture_before, p.capture_before),
         failure = l.failure,
-        cancellation_reason = case when l."to" = 'canceled' then coalesce(p.cancellation_reason, l.cancellation_reason) else p.cancellation_reason end,
+        cancellation_reason = case when l."to" = 'canceled' then coalesce(p.cancellation_reason, l.cancellation_reason)
+          when p.status <> 'canceling' then p.cancellation_reason end,
+        cancel_requested_at = case when l."to" = 'canceled' or p.status <> 'canceling' then p.cancel_requested_at end,
         authorized_at = case when l."to" in ('authorized', 'captured') then coalesce(p.authorized_at, clock_timestamp()) else p.authorized_at end,
         captured_at = case when l."to" = 'captured' then clock_timestamp() end,
         canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,

@@ -1,0 +1,105 @@
+// `npm run bench`: measures the floors and the product in one run, in turns, and prints how they compare.
+import { execFileSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { cpus, loadavg } from 'node:os'
+import { parseArgs } from 'node:util'
+import { captures } from './measures/captures.ts'
+import { customers } from './measures/customers.ts'
+import { list } from './measures/list.ts'
+import type { Measure } from './measures/measure.ts'
+import { queue } from './measures/queue.ts'
+import { start } from './measures/start.ts'
+import { webhooks } from './measures/webhooks.ts'
+import { startSystem } from './system.ts'
+import { asMarkdown, asText, type Row } from './table.ts'
+
+const MEASURES: Measure[] = [customers, list, captures, webhooks, queue, start]
+
+const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
+
+  npm run bench -- --only customers,captures --seconds 5
+
+--only a,b       these measures, of:
+${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${about}`).join('\n')}
+--seconds N      length of each run (5)
+--rounds N       runs of each side, in turns; the median counts (3)
+--rows N         customers of the tenant that is listed (1000000)
+--json FILE      the rows as JSON
+--markdown       the table as Markdown
+--profile DIR    CPU profiles of the product's processes, for Chrome's developer tools (the run is slower)
+
+It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
+A floor's provider is the product's own adapter and the same emulator process, unless its row says otherwise.
+The load generator shares the machine and is the same for both sides.`
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    seconds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '3' },
+    rows: { type: 'string', default: '1000000' },
+    json: { type: 'string' },
+    markdown: { type: 'boolean', default: false },
+    profile: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+
+async function main(): Promise<void> {
+  if (values.help === true) return void process.stdout.write(`${HELP}\n`)
+  const names = values.only?.split(',') ?? MEASURES.map(({ name }) => name)
+  const strange = names.find((name) => MEASURES.every((measure) => measure.name !== name))
+  if (strange !== undefined) throw new Error(`--only: there is no measure "${strange}". See --help.`)
+  const system = await startSystem({
+    seconds: count('seconds'),
+    rounds: count('rounds'),
+    rows: count('rows'),
+    profile: values.profile ?? null,
+    log,
+  })
+  const began = about()
+  const rows: Row[] = []
+  try {
+    for (const measure of MEASURES.filter(({ name }) => names.includes(name))) {
+      log(measure.name)
+      rows.push(...(await measure.run(system)))
+    }
+  } finally {
+    await system.stop()
+  }
+  process.stdout.write(`\n${values.markdown ? asMarkdown(rows) : asText(rows)}\n${began}\n`)
+  if (values.json !== undefined)
+    await writeFile(values.json, `${JSON.stringify({ about: began, rows }, null, 2)}\n`)
+}
+
+/** Where and when: the figures mean little without. */
+function about(): string {
+  const commit = git(['rev-parse', '--short', 'HEAD'])
+  const changed = git(['status', '--porcelain', 'src', 'migrations']) === '' ? '' : ' with changes'
+  const [load = 0] = loadavg()
+  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, ${values.rounds} rounds of ${values.seconds} s`
+}
+
+function git(args: string[]): string {
+  try {
+    return execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  } catch {
+    return 'unknown'
+  }
+}
+
+function count(name: 'seconds' | 'rounds' | 'rows'): number {
+  const value = Number(values[name])
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number above 0`)
+  return value
+}
+
+function log(line: string): void {
+  process.stderr.write(`${line}\n`)
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+await main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+  process.exitCode = 1
+})

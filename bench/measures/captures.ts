@@ -1,0 +1,129 @@
+// Authorizing and capturing with every protection on, against a chain without any.
+import { alternate } from '../compare.ts'
+import { closedLoop, openLoop, type Load } from '../load.ts'
+import { peakRss } from '../processes.ts'
+import type { System } from '../system.ts'
+import { atLeast, atMost, below, info, type Row } from '../table.ts'
+import { openChain } from './captures/chain.ts'
+import { openPayments } from './captures/payments.ts'
+import { PEERS, type Measure } from './measure.ts'
+
+export const captures: Measure = {
+  name: 'captures',
+  about: 'authorize and capture, request to captured: 64 and 256 clients, idle, respond-async; memory',
+  async run(system) {
+    await using api = await system.startProduct('api')
+    await using worker = await system.startProduct('workers')
+    const { value: rows, peak_mb } = await peakRss([api, worker], () => measure(system, api.url))
+    return [
+      ...rows,
+      below(
+        {
+          measure: 'captures',
+          unit: 'MB',
+          name: 'Memory of api and worker together, peak',
+          measured: peak_mb,
+        },
+        300,
+      ),
+    ]
+  },
+}
+
+async function measure(system: System, url: string): Promise<Row[]> {
+  const { seconds, rounds, log } = system.options
+  const payments = openPayments(system, url)
+  const row = { measure: 'captures', unit: 'req/s' } as const
+  const rows: Row[] = []
+  const chain = await openChain(system, {})
+  const stubbed = await openChain(system, { STUB: '1' })
+  try {
+    log('authorizing payments')
+    await payments.authorize(64, Math.min(3, seconds))
+    const authorized = await alternate(rounds, { product: () => payments.authorize(64, seconds) })
+    rows.push(
+      atLeast(
+        { ...row, name: 'Authorize, 64 clients', measured: authorized.product.rate },
+        { name: 'the better peer', value: PEERS.authorize },
+        15,
+      ),
+    )
+
+    const capture = async (connections: number, run_s: number): Promise<Load> => {
+      await payments.prepare(connections === 1 ? 1000 * run_s : 6000 * run_s)
+      return await closedLoop({ url, connections, seconds: run_s, expect: 200, next: payments.next })
+    }
+    await capture(64, Math.min(3, seconds))
+    await chain.capture(64, Math.min(3, seconds))
+    await stubbed.capture(64, Math.min(3, seconds))
+
+    let most = 0
+    for (const [connections, times] of [
+      [64, 2],
+      [256, 3],
+    ] as const) {
+      log(`capturing with ${connections} clients`)
+      const results = await alternate(rounds, {
+        floor: () => chain.capture(connections, seconds),
+        product: () => capture(connections, seconds),
+        stubbed: () => stubbed.capture(connections, seconds),
+      })
+      most = Math.max(most, results.product.rate)
+      const name = `Capture, ${connections} clients, 100 tenants`
+      const floor = { name: 'chain floor', value: results.floor.rate }
+      rows.push(
+        info({ ...row, name: `Chain floor, ${connections} clients`, measured: results.floor.rate }),
+        info({ ...row, name: `Chain floor, provider a function in it`, measured: results.stubbed.rate }),
+        atLeast({ ...row, name, measured: results.product.rate }, floor, times),
+        info(
+          { ...row, unit: 'ms', name: `${name}, p99`, measured: results.product.p99_ms },
+          {
+            name: 'chain floor',
+            value: results.floor.p99_ms,
+          },
+        ),
+      )
+      if (connections === 64) {
+        const peer = { name: 'the better peer', value: PEERS.capture }
+        rows.push(atLeast({ ...row, name, measured: results.product.rate }, peer, 15))
+      }
+    }
+
+    log('capturing with one client')
+    const idle = await alternate(rounds, {
+      floor: () => chain.capture(1, seconds),
+      product: () => capture(1, seconds),
+    })
+    rows.push(
+      atMost(
+        { ...row, unit: 'ms', name: 'Capture, idle, 1 client, p50', measured: idle.product.p50_ms },
+        { name: 'chain floor', value: idle.floor.p50_ms },
+        1.3,
+      ),
+    )
+
+    log('capturing with respond-async')
+    const rate = most / 2
+    const accepted = await alternate(rounds, {
+      async product() {
+        await payments.prepare(Math.ceil(rate * seconds))
+        const load = await openLoop({
+          url,
+          connections: 256,
+          seconds,
+          rate,
+          expect: 202,
+          next: payments.nextAsync,
+        })
+        await payments.settled()
+        return load
+      },
+    })
+    const name = `respond-async, accept p99 at ${Math.round(rate)} captures/s`
+    rows.push(below({ ...row, unit: 'ms', name, measured: accepted.product.p99_ms }, 15))
+    return rows
+  } finally {
+    await chain.stop()
+    await stubbed.stop()
+  }
+}

@@ -1,0 +1,79 @@
+// The chain floor: its two processes, its tables, and payments that its provider knows.
+import postgres from 'postgres'
+import { randomUUIDv7 } from 'node:crypto'
+import { closedLoop, request, type Load } from '../../load.ts'
+import { STRIPE_KEY, type System } from '../../system.ts'
+
+const AMOUNT_MINOR = 1000
+const FORM = `amount=${AMOUNT_MINOR}&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never`
+
+export type Chain = {
+  capture(connections: number, seconds: number): Promise<Load>
+  stop(): Promise<void>
+}
+
+/** `env`: `STUB=1` replaces the provider by a function in the worker. */
+export async function openChain(system: System, env: Record<string, string>): Promise<Chain> {
+  const sql = postgres(system.floor_url, { max: 1, onnotice: () => {} })
+  await sql.unsafe(`
+    create table if not exists floor_payments (id uuid primary key, status text not null, reference text not null, amount bigint not null);
+    create table if not exists floor_jobs (id uuid primary key, payment_id uuid not null, state text not null);
+    create table if not exists floor_events (id uuid primary key, payment_id uuid not null, type text not null, created_at timestamptz not null default now())`)
+  const queue = `floor-${randomUUIDv7()}`
+  const redis = { REDIS_URL: system.redis_url, QUEUE_NAME: queue }
+  const worker = await system.startFloor('chain-worker', { ...redis, ...env })
+  const api = await system.startFloor('chain-api', redis)
+  const url = String(api.told['url'])
+  const ready: string[] = []
+
+  async function prepare(count: number): Promise<void> {
+    const missing = count - ready.length
+    if (missing <= 0) return
+    const references =
+      env['STUB'] === '1' ? Array.from({ length: missing }, () => 'pi_none') : await authorize(missing)
+    const rows = references.map((reference) => ({
+      id: randomUUIDv7(),
+      status: 'authorized',
+      reference,
+      amount: AMOUNT_MINOR,
+    }))
+    for (let from = 0; from < rows.length; from += 5000)
+      await sql`insert into floor_payments ${sql(rows.slice(from, from + 5000))}`
+    ready.push(...rows.map(({ id }) => id))
+  }
+
+  async function authorize(count: number): Promise<string[]> {
+    const references: string[] = []
+    const headers = {
+      authorization: `Bearer ${STRIPE_KEY}`,
+      'content-type': 'application/x-www-form-urlencoded',
+    }
+    const bytes = request('POST', '/v1/payment_intents', headers, FORM)
+    let left = count
+    await closedLoop({
+      url: system.stripe_url,
+      connections: 32,
+      seconds: 600,
+      expect: 200,
+      next: () => (left-- > 0 ? bytes : undefined),
+      onBody: (body) => references.push(/"id": ?"(pi_[^"]+)"/.exec(body)![1]!),
+    })
+    return references
+  }
+
+  return {
+    async capture(connections, seconds) {
+      await prepare((connections === 1 ? 800 : 3500) * seconds)
+      const next = () => {
+        const id = ready.pop()
+        return id && request('POST', `/payments/${id}/capture`)
+      }
+      return await closedLoop({ url, connections, seconds, expect: 200, next })
+    },
+    async stop() {
+      await api.stop()
+      await worker.stop()
+      await sql.end()
+    },
+  }
+}

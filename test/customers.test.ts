@@ -1,0 +1,210 @@
+// Customers as an integrator sees them: created, found, changed, erased.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+async function created(fields: Record<string, unknown> = {}): Promise<any> {
+  const answer = await world.client.post('/v1/customers', { idempotency_key: freshKey(), ...fields })
+  expect(answer.status).toBe(201)
+  return answer.body
+}
+
+test('a customer comes back with every field of the interface', async () => {
+  const fields = {
+    idempotency_key: freshKey(),
+    name: 'Ada Lovelace',
+    email: 'ada@example.com',
+    phone: '+44 20 7946 0000',
+    external_id: 'crm-17',
+    metadata: { plan: 'gold' },
+  }
+  const answer = await world.client.post('/v1/customers', fields)
+  expect(answer.status).toBe(201)
+  expect(answer.headers.get('content-type')).toMatch(/^application\/json/)
+  expect(answer.body).toEqual({
+    ...fields,
+    id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
+    tenant_id: world.tenant_id,
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+    deleted_at: null,
+  })
+  expect((await world.client.get(`/v1/customers/${answer.body.id}`)).body).toEqual(answer.body)
+  expect((await world.client.get('/v1/customers')).body).toContainEqual(answer.body)
+})
+
+test('only the key is required; the rest may be null or left out', async () => {
+  const empty = { name: null, email: null, phone: null, external_id: null, metadata: {} }
+  expect(await created()).toMatchObject(empty)
+  expect(await created({ name: null, email: null, phone: null, external_id: null })).toMatchObject(empty)
+})
+
+test('metadata is any JSON value and comes back as sent', async () => {
+  for (const metadata of [
+    null,
+    true,
+    0,
+    -1.5,
+    1e-7,
+    9007199254740991,
+    '',
+    'text',
+    'Ünïcödé \u{1f469}\u200d\u{1f680} \u202e \u2028 \\u0000 "quoted"',
+    [],
+    [1, [2, [null]], {}],
+    { constructor: { prototype: {} }, toString: 1, '': '', 'a.b': { $ref: '#' } },
+    { ключ: ['значение'], nested: { deep: { deeper: [false, { x: null }] } } },
+  ]) {
+    const customer = await created({ metadata })
+    expect(customer.metadata).toEqual(metadata)
+    expect((await world.client.get(`/v1/customers/${customer.id}`)).body.metadata).toEqual(metadata)
+  }
+})
+
+test('text may be as long as the limits say, in any script', async () => {
+  const fields = {
+    idempotency_key: `${freshKey()}-${'k'.repeat(255)}`.slice(0, 255),
+    name: '名'.repeat(256),
+    email: `${'e'.repeat(308)}@example.com`,
+    phone: '5'.repeat(32),
+    external_id: 'x'.repeat(255),
+    metadata: 'm'.repeat(16 * 1024 - 2),
+  }
+  expect(await created(fields)).toMatchObject(fields)
+  for (const [field, value] of Object.entries(fields)) {
+    const refused = await world.client.post('/v1/customers', {
+      idempotency_key: freshKey(),
+      [field]: `${value}z`,
+    })
+    expect([field, refused.status, refused.body.error.param]).toEqual([field, 400, field])
+  }
+})
+
+test('a customer that does not exist is not found', async () => {
+  const nobody = '0198f6f0-0000-7000-8000-000000000000'
+  for (const answer of [
+    await world.client.get(`/v1/customers/${nobody}`),
+    await world.client.patch(`/v1/customers/${nobody}`, { name: 'x' }),
+    await world.client.delete(`/v1/customers/${nobody}`),
+  ]) {
+    expect(answer.status).toBe(404)
+    expect(answer.body.error).toMatchObject({ code: 'customer_not_found', message: 'Customer not found.' })
+  }
+  const malformed = await world.client.get('/v1/customers/17')
+  expect([malformed.status, malformed.body.error.param]).toEqual([400, 'id'])
+})
+
+test('a change touches what it names, and null empties it', async () => {
+  const before = await created({ name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
+  const changed = await world.client.patch(`/v1/customers/${before.id}`, {
+    name: 'Ada L.',
+    email: null,
+    metadata: [2],
+  })
+  expect(changed.status).toBe(200)
+  expect(changed.body).toEqual({
+    ...before,
+    name: 'Ada L.',
+    email: null,
+    metadata: [2],
+    updated_at: expect.any(String),
+  })
+  expect(changed.body.updated_at > before.updated_at).toBe(true)
+  const nulled = await world.client.patch(`/v1/customers/${before.id}`, { metadata: null })
+  expect(nulled.body.metadata).toBeNull()
+  for (const field of ['id', 'tenant_id', 'created_at', 'deleted_at', 'idempotency_key', 'nope']) {
+    const refused = await world.client.patch(`/v1/customers/${before.id}`, { [field]: before.id })
+    expect([field, refused.status, refused.body.error.param]).toEqual([field, 400, field])
+  }
+})
+
+test('changes made at the same time to different fields both stay', async () => {
+  const { id } = await created()
+  const fields = { name: 'n', email: 'e@example.com', phone: 'p', external_id: 'x' }
+  await Promise.all(
+    Array.from({ length: 40 }, (_, i) => {
+      const [field, value] = Object.entries(fields)[i % 4]!
+      return world.client.patch(`/v1/customers/${id}`, { [field]: value })
+    }),
+  )
+  expect((await world.client.get(`/v1/customers/${id}`)).body).toMatchObject(fields)
+})
+
+test('deleting erases what is personal and keeps the id for the books', async () => {
+  const personal = {
+    name: 'Secret Name',
+    email: 'secret@example.com',
+    phone: '555-secret',
+    metadata: { note: 'secret' },
+  }
+  const before = await created({ ...personal, external_id: 'kept' })
+  await world.client.patch(`/v1/customers/${before.id}`, { name: 'Secret Change' })
+  const deleted = await world.client.delete(`/v1/customers/${before.id}`)
+  expect(deleted.status).toBe(200)
+  expect(deleted.body).toEqual({
+    ...before,
+    name: null,
+    email: null,
+    phone: null,
+    metadata: {},
+    updated_at: expect.any(String),
+    deleted_at: expect.stringMatching(/\.\d{6}Z$/),
+  })
+  expect((await world.client.get(`/v1/customers/${before.id}`)).body).toEqual(deleted.body)
+
+  const ids = async (query: string) =>
+    (await world.client.get(`/v1/customers?limit=100${query}`)).body.map(({ id }: { id: string }) => id)
+  expect(await ids('')).not.toContain(before.id)
+  expect(await ids('&deleted=false')).not.toContain(before.id)
+  expect(await ids('&deleted=true')).toContain(before.id)
+  expect(await ids('&email=secret@example.com&deleted=true')).toEqual([])
+
+  const told =
+    await world.sql`select data::text from events where tenant_id = ${world.tenant_id} and subject_id = ${before.id}`
+  expect(told.map(({ data }) => data).join()).not.toMatch(/secret/i)
+})
+
+test('deleting twice answers the same, and a deleted customer no longer changes', async () => {
+  const { id } = await created({ name: 'Ada' })
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => world.client.delete(`/v1/customers/${id}`)),
+  )
+  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+  expect((await world.client.delete(`/v1/customers/${id}`)).body).toEqual(answers[0]!.body)
+  const changed = await world.client.patch(`/v1/customers/${id}`, { name: 'Back' })
+  expect(changed.body.error.code).toBe('customer_not_found')
+  const [{ events }] = (await world.sql`
+    select count(*)::int as events from events where tenant_id = ${world.tenant_id} and subject_id = ${id} and type = 'customer.deleted'`) as any
+  expect(events).toBe(1)
+})
+
+test('a payment names a customer that is there, not one that is deleted or unknown', async () => {
+  const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+  const { id } = await created()
+  const async_ = { prefer: 'respond-async' }
+  const accepted = await world.client.post(
+    '/v1/payments',
+    { ...payment, customer_id: id, idempotency_key: freshKey() },
+    async_,
+  )
+  expect([accepted.status, accepted.body.customer_id]).toEqual([202, id])
+  await world.client.delete(`/v1/customers/${id}`)
+  for (const customer_id of [id, '0198f6f0-0000-7000-8000-000000000000']) {
+    const refused = await world.client.post(
+      '/v1/payments',
+      { ...payment, customer_id, idempotency_key: freshKey() },
+      async_,
+    )
+    expect(refused.status).toBe(404)
+    expect(refused.body.error).toMatchObject({ code: 'customer_not_found', param: 'customer_id' })
+  }
+})

@@ -1,0 +1,103 @@
+// Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { checkBooks } from '#test/books.ts'
+import type { Client } from '#test/client.ts'
+import { capturedPayment, effectsOf, eventually, heldPayment, paymentIn } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+/** Makes the hold of a payment lapse in `hours`; what the processor holds stays as it is. */
+async function lapsesIn(id: string, hours: number): Promise<void> {
+  await world.sql`
+    update payments set capture_before = now() + ${hours} * interval '1 hour' where tenant_id = ${world.tenant_id} and id = ${id}`
+}
+
+async function eventsOf(id: string, type: string): Promise<any[]> {
+  const rows = await world.sql`select data from events where subject_id = ${id} and type = ${type}`
+  return rows.map(({ data }) => data)
+}
+
+test('a day before a hold lapses an event says so, once, however many workers look', async () => {
+  const soon = await heldPayment(client)
+  const later = await heldPayment(client)
+  const captured = await capturedPayment(client)
+  await lapsesIn(soon.id, 12)
+  await lapsesIn(later.id, 25)
+  await lapsesIn(captured.id, 12)
+  await Promise.all(Array.from({ length: 8 }, () => warnOfExpiry(world.sql, 100)))
+  expect(await warnOfExpiry(world.sql, 100)).toBe(0)
+  const [warning, ...more] = await eventsOf(soon.id, 'payment.capture_expiring')
+  expect(more).toEqual([])
+  expect(warning).toMatchObject({ id: soon.id, status: 'authorized', amount_capturable_minor: 1000 })
+  expect(Object.keys(warning)).not.toContain('client_secret')
+  expect(await eventsOf(later.id, 'payment.capture_expiring')).toEqual([])
+  expect(await eventsOf(captured.id, 'payment.capture_expiring')).toEqual([])
+  expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
+})
+
+test('a hold that has lapsed is given up at the processor by the worker, with the reason expired', async () => {
+  const lapsed = await heldPayment(client)
+  const captured = await capturedPayment(client)
+  const unconfirmed = (
+    await client.post('/v1/payments', {
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      idempotency_key: 'unconfirmed',
+    })
+  ).body
+  await lapsesIn(lapsed.id, -1)
+  await lapsesIn(captured.id, -1)
+  const canceled = await paymentIn(client, lapsed.id, 'canceled')
+  expect(canceled).toMatchObject({ cancellation_reason: 'expired', amount_capturable_minor: 0 })
+  expect((await effectsOf(world, lapsed.processor_reference)).map(({ effect }) => effect)).toEqual([
+    'authorize',
+    'cancel',
+  ])
+  expect(await eventsOf(lapsed.id, 'payment.canceled')).toMatchObject([{ cancellation_reason: 'expired' }])
+  expect(await findLapsed(world.sql, 100)).toEqual([])
+  expect((await client.get(`/v1/payments/${captured.id}`)).body).toMatchObject({ status: 'captured' })
+  expect((await client.get(`/v1/payments/${unconfirmed.id}`)).body).toMatchObject({
+    status: 'requires_action',
+  })
+  const refused = await client.post(`/v1/payments/${lapsed.id}/capture`)
+  expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
+})
+
+test('a hold that the processor lets lapse first is canceled as it tells', async () => {
+  const { id, processor_reference } = await heldPayment(client)
+  await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`)
+  expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })
+})
+
+test('a hold that both sides give up at the same time is given up once', async () => {
+  const { id, processor_reference } = await heldPayment(client)
+  await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+  await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`)
+  await lapsesIn(id, -1)
+  await paymentIn(client, id, 'canceled')
+  await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+  await eventually(async () => {
+    const [told] = await world.sql`
+      select count(*) from notifications where object_id = ${processor_reference} and kind = 'payment_intent.canceled' and state = 'applied'`
+    expect(told!.count).toBe(1)
+  })
+  expect(await eventsOf(id, 'payment.canceled')).toHaveLength(1)
+  expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+    'authorize',
+    'cancel',
+  ])
+})
+
+test('after all of these stories the books balance and agree with the processor', async () => {
+  await world.drain()
+  await checkBooks(world)
+})

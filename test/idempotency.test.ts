@@ -1,0 +1,297 @@
+// The same request twice: one effect, the same answer.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Answer } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await createWorld()
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+
+async function count(table: 'customers' | 'payments' | 'refunds', key: string): Promise<number> {
+  const [row] = await world.sql<{ n: number }[]>`
+    select count(*)::int as n from ${world.sql(table)} where tenant_id = ${world.tenant_id} and idempotency_key = ${key}`
+  return row!.n
+}
+
+function replayed({ headers }: Answer): boolean {
+  return headers.get('idempotent-replayed') === 'true'
+}
+
+test('a replay answers 201 and byte for byte what was answered first', async () => {
+  const body = {
+    idempotency_key: freshKey(),
+    name: 'Ada',
+    metadata: { z: [1.5, null, 'ü'], a: { c: 1, b: 2 } },
+  }
+  const first = await world.client.post('/v1/customers', body)
+  expect([first.status, replayed(first)]).toEqual([201, false])
+  const reordered = {
+    metadata: body.metadata,
+    name: 'Ada',
+    email: null,
+    idempotency_key: body.idempotency_key,
+  }
+  for (const again of [body, reordered]) {
+    const second = await world.client.post('/v1/customers', again)
+    expect([second.status, second.text, replayed(second)]).toEqual([201, first.text, true])
+  }
+  expect(await count('customers', body.idempotency_key)).toBe(1)
+})
+
+test('a replay answers the resource as it is now', async () => {
+  const body = { idempotency_key: freshKey(), name: 'Ada' }
+  const { id } = (await world.client.post('/v1/customers', body)).body
+  await world.client.patch(`/v1/customers/${id}`, { name: 'Ada L.' })
+  const changed = await world.client.post('/v1/customers', body)
+  expect([changed.status, changed.body.name, replayed(changed)]).toEqual([201, 'Ada L.', true])
+  await world.client.delete(`/v1/customers/${id}`)
+  const deleted = await world.client.post('/v1/customers', body)
+  expect(deleted.body).toMatchObject({ id, name: null, deleted_at: expect.any(String) })
+})
+
+test('the same key with other content is refused and changes nothing', async () => {
+  const body = { idempotency_key: freshKey(), name: 'Ada', metadata: { a: 1 } }
+  const first = await world.client.post('/v1/customers', body)
+  for (const other of [
+    { name: 'Bob' },
+    { name: null },
+    { email: 'x@example.com' },
+    { metadata: { a: '1' } },
+  ]) {
+    const refused = await world.client.post('/v1/customers', { ...body, ...other })
+    expect(refused.status).toBe(422)
+    expect(refused.body.error).toMatchObject({ code: 'idempotency_key_reused', param: 'idempotency_key' })
+  }
+  expect((await world.client.get(`/v1/customers/${first.body.id}`)).body).toEqual(first.body)
+})
+
+test('the header alone is enough, and beside the field it must be equal', async () => {
+  const key = freshKey()
+  const first = await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key })
+  expect([first.status, first.body.idempotency_key]).toEqual([201, key])
+  const body = { name: 'Ada', idempotency_key: key }
+  for (const again of [
+    await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key }),
+    await world.client.post('/v1/customers', body),
+    await world.client.post('/v1/customers', body, { 'idempotency-key': key }),
+  ]) {
+    expect([again.status, again.text, replayed(again)]).toEqual([201, first.text, true])
+  }
+  const differing = await world.client.post('/v1/customers', body, { 'idempotency-key': `${key}-other` })
+  expect([differing.status, differing.body.error.param]).toEqual([400, 'idempotency_key'])
+  const missing = await world.client.post('/v1/customers', { name: 'Ada' })
+  expect([missing.status, missing.body.error.param]).toEqual([400, 'idempotency_key'])
+})
+
+test('a key is 1 to 255 visible characters, wherever it stands', async () => {
+  for (const key of ['', ' ', 'a b', 'tab\there', 'a\u200bb', 'x'.repeat(256)]) {
+    const refused = await world.client.post('/v1/customers', { idempotency_key: key })
+    expect([key, refused.status, refused.body.error.param]).toEqual([key, 400, 'idempotency_key'])
+  }
+  for (const key of ['', 'a b', 'x'.repeat(256)]) {
+    const refused = await world.client.post('/v1/customers', {}, { 'idempotency-key': key })
+    expect([key, refused.status]).toEqual([key, 400])
+  }
+  for (const key of [
+    '1',
+    'x'.repeat(255 - freshKey().length) + freshKey(),
+    `ключ-${freshKey()}`,
+    `💳-${freshKey()}`,
+  ]) {
+    const accepted = await world.client.post('/v1/customers', { idempotency_key: key })
+    expect([accepted.status, accepted.body.idempotency_key]).toEqual([201, key])
+    expect(
+      (await world.client.get(`/v1/idempotency_keys/${encodeURIComponent(key)}`)).body[0].resource_id,
+    ).toBe(accepted.body.id)
+  }
+})
+
+test('the same key 200 times at once creates one customer, and the rest replay it', async () => {
+  const body = { idempotency_key: freshKey(), name: 'Ada' }
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => world.client.post('/v1/customers', body)),
+  )
+  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+  expect(answers[0]!.status).toBe(201)
+  expect(answers.filter(replayed)).toHaveLength(199)
+  expect(await count('customers', body.idempotency_key)).toBe(1)
+})
+
+test('one of 200 contents wins a key, and the others are refused', async () => {
+  const key = freshKey()
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, (_, i) =>
+      world.client.post('/v1/customers', { idempotency_key: key, name: `n${i % 4}` }),
+    ),
+  )
+  const won = answers.find(({ status }) => status === 201)!.body
+  for (const { status, body } of answers) {
+    if (status === 201) expect(body).toEqual(won)
+    else expect([status, body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  }
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(50)
+  expect(await count('customers', key)).toBe(1)
+})
+
+test('the same key 200 times at once is one payment at the processor, and every caller gets its outcome', async () => {
+  const body = { ...payment, idempotency_key: freshKey() }
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => world.client.post('/v1/payments', body)),
+  )
+  for (const answer of answers) expect([answer.status, answer.body.status]).toEqual([201, 'authorized'])
+  expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1)
+  expect(answers.filter(replayed)).toHaveLength(199)
+  expect(await count('payments', body.idempotency_key)).toBe(1)
+  const effects = await world.stripe(
+    'GET',
+    `/_emulator/effects?metadata[sluice_payment_id]=${answers[0]!.body.id}`,
+  )
+  expect(effects.data.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
+})
+
+test('while the first is still under way a replay joins its wait, or answers 202', async () => {
+  const fault = await world.stripe('POST', '/_emulator/faults', {
+    match: { method: 'POST', path: '^/v1/payment_intents$' },
+    fault: 'hold',
+  })
+  const body = { ...payment, idempotency_key: freshKey() }
+  const first = world.client.post('/v1/payments', body)
+  await world.stripe('GET', `/_emulator/wait?fault=${fault.id}`)
+  const impatient = await world.client.post('/v1/payments', body, { prefer: 'respond-async' })
+  expect([impatient.status, impatient.body.status, replayed(impatient)]).toEqual([202, 'pending', true])
+  expect(impatient.headers.get('location')).toBe(`/v1/payments/${impatient.body.id}`)
+  const known = await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)
+  expect(known.body[0].status).toBe('under_way')
+  const patient = world.client.post('/v1/payments', body)
+  await world.stripe('POST', '/_emulator/release', {})
+  const answers = await Promise.all([first, patient])
+  expect(answers.map((answer) => [answer.status, answer.body.status])).toEqual([
+    [201, 'authorized'],
+    [201, 'authorized'],
+  ])
+  expect(answers.map(replayed)).toEqual([false, true])
+})
+
+test('a payment that was declined is declined again by its key, without asking the processor', async () => {
+  const body = { ...payment, payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
+  const first = await world.client.post('/v1/payments', body)
+  expect([first.status, first.body.error.code]).toEqual([402, 'payment_declined'])
+  const before = (await world.stripe('GET', '/_emulator/requests?method=POST')).total
+  const second = await world.client.post('/v1/payments', body)
+  expect(second.status).toBe(402)
+  expect({ ...second.body.error, request_id: '' }).toEqual({ ...first.body.error, request_id: '' })
+  expect((await world.stripe('GET', '/_emulator/requests?method=POST')).total).toBe(before)
+  expect((await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body[0].status).toBe(
+    'failed',
+  )
+})
+
+test('a refusal is not remembered: the same key may try again', async () => {
+  const idempotency_key = freshKey()
+  for (const wrong of [{ name: 1 }, { nope: true }, { name: 'x'.repeat(257) }])
+    expect((await world.client.post('/v1/customers', { idempotency_key, ...wrong })).status).toBe(400)
+  const unknown = { ...payment, customer_id: '0198f6f0-0000-7000-8000-000000000000', idempotency_key }
+  expect((await world.client.post('/v1/payments', unknown)).body.error.code).toBe('customer_not_found')
+  expect((await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)).status).toBe(404)
+  expect((await world.client.post('/v1/customers', { idempotency_key, name: 'Ada' })).status).toBe(201)
+  expect((await world.client.post('/v1/payments', { ...payment, idempotency_key })).status).toBe(201)
+})
+
+test('a key is another key on another route, for another payment and for another tenant', async () => {
+  const idempotency_key = freshKey()
+  const customer = await world.client.post('/v1/customers', { idempotency_key })
+  const one = await world.client.post('/v1/payments', { ...payment, idempotency_key })
+  const two = await world.client.post('/v1/payments', { ...payment, idempotency_key: freshKey() })
+  const captures = []
+  for (const { body } of [one, two])
+    captures.push(await world.client.post(`/v1/payments/${body.id}/capture`, { idempotency_key }))
+  const refund = await world.client.post(`/v1/payments/${one.body.id}/refunds`, {
+    idempotency_key,
+    amount_minor: 100,
+  })
+  for (const answer of [customer, one, ...captures, refund]) expect(replayed(answer)).toBe(false)
+  expect(captures.map((answer) => [answer.status, answer.body.status])).toEqual([
+    [200, 'captured'],
+    [200, 'captured'],
+  ])
+  expect(refund.status).toBe(201)
+
+  const again = await world.client.post(`/v1/payments/${one.body.id}/capture`, { idempotency_key })
+  expect([again.status, again.body.status, replayed(again)]).toEqual([200, 'captured', true])
+
+  const other = await world.clientOf()
+  const theirs = await other.post('/v1/customers', { idempotency_key, name: 'Eve' })
+  expect([theirs.status, replayed(theirs)]).toEqual([201, false])
+  expect((await other.get(`/v1/idempotency_keys/${idempotency_key}`)).body).toHaveLength(1)
+
+  const known = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
+  expect(known.status).toBe(200)
+  expect(
+    known.body.map(({ route, resource, resource_id, status }: any) => [route, resource, resource_id, status]),
+  ).toEqual([
+    ['POST /v1/payments/:id/refunds', 'refund', refund.body.id, 'finished'],
+    ['POST /v1/payments/:id/capture', 'payment', two.body.id, 'finished'],
+    ['POST /v1/payments/:id/capture', 'payment', one.body.id, 'finished'],
+    ['POST /v1/payments', 'payment', one.body.id, 'finished'],
+    ['POST /v1/customers', 'customer', customer.body.id, 'finished'],
+  ])
+  expect((await world.client.get('/v1/idempotency_keys/nobody-sent-this')).body.error.code).toBe(
+    'idempotency_key_not_found',
+  )
+})
+
+test('a key that is older than 30 days is forgotten and still prevents a second resource', async () => {
+  const customer = { idempotency_key: freshKey(), name: 'Ada' }
+  const bought = { ...payment, idempotency_key: freshKey() }
+  await world.client.post('/v1/customers', customer)
+  await world.client.post('/v1/payments', bought)
+  await world.sql`
+    update idempotency_keys set created_at = created_at - interval '31 days'
+    where tenant_id = ${world.tenant_id} and key in (${customer.idempotency_key}, ${bought.idempotency_key})`
+  const { forgetOldKeys } = await import('#domain/idempotency.ts')
+  expect(await forgetOldKeys(world.sql, 100)).toBe(2)
+  for (const [path, body] of [
+    ['/v1/customers', customer],
+    ['/v1/payments', bought],
+  ] as const) {
+    const refused = await world.client.post(path, body)
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+    expect(refused.body.error.message).toContain('30 days')
+  }
+  expect(await count('customers', customer.idempotency_key)).toBe(1)
+  expect(await count('payments', bought.idempotency_key)).toBe(1)
+})
+
+test('a caller who hangs up loses nothing: the key tells, and the work is done', async () => {
+  const fault = await world.stripe('POST', '/_emulator/faults', {
+    match: { method: 'POST', path: '^/v1/payment_intents$' },
+    fault: 'hold',
+  })
+  const body = { ...payment, idempotency_key: freshKey() }
+  const hangUp = new AbortController()
+  const gone = fetch(`${world.client.url}/v1/payments`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: hangUp.signal,
+  }).catch(() => 'gone')
+  await world.stripe('GET', `/_emulator/wait?fault=${fault.id}`)
+  hangUp.abort()
+  expect(await gone).toBe('gone')
+  await world.stripe('POST', '/_emulator/release', {})
+  for (;;) {
+    const known = (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body
+    if (known[0].status === 'finished') break
+    await sleep(20)
+  }
+  const answer = await world.client.post('/v1/payments', body)
+  expect([answer.status, answer.body.status, replayed(answer)]).toEqual([201, 'authorized', true])
+})

@@ -1,0 +1,182 @@
+// Lists: newest first, an exact cursor, filters, and what they refuse.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Client } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+/** Pages by the interface's rule: `before` is the `created_at` of the last item. */
+async function walk(
+  client: Client,
+  limit: number,
+  filter = '',
+): Promise<{ id: string; created_at: string }[]> {
+  const all: { id: string; created_at: string }[] = []
+  for (let before = ''; ;) {
+    const page = await client.get(`/v1/customers?limit=${limit}${filter}${before}`)
+    expect(page.status).toBe(200)
+    all.push(...page.body)
+    if (page.body.length < limit) return all
+    before = `&before=${encodeURIComponent(page.body.at(-1).created_at)}`
+  }
+}
+
+function expectOnceNewestFirst(items: { id: string; created_at: string }[], count: number): void {
+  expect(items).toHaveLength(count)
+  expect(new Set(items.map(({ id }) => id)).size).toBe(count)
+  const times = items.map(({ created_at }) => created_at)
+  expect(times).toEqual(times.toSorted().reverse())
+  expect(new Set(times).size).toBe(count)
+}
+
+test('1,000 rows of one transaction come out of pages of 7 once each, newest first', async () => {
+  const client = await world.clientOf()
+  await world.sql`
+    insert into customers (tenant_id, id, idempotency_key)
+    select ${client.tenant_id}, gen_random_uuid(), 'bulk-' || n from generate_series(1, 1000) n`
+  expectOnceNewestFirst(await walk(client, 7), 1000)
+})
+
+test('1,000 customers created at the same time come out once each as well', async () => {
+  const client = await world.clientOf()
+  const answers = await Promise.all(
+    Array.from({ length: 1000 }, () => client.post('/v1/customers', { idempotency_key: freshKey() })),
+  )
+  expect(answers.map(({ status }) => status).filter((status) => status !== 201)).toEqual([])
+  const walked = await walk(client, 7)
+  expectOnceNewestFirst(walked, 1000)
+  expect(new Set(walked.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
+})
+
+test('what is created during a walk neither hides nor repeats what was there', async () => {
+  const client = await world.clientOf()
+  const first: string[] = []
+  for (let i = 0; i < 20; i++)
+    first.push((await client.post('/v1/customers', { idempotency_key: freshKey() })).body.id)
+  const writing = Promise.all(
+    Array.from({ length: 100 }, () => client.post('/v1/customers', { idempotency_key: freshKey() })),
+  )
+  const seen = (await walk(client, 3)).map(({ id }) => id)
+  await writing
+  expect(seen.filter((id) => first.includes(id))).toEqual(first.toReversed())
+})
+
+test('a full page links to the next one, and the last one does not', async () => {
+  const client = await world.clientOf()
+  for (let i = 0; i < 5; i++)
+    await client.post('/v1/customers', { idempotency_key: freshKey(), external_id: 'a b&c', name: String(i) })
+  const names: string[] = []
+  let path = '/v1/customers?external_id=a+b%26c&limit=2'
+  for (let pages = 0; pages < 10; pages++) {
+    const page = await client.get(path)
+    names.push(...page.body.map(({ name }: { name: string }) => name))
+    const link = page.headers.get('link')
+    if (link === null) break
+    path = /^<(.+)>; rel="next"$/.exec(link)![1]!
+    expect(path).toContain('limit=2')
+  }
+  expect(names).toEqual(['4', '3', '2', '1', '0'])
+})
+
+test('a page holds 25 unless asked for 1 to 100', async () => {
+  const client = await world.clientOf()
+  await world.sql`
+    insert into customers (tenant_id, id, idempotency_key)
+    select ${client.tenant_id}, gen_random_uuid(), 'bulk-' || n from generate_series(1, 130) n`
+  for (const [query, length] of [
+    ['', 25],
+    ['?limit=1', 1],
+    ['?limit=100', 100],
+  ] as const) {
+    expect((await client.get(`/v1/customers${query}`)).body).toHaveLength(length)
+  }
+})
+
+test('email and external_id match exactly, alone and together', async () => {
+  const client = await world.clientOf()
+  const create = async (email: string | null, external_id: string | null) =>
+    (await client.post('/v1/customers', { idempotency_key: freshKey(), email, external_id })).body.id
+  const a = await create('ada@example.com', 'x')
+  const b = await create('ada@example.com', 'y')
+  const c = await create('Ada@Example.com', 'x')
+  const d = await create('ada+tag@example.com', "o'brien%")
+  await create(null, null)
+  for (const [query, ids] of [
+    ['email=ada@example.com', [b, a]],
+    ['email=Ada@Example.com', [c]],
+    ['email=ada%2Btag@example.com', [d]],
+    ['email=ada%25', []],
+    ['external_id=x', [c, a]],
+    ["external_id=o'brien%25", [d]],
+    ['external_id=x&email=ada@example.com', [a]],
+    ['email=', []],
+    ['email=nobody@example.com', []],
+  ] as const) {
+    const answer = await client.get(`/v1/customers?${query}`)
+    expect([query, answer.body.map(({ id }: { id: string }) => id)]).toEqual([query, ids])
+  }
+  expect((await walk(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
+})
+
+test('cursors may carry an offset and fewer digits, and mean the same moment', async () => {
+  const client = await world.clientOf()
+  const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
+  const east = new Date(Date.parse(body.created_at) + 3_600_000).toISOString().slice(0, 19)
+  const sameMoment = `${east}.${body.created_at.slice(20, 26)}+01:00`
+  expect((await client.get(`/v1/customers?before=${encodeURIComponent(sameMoment)}`)).body).toEqual([])
+  expect((await client.get('/v1/customers?before=9999-12-31T23:59:59Z')).body).toHaveLength(1)
+  expect((await client.get('/v1/customers?before=0001-01-01T00:00:00.0-15:59')).body).toEqual([])
+})
+
+test('a page that cannot be meant is refused, and the parameter at fault is named', async () => {
+  for (const [query, param] of [
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=abc', 'limit'],
+    ['limit=', 'limit'],
+    ['limit=-1', 'limit'],
+    ['limit=1.5', 'limit'],
+    ['limit=1e1', 'limit'],
+    ['limit=007', 'limit'],
+    ['limit=%2B7', 'limit'],
+    ['limit=1&limit=2', 'limit'],
+    ['limit[]=1', 'limit[]'],
+    ['before=yesterday', 'before'],
+    ['before=', 'before'],
+    ['before=2026-11-20', 'before'],
+    ['before=2026-02-30T00:00:00Z', 'before'],
+    ['before=2025-02-29T00:00:00Z', 'before'],
+    ['before=2026-13-01T00:00:00Z', 'before'],
+    ['before=2026-01-01T24:00:00Z', 'before'],
+    ['before=2026-01-01T00:00:60Z', 'before'],
+    ['before=2026-01-01T00:00:00', 'before'],
+    ['before=2026-01-01T00:00:00.1234567Z', 'before'],
+    ['before=2026-01-01T00:00:00%2B23:59', 'before'],
+    ['before=0000-01-01T00:00:00Z', 'before'],
+    ['before=infinity', 'before'],
+    ['before=1763633730', 'before'],
+    ['before=0198f6f0-0000-7000-8000-000000000000', 'before'],
+    ['email=a&email=b', 'email'],
+    [`email=${'e'.repeat(321)}`, 'email'],
+    [`external_id=${'e'.repeat(256)}`, 'external_id'],
+    ['deleted=yes', 'deleted'],
+    ['deleted=', 'deleted'],
+    ['nope=1', 'nope'],
+    ['Limit=1', 'Limit'],
+    ['offset=10', 'offset'],
+    ['email=%00', 'email'],
+    ['email=%ED%A0%80', 'query'],
+    ['email=%', 'query'],
+  ] as const) {
+    const refused = await world.client.get(`/v1/customers?${query}`)
+    expect([query, refused.status, refused.body.error?.param]).toEqual([query, 400, param])
+    expect(refused.body.error.message).toMatch(/\w/)
+  }
+})

@@ -1,0 +1,442 @@
+// Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  effectsOf,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  // No news from outside: each job has to find out by itself.
+  world = await createWorld({ webhooks: false })
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+/** What the processor may do to a request that then takes effect once, all the same. */
+const TRAPS: [name: string, script: unknown][] = [
+  ['an empty object with 200, after the effect', 'empty_200'],
+  ['an empty object with 200, without the effect', { empty_200: 'before' }],
+  ['a string with 200, after the effect', 'string_ok'],
+  ['a string with 200, without the effect', { string_ok: 'before' }],
+  ['a page with 503, without the effect', 'html_503'],
+  ['a page with 503, after the effect', { html_503: 'after' }],
+  ['a body cut in the middle, after the effect', 'cut_body'],
+  ['a body cut in the middle, without the effect', { cut_body: 'before' }],
+  ['a connection lost after the effect', 'drop_after'],
+  ['a connection lost before it', 'drop_before'],
+  ['409, the key is in use', 'conflict_409'],
+  ['429', 'rate_limited_429'],
+  ['429 with Retry-After', { rate_limited_429: true, retry_after_s: 1 }],
+  ['an error 500 that is not stored', 'error_500_unstored'],
+]
+
+/** The provider calls of what a payment asked for, and the requests that were made under their keys. */
+async function callsOf(payment_id: string, operation: string) {
+  const calls = await world.sql<{ generation: number; key: string; outcome: string | null; state: string }[]>`
+    select c.generation, c.key, c.outcome, j.state from jobs j join provider_calls c on c.job_id = j.id
+    where j.subject_id = ${payment_id} and c.operation = ${operation} order by j.created_at, c.generation`
+  const requests = await Promise.all(
+    calls.map(
+      async ({ key }) =>
+        (await world.stripe('GET', `/_emulator/requests?idempotency_key=${key}`)).data as {
+          status: number
+          replayed: boolean
+        }[],
+    ),
+  )
+  return calls.map((call, index) => ({ ...call, requests: requests[index]! }))
+}
+
+/** Asserts one call, under one key, that was made several times and took effect once. */
+async function expectOneKey(payment_id: string, operation: string): Promise<void> {
+  const [call, ...more] = await callsOf(payment_id, operation)
+  expect(more).toEqual([])
+  expect(call).toMatchObject({ generation: 1, outcome: 'done', state: 'succeeded' })
+  expect(call!.requests.length).toBeGreaterThan(1)
+}
+
+async function effectNames(processor_reference: string): Promise<string[]> {
+  return (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
+}
+
+describe.concurrent.for(TRAPS)('%s', ([, script]) => {
+  test('on an authorization', async () => {
+    const description = freshKey()
+    const trap = await fault(world, { match: { contains: description }, fault: script })
+    const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
+    await trap.hit()
+    expect([status, body.status]).toEqual([201, 'authorized'])
+    await expectOneKey(body.id, 'authorize')
+    expect(await effectNames(body.processor_reference)).toEqual(['authorize'])
+    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+    expect(data).toHaveLength(1)
+  })
+
+  test.for([
+    ['a capture', 'capture', 'captured'],
+    ['a cancellation', 'cancel', 'canceled'],
+  ])('on %s', async ([, operation, state]) => {
+    const { id, processor_reference } = await heldPayment(client)
+    const trap = await fault(world, {
+      match: { method: 'POST', path: `${processor_reference}/${operation}` },
+      fault: script,
+    })
+    const { status, body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, {
+      prefer: 'wait=30',
+    })
+    await trap.hit()
+    expect([status, body.status]).toEqual([200, state])
+    await expectOneKey(id, operation!)
+    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
+  })
+
+  test('on a refund', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const trap = await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: script,
+    })
+    const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+    await trap.hit()
+    expect([status, body.status]).toEqual([201, 'succeeded'])
+    await expectOneKey(id, 'refund')
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
+  })
+})
+
+describe.concurrent('a stored error 500, which its key repeats for ever', () => {
+  test.for([
+    ['capture', 'captured'],
+    ['cancel', 'canceled'],
+  ])('before a %s: the payment stands untouched, so a new key may try', async ([operation, state]) => {
+    const { id, processor_reference } = await heldPayment(client)
+    await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_before' })
+    const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
+    expect(body).toMatchObject({ status: state })
+    const calls = await callsOf(id, operation!)
+    expect(calls.map(({ generation, outcome }) => [generation, outcome])).toEqual([
+      [1, 'rotated'],
+      [2, 'done'],
+    ])
+    expect(new Set(calls.map(({ key }) => key)).size).toBe(2)
+    expect(calls[0]!.requests.map(({ status, replayed }) => [status, replayed])).toEqual([
+      [500, false],
+      [500, true],
+    ])
+    expect(calls[1]!.requests).toMatchObject([{ status: 200 }])
+    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
+  })
+
+  test.for([
+    ['capture', 'captured'],
+    ['cancel', 'canceled'],
+  ])('after a %s: it is found done, and no new key is used', async ([operation, state]) => {
+    const { id, processor_reference } = await heldPayment(client)
+    await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
+    const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
+    expect(body).toMatchObject({ status: state })
+    await expectOneKey(id, operation!)
+    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
+  })
+
+  test('after an authorization: it is found by our own id', async () => {
+    const description = freshKey()
+    await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
+    const { body } = await createPayment(client, { description }, { prefer: 'wait=30' })
+    expect(body).toMatchObject({ status: 'authorized', processor_reference: expect.any(String) })
+    await expectOneKey(body.id, 'authorize')
+    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+    expect(data.map(({ effect }: any) => effect)).toEqual(['authorize'])
+  })
+
+  test('after a refund: it is found among the refunds of the payment, and not sent again', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'error_500_after',
+    })
+    const { body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+    expect(body).toMatchObject({ status: 'succeeded', processor_reference: expect.stringMatching(/^re_/) })
+    await expectOneKey(id, 'refund')
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
+  })
+
+  test('before a refund: nobody knows, so it is unknown, looked for and never sent again', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'error_500_before',
+    })
+    const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+    expect([status, body.status]).toEqual([202, 'pending'])
+    await expectNeverSentAgain(id, 'refund')
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+    expect((await client.get(`/v1/refunds/${body.id}`)).body).toMatchObject({ status: 'pending' })
+    // What may still exist stays reserved.
+    expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
+  })
+
+  test('before an authorization: nobody knows, so it is unknown, looked for and never sent again', async () => {
+    const description = freshKey()
+    await fault(world, { match: { contains: description }, fault: 'error_500_before' })
+    const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
+    expect([status, body.status]).toEqual([202, 'pending'])
+    await expectNeverSentAgain(body.id, 'authorize')
+    expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  })
+
+  /** Makes the next look due at once, twice, and asserts that looking is all that is done. */
+  async function expectNeverSentAgain(payment_id: string, operation: string): Promise<void> {
+    const sent = (await callsOf(payment_id, operation)).map(({ key, requests }) => [key, requests.length])
+    expect(sent).toHaveLength(1)
+    expect(sent[0]![1]).toBe(2)
+    for (const _ of [1, 2]) {
+      const [job] = await world.sql`
+        update jobs set run_at = now() where subject_id = ${payment_id} and state = 'unknown' returning id, attempt`
+      expect(job).toBeDefined()
+      await eventually(async () => {
+        const [now] = await world.sql`select state, attempt from jobs where id = ${job!.id}`
+        expect(now).toEqual({ state: 'unknown', attempt: job!.attempt + 1 })
+      })
+    }
+    const calls = await callsOf(payment_id, operation)
+    expect(calls.map(({ key, requests }) => [key, requests.length])).toEqual(sent)
+    expect(calls).toMatchObject([{ outcome: null, state: 'unknown' }])
+  }
+})
+
+test('an authorization that turns up later is found, and what was unknown is known', async () => {
+  const description = freshKey()
+  // The search does not show it while it fails; our key repeats the error.
+  const search = await fault(world, {
+    match: { path: 'payment_intents/search' },
+    times: 1000,
+    fault: 'html_503',
+  })
+  await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
+  const { body } = await createPayment(client, { description }, { prefer: 'wait=1' })
+  expect(body).toMatchObject({ status: 'pending' })
+  await search.hit(2)
+  expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  await search.remove()
+  await paymentIn(client, body.id, 'authorized')
+})
+
+test('other parameters under a key that went out before do not fail a payment that exists', async () => {
+  const description = freshKey()
+  const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await held.hit()
+  // As if the worker had died with the answer, and the next one were of a version that writes another request.
+  await world.sql`
+    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
+  await world.sql`
+    update provider_calls c set request = request || '{"description":"other words"}' from jobs j where j.id = c.job_id and j.subject_id = ${body.id}`
+  await held.remove()
+  await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
+  const { processor_reference } = await paymentIn(client, body.id, 'authorized')
+  expect(await effectNames(processor_reference)).toEqual(['authorize'])
+})
+
+describe('after 23 hours a key is never sent again', () => {
+  /** Asks while the tenant's jobs are paused, ages the call, and lets it go. */
+  async function aged(ask: () => Promise<string>, operation: string): Promise<string> {
+    await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
+    const payment_id = await ask()
+    await world.sql`
+      update provider_calls c set first_sent_at = now() - interval '24 hours' from jobs j
+      where j.id = c.job_id and j.subject_id = ${payment_id} and c.operation = ${operation}`
+    await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
+    return payment_id
+  }
+
+  test('a refund is only looked for, and stays unknown while it is not found', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    await aged(async () => {
+      await refund(client, id, { amount_minor: 300 }, ASYNC)
+      return id
+    }, 'refund')
+    await eventually(async () =>
+      expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown', outcome: null }]),
+    )
+    expect(await callsOf(id, 'refund')).toMatchObject([{ requests: [] }])
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+  })
+
+  test('an authorization is only looked for, and stays unknown while it is not found', async () => {
+    const id = await aged(async () => (await createPayment(client, {}, ASYNC)).body.id, 'authorize')
+    await eventually(async () => expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }]))
+    expect(await callsOf(id, 'authorize')).toMatchObject([{ requests: [] }])
+  })
+
+  test('a capture is looked at, and where the hold stands untouched a new key takes it', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    await aged(async () => {
+      await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+      return id
+    }, 'capture')
+    await paymentIn(client, id, 'captured')
+    expect(await callsOf(id, 'capture')).toMatchObject([
+      { generation: 1, outcome: 'rotated', requests: [] },
+      { generation: 2, outcome: 'done', requests: [{ status: 200 }] },
+    ])
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+  })
+
+  test('a capture that took effect in another way meanwhile is found', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    await aged(async () => {
+      await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+      await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+      return id
+    }, 'capture')
+    await paymentIn(client, id, 'captured')
+    expect(await callsOf(id, 'capture')).toMatchObject([{ generation: 1, outcome: 'done', requests: [] }])
+  })
+})
+
+test('refused credentials park the job, lose nothing, and let it go on when they are mended', async () => {
+  const description = freshKey()
+  const wrong = await fault(world, { match: { contains: description }, times: 1000, fault: 'refuse_401' })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await wrong.hit()
+  const job = async () =>
+    (
+      await world.sql`
+      select j.state, j.attempt, j.max_attempts, j.run_at > now() + interval '10 seconds' as parked, a.outcome
+      from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt where j.subject_id = ${body.id}`
+    )[0]
+  await eventually(async () =>
+    expect(await job()).toEqual({
+      state: 'ready',
+      attempt: 1,
+      max_attempts: 26,
+      parked: true,
+      outcome: 'misconfigured',
+    }),
+  )
+  expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  await wrong.remove()
+  await world.sql`update jobs set run_at = now() where subject_id = ${body.id}`
+  await paymentIn(client, body.id, 'authorized')
+})
+
+describe('attempts exhausted', () => {
+  async function withAttempts(ask: () => Promise<string>, max_attempts: number): Promise<string> {
+    await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
+    const payment_id = await ask()
+    await world.sql`update jobs set max_attempts = ${max_attempts} where subject_id = ${payment_id} and finished_at is null`
+    await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
+    return payment_id
+  }
+
+  test('an authorization that certainly never was sent has failed', async () => {
+    const idempotency_key = freshKey()
+    const description = freshKey()
+    const busy = await fault(world, {
+      match: { contains: description },
+      times: 1000,
+      fault: 'rate_limited_429',
+    })
+    const ask = () => createPayment(client, { description, idempotency_key }, ASYNC)
+    const id = await withAttempts(async () => (await ask()).body.id, 2)
+    expect(await paymentIn(client, id, 'failed')).toMatchObject({ failure: { code: 'processor_error' } })
+    await busy.remove()
+    const again = await createPayment(client, { description, idempotency_key })
+    expect([again.status, again.body.error.code]).toEqual([502, 'processor_error'])
+    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(2)
+  })
+
+  test('an authorization that may have been sent is unknown, and found when the processor answers again', async () => {
+    const description = freshKey()
+    const lost = await fault(world, { match: { contains: description }, times: 1000, fault: 'drop_after' })
+    const id = await withAttempts(
+      async () => (await createPayment(client, { description }, ASYNC)).body.id,
+      2,
+    )
+    await eventually(async () => expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }]))
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'pending' })
+    await lost.remove()
+    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
+    const { processor_reference } = await paymentIn(client, id, 'authorized')
+    expect(await effectNames(processor_reference)).toEqual(['authorize'])
+    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(2)
+  })
+
+  test('a capture that never got through leaves the hold, and can be asked for again', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const busy = await fault(world, {
+      match: { path: `${processor_reference}/capture` },
+      times: 1000,
+      fault: 'rate_limited_429',
+    })
+    await withAttempts(async () => {
+      await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+      return id
+    }, 2)
+    expect(await paymentIn(client, id, 'authorized')).toMatchObject({
+      amount_capturable_minor: 1000,
+      failure: { code: 'processor_error' },
+    })
+    await busy.remove()
+    expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({
+      status: 'captured',
+      failure: null,
+    })
+  })
+
+  test('a cancellation that never got through leaves no trace of its reason', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const busy = await fault(world, {
+      match: { path: `${processor_reference}/cancel` },
+      times: 1000,
+      fault: 'rate_limited_429',
+    })
+    await withAttempts(async () => {
+      await client.post(`/v1/payments/${id}/cancel`, { reason: 'fraudulent' }, ASYNC)
+      return id
+    }, 1)
+    expect(await paymentIn(client, id, 'authorized')).toMatchObject({
+      cancellation_reason: null,
+      failure: { code: 'processor_error' },
+    })
+    await busy.remove()
+    expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
+  })
+
+  test('a refund that certainly never was sent has failed and frees what it reserved', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const busy = await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      times: 1000,
+      fault: 'rate_limited_429',
+    })
+    await withAttempts(async () => {
+      await refund(client, id, {}, ASYNC)
+      return id
+    }, 2)
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${id}/refunds`)).body).toMatchObject([
+        { status: 'failed', failure: { code: 'processor_error' } },
+      ]),
+    )
+    await busy.remove()
+    expect((await refund(client, id)).status).toBe(201)
+  })
+})
+
+test('after all of these traps the books balance and agree with the processor', async () => {
+  await checkBooks(world)
+})

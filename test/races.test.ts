@@ -1,0 +1,289 @@
+// Two hundred at once, over HTTP: one wins, the others are told so, and the processor's record agrees.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { requestCancels } from '#domain/payments/request.ts'
+import { findLapsed } from '#domain/payments/expiry.ts'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const MANY = 200
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+  // As many connections as requests at once, kept alive from here on.
+  await atOnce(MANY, () => client.get('/v1/payments?limit=1'))
+})
+afterAll(async () => await world?.close())
+afterEach(async () => {
+  await world.drain()
+  await checkBooks(world)
+})
+
+function atOnce<T>(times: number, ask: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: times }, (_, index) => ask(index)))
+}
+
+/** How many answers there were of each status and error code. */
+function tally(answers: Answer[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { status, body } of answers) {
+    const name = body?.error === undefined ? String(status) : `${status} ${body.error.code}`
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return counts
+}
+
+async function count(world_: World, processor_reference: string, effect: string): Promise<number> {
+  return (await effectsOf(world_, processor_reference)).filter((each) => each.effect === effect).length
+}
+
+async function requestsTo(path: string): Promise<any[]> {
+  const { data } = await world.stripe(
+    'GET',
+    `/_emulator/requests?method=POST&path=${encodeURIComponent(path)}`,
+  )
+  return data
+}
+
+describe('refunds', () => {
+  test('of 200 refunds of 60 on 100 captured exactly one wins', async () => {
+    const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
+    const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 60 }))
+    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
+    const effects = await effectsOf(world, processor_reference)
+    expect(effects.map(({ effect, amount }) => [effect, amount])).toEqual([
+      ['authorize', 100],
+      ['capture', 100],
+      ['refund', 60],
+    ])
+    expect((await refund(client, id, { amount_minor: 41 })).status).toBe(422)
+    expect((await refund(client, id, { amount_minor: 40 })).status).toBe(201)
+  })
+
+  test('of 200 refunds of 7 on 100 captured exactly fourteen win', async () => {
+    const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
+    const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 7 }))
+    expect(tally(answers)).toEqual({ 201: 14, '422 refund_exceeds_captured': MANY - 14 })
+    expect(await count(world, processor_reference, 'refund')).toBe(14)
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 98 })
+  })
+
+  test('of 200 refunds of all that is left exactly one wins', async () => {
+    const { id } = await capturedPayment(client, { amount_minor: 100 })
+    const answers = await atOnce(MANY, () => refund(client, id))
+    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
+  })
+
+  test('the same key 200 times at once is one refund', async () => {
+    const { id, processor_reference } = await capturedPayment(client, { amount_minor: 10_000 })
+    const body = { amount_minor: 10, idempotency_key: freshKey() }
+    const answers = await atOnce(MANY, () => refund(client, id, body))
+    expect(tally(answers)).toEqual({ 201: MANY })
+    expect(new Set(answers.map(({ body: made }) => made.id)).size).toBe(1)
+    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') !== 'true')).toHaveLength(1)
+    expect(await count(world, processor_reference, 'refund')).toBe(1)
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 10 })
+  })
+})
+
+describe('payments', () => {
+  test('200 captures of one payment are one capture at the processor', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`))
+    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': MANY - 1 })
+    expect(await count(world, processor_reference, 'capture')).toBe(1)
+    expect(await requestsTo(`${processor_reference}/capture`)).toHaveLength(1)
+  })
+
+  test('200 captures of different amounts take one of them', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const answers = await atOnce(MANY, (index) =>
+      client.post(`/v1/payments/${id}/capture`, { amount_minor: index + 1 }),
+    )
+    const [won] = answers.filter(({ status }) => status === 200)
+    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': MANY - 1 })
+    const effects = await effectsOf(world, processor_reference)
+    expect(effects.at(-1)).toMatchObject({ effect: 'capture', amount: won!.body.amount_captured_minor })
+  })
+
+  test('the same key 200 times at once is one payment', async () => {
+    const body = { idempotency_key: freshKey(), description: freshKey() }
+    const before = (await requestsTo('/v1/payment_intents$')).length
+    const answers = await atOnce(MANY, () => createPayment(client, body))
+    expect(tally(answers)).toEqual({ 201: MANY })
+    expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
+    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') !== 'true')).toHaveLength(1)
+    expect(await requestsTo('/v1/payment_intents$')).toHaveLength(before + 1)
+  })
+
+  test('the same key 200 times at once with two contents is one payment, and the other content is refused', async () => {
+    const idempotency_key = freshKey()
+    const answers = await atOnce(MANY, (index) =>
+      createPayment(client, { idempotency_key, amount_minor: 1000 + (index % 2) }),
+    )
+    expect(tally(answers)).toEqual({ 201: MANY / 2, '422 idempotency_key_reused': MANY / 2 })
+    const made = answers.filter(({ status }) => status === 201)
+    expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
+  })
+
+  test('the same key 200 times at once on a capture is one capture, and all are told of it', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const headers = { 'idempotency-key': freshKey() }
+    const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
+    expect(tally(answers)).toEqual({ 200: MANY })
+    expect(await count(world, processor_reference, 'capture')).toBe(1)
+  })
+
+  test('a declined card asked 200 times under one key is asked once, and all are told', async () => {
+    const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
+    const before = (await requestsTo('/v1/payment_intents$')).length
+    const answers = await atOnce(MANY, () => createPayment(client, body))
+    expect(tally(answers)).toEqual({ '402 payment_declined': MANY })
+    expect(await requestsTo('/v1/payment_intents$')).toHaveLength(before + 1)
+  })
+
+  test('200 payments at once are 200 payments', async () => {
+    const answers = await atOnce(MANY, () => createPayment(client))
+    expect(tally(answers)).toEqual({ 201: MANY })
+    expect(new Set(answers.map(({ body }) => body.processor_reference)).size).toBe(MANY)
+    expect(new Set(answers.map(({ body }) => body.created_at)).size).toBe(MANY)
+  })
+})
+
+describe('capture against cancel', () => {
+  test('of fifty payments each has one outcome, and the processor the same', async () => {
+    const payments = await atOnce(50, () => heldPayment(client))
+    const asked = await Promise.all(
+      payments.map(({ id }, index) => {
+        const capture = () => client.post(`/v1/payments/${id}/capture`)
+        const cancel = () => client.post(`/v1/payments/${id}/cancel`)
+        // Each side comes first as often as the other.
+        return Promise.all(
+          (index % 2 === 0 ? [capture, cancel, cancel, capture] : [cancel, capture, capture, cancel]).map(
+            (ask) => ask(),
+          ),
+        )
+      }),
+    )
+    for (const [index, answers] of asked.entries()) {
+      const [won, ...more] = answers.filter(({ status }) => status === 200)
+      expect(more).toEqual([])
+      expect(answers.filter(({ status }) => status === 409)).toHaveLength(3)
+      const { id, processor_reference } = payments[index]!
+      const { body } = await client.get(`/v1/payments/${id}`)
+      expect(body).toEqual(won!.body)
+      const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
+      expect(effects).toEqual(['authorize', body.status === 'captured' ? 'capture' : 'cancel'])
+    }
+  })
+
+  test('a cancellation while fifty authorizations are under way voids each hold or comes too early for none', async () => {
+    const created = await atOnce(50, () => createPayment(client, {}, { prefer: 'respond-async' }))
+    const canceled = await Promise.all(
+      created.map(({ body }) => client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })),
+    )
+    for (const { status } of canceled) expect([200, 202]).toContain(status)
+    for (const { body } of created) {
+      const { processor_reference } = await paymentIn(client, body.id, 'canceled')
+      expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+        'cancel',
+      ])
+    }
+  })
+})
+
+describe('capture against expiry', () => {
+  test('ours: of fifty lapsed holds each is captured or given up, and the processor agrees', async () => {
+    const payments = await atOnce(50, () => heldPayment(client))
+    const ids = payments.map(({ id }) => id)
+    await world.sql`update payments set capture_before = now() - interval '1 second' where id = any(${ids}::uuid[])`
+    const expire = async () => {
+      const lapsed = await findLapsed(world.sql, 100)
+      await requestCancels(
+        world.sql,
+        lapsed.map(({ tenant_id, id }) => ({
+          tenant_id,
+          payment_id: id,
+          job_id: newId(),
+          event_id: newId(),
+          rung: false,
+          idempotency_key: null,
+          scope: '',
+          fingerprint: '',
+          reason: null,
+          cancellation_reason: 'expired',
+        })),
+      )
+    }
+    const captures = ids.map((id) => client.post(`/v1/payments/${id}/capture`))
+    const [answers] = await Promise.all([Promise.all(captures), expire(), expire(), expire()])
+    const outcomes = tally(answers)
+    expect((outcomes['200'] ?? 0) + (outcomes['409 payment_not_capturable'] ?? 0)).toBe(50)
+    for (const [index, { status }] of answers.entries()) {
+      const { id, processor_reference } = payments[index]!
+      await paymentIn(client, id, status === 200 ? 'captured' : 'canceled')
+      expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+        status === 200 ? 'capture' : 'cancel',
+      ])
+    }
+  })
+
+  test("the processor's: of fifty holds that it lets lapse meanwhile each is captured or given up", async () => {
+    const payments = await atOnce(50, () => heldPayment(client))
+    const asked = await Promise.all(
+      payments.map(async ({ id, processor_reference }) => {
+        const [answer] = await Promise.all([
+          client.post(`/v1/payments/${id}/capture`),
+          world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`),
+        ])
+        return answer
+      }),
+    )
+    for (const [index, { status }] of asked.entries()) {
+      expect([200, 409]).toContain(status)
+      await paymentIn(client, payments[index]!.id, status === 200 ? 'captured' : 'canceled')
+    }
+  })
+
+  test('all three against each other end in one outcome', async () => {
+    const payments = await atOnce(30, () => heldPayment(client))
+    await Promise.all(
+      payments.flatMap(({ id, processor_reference }) => [
+        client.post(`/v1/payments/${id}/cancel`),
+        client.post(`/v1/payments/${id}/capture`),
+        world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`),
+        client.post(`/v1/payments/${id}/capture`),
+        client.post(`/v1/payments/${id}/cancel`),
+      ]),
+    )
+    for (const { id, processor_reference } of payments) {
+      const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
+      expect(effects).toHaveLength(2)
+      await paymentIn(client, id, effects[1] === 'capture' ? 'captured' : 'canceled')
+    }
+  })
+})
+
+describe('refund against its own news', () => {
+  test('refunds that succeed and fail while others are asked for never exceed what was captured', async () => {
+    const payments = await atOnce(20, () =>
+      capturedPayment(client, { amount_minor: 100, payment_method: 'pm_card_refundFail' }),
+    )
+    await Promise.all(
+      payments.map(async ({ id }) => {
+        const { body } = await refund(client, id, { amount_minor: 60 })
+        await Promise.all([
+          world.stripe('POST', `/_emulator/refunds/${body.processor_reference}/settle`, { status: 'failed' }),
+          ...Array.from({ length: 5 }, () => refund(client, id, { amount_minor: 60 })),
+        ])
+      }),
+    )
+  })
+})

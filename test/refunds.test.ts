@@ -1,0 +1,290 @@
+// Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+async function refundIn(id: string, status: string): Promise<any> {
+  return await eventually(async () => {
+    const { body } = await client.get(`/v1/refunds/${id}`)
+    expect(body).toMatchObject({ status })
+    return body
+  })
+}
+
+async function amountsOf(payment_id: string): Promise<{ refunded: number; reserved: number }> {
+  const [row] = await world.sql<{ refunded: number; reserved: number }[]>`
+    select amount_refunded_minor as refunded, amount_refund_reserved_minor as reserved from payments
+    where tenant_id = ${world.tenant_id} and id = ${payment_id}`
+  return row!
+}
+
+async function settle(refund_reference: string, status: string, failure_reason?: string): Promise<void> {
+  await world.stripe('POST', `/_emulator/refunds/${refund_reference}/settle`, { status, failure_reason })
+}
+
+describe('a captured payment', () => {
+  test('is refunded in full when no amount is said', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const idempotency_key = freshKey()
+    const { status, body } = await refund(client, id, {
+      reason: 'requested_by_customer',
+      metadata: { ticket: 7 },
+      idempotency_key,
+    })
+    expect(status).toBe(201)
+    expect(body).toMatchObject({
+      payment_id: id,
+      tenant_id: world.tenant_id,
+      idempotency_key,
+      status: 'succeeded',
+      amount_minor: 1000,
+      currency: 'USD',
+      reason: 'requested_by_customer',
+      imported: false,
+      processor: 'stripe',
+      processor_reference: expect.stringMatching(/^re_/),
+      failure: null,
+      metadata: { ticket: 7 },
+    })
+    expect((await client.get(`/v1/refunds/${body.id}`)).body).toEqual(body)
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+      status: 'captured',
+      amount_refunded_minor: 1000,
+    })
+    expect((await effectsOf(world, processor_reference)).at(-1)).toMatchObject({
+      effect: 'refund',
+      amount: 1000,
+      refund: body.processor_reference,
+    })
+  })
+
+  test('is refunded in parts, and then what is left, and then no more', async () => {
+    const { id } = await capturedPayment(client)
+    const parts = [
+      await refund(client, id, { amount_minor: 100 }),
+      await refund(client, id, { amount_minor: 250 }),
+      await refund(client, id),
+    ]
+    expect(parts.map(({ body }) => body.amount_minor)).toEqual([100, 250, 650])
+    const listed = await client.get(`/v1/payments/${id}/refunds`)
+    expect(listed.body).toEqual(parts.map(({ body }) => body).toReversed())
+    const paged = await client.get(`/v1/payments/${id}/refunds?limit=2`)
+    expect(paged.body).toEqual(listed.body.slice(0, 2))
+    const next = /<(.+)>; rel="next"/.exec(paged.headers.get('link')!)![1]!
+    expect((await client.get(next)).body).toEqual(listed.body.slice(2))
+    for (const body of [{}, { amount_minor: 1 }]) {
+      const more = await refund(client, id, body)
+      expect(more.status).toBe(422)
+      expect(more.body.error).toMatchObject({
+        code: 'refund_exceeds_captured',
+        context: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
+      })
+    }
+  })
+
+  test('is never refunded beyond what was captured of it', async () => {
+    const { id } = await heldPayment(client)
+    await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
+    const refused = await refund(client, id, { amount_minor: 401 })
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
+    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+    expect((await refund(client, id)).body).toMatchObject({ amount_minor: 400 })
+  })
+
+  test('takes a refund of a three-decimal currency only in tens', async () => {
+    const { id } = await capturedPayment(client, { currency: 'KWD', amount_minor: 2000 })
+    const refused = await refund(client, id, { amount_minor: 1005 })
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
+    expect((await refund(client, id, { amount_minor: 1010 })).status).toBe(201)
+  })
+
+  test('refuses amounts and reasons that are none', async () => {
+    const { id } = await capturedPayment(client)
+    for (const body of [
+      { amount_minor: 0 },
+      { amount_minor: -5 },
+      { amount_minor: 1.5 },
+      { reason: 'regret' },
+    ])
+      expect((await refund(client, id, body)).status, JSON.stringify(body)).toBe(400)
+    expect((await refund(client, id, { idempotency_key: undefined })).body.error).toMatchObject({
+      param: 'idempotency_key',
+    })
+  })
+})
+
+test('what was not captured cannot be refunded, and the answer names its state', async () => {
+  const { id } = await heldPayment(client)
+  const held = await refund(client, id)
+  expect(held.status).toBe(409)
+  expect(held.body.error).toMatchObject({
+    code: 'payment_not_refundable',
+    message: expect.stringContaining('authorized'),
+  })
+  await client.post(`/v1/payments/${id}/cancel`)
+  expect((await refund(client, id)).body.error).toMatchObject({ context: { status: 'canceled' } })
+  const unknown = '01900000-0000-7000-8000-000000000000'
+  expect((await refund(client, unknown)).body.error).toMatchObject({ code: 'payment_not_found' })
+  expect((await client.get(`/v1/refunds/${unknown}`)).body.error).toMatchObject({ code: 'refund_not_found' })
+})
+
+test("another tenant's refund does not exist", async () => {
+  const { id } = await capturedPayment(client)
+  const { body } = await refund(client, id)
+  const other = await world.clientOf()
+  expect((await other.get(`/v1/refunds/${body.id}`)).status).toBe(404)
+  expect((await other.get(`/v1/payments/${id}/refunds`)).status).toBe(404)
+})
+
+describe('a refund that takes its time', () => {
+  test('is reserved while it is pending, and posted when it succeeds', async () => {
+    const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    const { status, body } = await refund(client, id, { amount_minor: 600 })
+    expect([status, body.status]).toEqual([201, 'pending'])
+    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 600 })
+    expect((await refund(client, id, { amount_minor: 401 })).status).toBe(422)
+    const posted = async () =>
+      (await world.sql`select kind from ledger_transactions where subject_id = ${body.id}`).map(
+        ({ kind }) => kind,
+      )
+    expect(await posted()).toEqual([])
+    await settle(body.processor_reference, 'succeeded')
+    await refundIn(body.id, 'succeeded')
+    expect(await posted()).toEqual(['refund'])
+    expect(await amountsOf(id)).toEqual({ refunded: 600, reserved: 600 })
+  })
+
+  test('and then fails frees what was reserved and posts nothing', async () => {
+    const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    const { body } = await refund(client, id)
+    await settle(body.processor_reference, 'failed', 'declined')
+    expect(await refundIn(body.id, 'failed')).toMatchObject({
+      failure: { code: 'processor_error', message: 'declined' },
+    })
+    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+    expect(await world.sql`select from ledger_transactions where subject_id = ${body.id}`).toHaveLength(0)
+    expect((await refund(client, id)).status).toBe(201)
+  })
+})
+
+test('a refund that succeeded and fails later gives the money back, which can then be refunded again', async () => {
+  const { id, currency } = await capturedPayment(client, { payment_method: 'pm_card_refundFail' })
+  const available = async () => {
+    const [row] = await world.sql<{ balance_minor: number }[]>`
+      select balance_minor from ledger_accounts where tenant_id = ${world.tenant_id} and currency = ${currency} and name = 'available'`
+    return row!.balance_minor
+  }
+  const before = await available()
+  const { body } = await refund(client, id, { amount_minor: 800 })
+  expect(body).toMatchObject({ status: 'succeeded' })
+  expect(await available()).toBe(before - 800)
+  await settle(body.processor_reference, 'failed', 'lost_or_stolen_card')
+  expect(await refundIn(body.id, 'failed')).toMatchObject({
+    failure: { message: 'lost_or_stolen_card' },
+  })
+  expect(await available()).toBe(before)
+  expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+  const events = await world.sql`
+    select type from events where subject_id = ${id} and data ->> 'id' = ${body.id} order by created_at`
+  expect(events.map(({ type }) => type)).toEqual(['refund.created', 'refund.succeeded', 'refund.failed'])
+  expect((await refund(client, id)).body).toMatchObject({ amount_minor: 1000 })
+})
+
+describe('idempotency', () => {
+  test('a repetition answers the refund as it stands, and refunds nothing', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const body = { amount_minor: 300, idempotency_key: freshKey() }
+    const first = await refund(client, id, body)
+    const second = await refund(client, id, body)
+    expect([second.status, second.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+    expect(second.text).toBe(first.text)
+    expect(await amountsOf(id)).toEqual({ refunded: 300, reserved: 300 })
+    const effects = await effectsOf(world, processor_reference)
+    expect(effects.filter(({ effect }) => effect === 'refund')).toHaveLength(1)
+    const other = await refund(client, id, { ...body, amount_minor: 301 })
+    expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+
+  test('one key is good for one payment', async () => {
+    const [one, other] = [await capturedPayment(client), await capturedPayment(client)]
+    const body = { idempotency_key: freshKey() }
+    expect((await refund(client, one.id, body)).status).toBe(201)
+    const refused = await refund(client, other.id, body)
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+    expect(await amountsOf(other.id)).toEqual({ refunded: 0, reserved: 0 })
+  })
+
+  test('a repetition while the first is under way joins its wait', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const held = await fault(world, {
+      match: { contains: `payment_intent=${processor_reference}` },
+      fault: 'hold',
+    })
+    const body = { amount_minor: 300, idempotency_key: freshKey() }
+    const first = refund(client, id, body)
+    await held.hit()
+    const second = refund(client, id, body)
+    expect((await refund(client, id, body, ASYNC)).body).toMatchObject({ status: 'pending' })
+    await held.remove()
+    const answers = await Promise.all([first, second])
+    expect(answers.map(({ status, body: made }) => [status, made.status])).toEqual([
+      [201, 'succeeded'],
+      [201, 'succeeded'],
+    ])
+  })
+})
+
+test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async () => {
+  const { id, processor_reference } = await capturedPayment(client)
+  await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+  const theirs = await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference })
+  const body = { amount_minor: 500, idempotency_key: freshKey() }
+  const refused = await refund(client, id, body)
+  expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
+  const refund_id = refused.body.error.context.refund_id
+  expect((await client.get(`/v1/refunds/${refund_id}`)).body).toMatchObject({
+    status: 'failed',
+    processor_reference: null,
+    failure: { code: 'payment_invalid' },
+  })
+  expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+  const again = await refund(client, id, body)
+  expect({ ...again.body.error, request_id: null }).toEqual({ ...refused.body.error, request_id: null })
+
+  // What was refunded in the dashboard is in the processor's books, so it comes into ours.
+  await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+  const imported = await eventually(async () => {
+    const [first] = (await client.get(`/v1/payments/${id}/refunds`)).body
+    expect(first).toMatchObject({ imported: true, status: 'succeeded' })
+    return first
+  })
+  expect(imported).toMatchObject({
+    amount_minor: 1000,
+    idempotency_key: null,
+    processor_reference: theirs.id,
+  })
+  expect(await amountsOf(id)).toEqual({ refunded: 1000, reserved: 1000 })
+})
+
+test('a refund not finished in time is 202, and goes on', async () => {
+  const { id } = await capturedPayment(client)
+  const { status, headers, body } = await refund(client, id, {}, ASYNC)
+  expect(status).toBe(202)
+  expect(headers.get('location')).toBe(`/v1/refunds/${body.id}`)
+  await refundIn(body.id, 'succeeded')
+})
+
+test('after all of these stories the books balance and agree with the processor', async () => {
+  await world.drain()
+  await checkBooks(world)
+})

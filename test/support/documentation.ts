@@ -1,0 +1,40 @@
+// The OpenAPI document as tests read it: its routes, and the schemas of their answers.
+import { z } from 'zod'
+import type { Client } from './client.ts'
+
+export type DocumentedRoute = {
+  method: string
+  /** As in the document: `/v1/customers/{id}`. */
+  path: string
+  operation: any
+  /** The codes that it says it can answer. */
+  codes: string[]
+}
+
+/** The document that an API serves. */
+export async function readDocument(client: Client): Promise<any> {
+  return (await client.get('/openapi.json')).body
+}
+
+/** Every route of a document. */
+export function routesOf(document: any): DocumentedRoute[] {
+  return Object.entries<any>(document.paths).flatMap(([path, item]) =>
+    Object.entries<any>(item).map(([method, operation]) => ({
+      method: method.toUpperCase(),
+      path,
+      operation,
+      codes: Object.values<any>(operation.responses).flatMap((response) =>
+        Array.from(String(response.description).matchAll(/`([a-z_]+)`: /g), ([, code]) => code!),
+      ),
+    })),
+  )
+}
+
+/** What the document says about an answer, as something that can check one. */
+export function schemaOf(document: any, route: DocumentedRoute, status: number): z.ZodType {
+  const response = route.operation.responses[status]
+  if (response === undefined) throw new Error(`${route.method} ${route.path} documents no ${status}`)
+  const schema = response.content['application/json'].schema
+  const whole = { ...schema, $defs: document.components.schemas }
+  return z.fromJSONSchema(JSON.parse(JSON.stringify(whole).replaceAll('#/components/schemas/', '#/$defs/')))
+}

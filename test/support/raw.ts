@@ -1,0 +1,62 @@
+// HTTP as bytes, for what a well-behaved client would not send.
+import { connect, type Socket } from 'node:net'
+
+export type RawAnswer = { status: number; headers: Map<string, string>; text: string; body: any }
+
+/** Sends the bytes of one request and answers the first response, when the server closes; status 0: it closed without one. */
+export async function sendBytes(
+  url: string,
+  bytes: string | Buffer,
+  meanwhile?: (socket: Socket) => () => void,
+): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url)
+  const chunks: Buffer[] = []
+  await new Promise<void>((resolve) => {
+    const socket = connect(Number(port), hostname)
+    const stop = meanwhile?.(socket)
+    socket.on('data', (chunk) => chunks.push(chunk))
+    // A reset after the answer is an end like any other.
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      stop?.()
+      resolve()
+    })
+    socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
+  })
+  return parse(Buffer.concat(chunks).toString('utf8'))
+}
+
+/** The bytes of a request with a body, that asks for the connection to be closed. */
+export function requestBytes(
+  method: string,
+  target: string,
+  headers: Record<string, string>,
+  body: string | Buffer = '',
+): Buffer {
+  const bytes = Buffer.from(body)
+  const all = { host: 'sluice.test', connection: 'close', 'content-length': String(bytes.length), ...headers }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return Buffer.concat([
+    Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n`, 'latin1'),
+    bytes,
+  ])
+}
+
+function parse(text: string): RawAnswer {
+  const end = text.indexOf('\r\n\r\n')
+  const [first = '', ...lines] = text.slice(0, Math.max(end, 0)).split('\r\n')
+  const headers = new Map(
+    lines.map((line) => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+    }),
+  )
+  const body = text.slice(end + 4)
+  const isJson = headers.get('content-type')?.startsWith('application/json') === true && body !== ''
+  return {
+    status: Number(first.split(' ')[1] ?? 0),
+    headers,
+    text: body,
+    body: isJson ? JSON.parse(body) : undefined,
+  }
+}

@@ -1,0 +1,166 @@
+// Tenants: what is another's does not exist, on every route of the document.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Client } from '#test/client.ts'
+import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
+
+let world: World
+let stranger: Client
+let routes: DocumentedRoute[]
+/** What the first tenant has, by the first word of the path that names it. */
+let owned: Record<string, string>
+
+beforeAll(async () => {
+  world = await createWorld()
+  stranger = await world.clientOf()
+  routes = routesOf(await readDocument(world.client))
+  const customer = await made('/v1/customers', { name: 'Ada', email: 'ada@example.com', external_id: 'x-1' })
+  const payment = await made('/v1/payments', {
+    amount_minor: 1000,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+    customer_id: customer.id,
+    metadata: { order: 'A-17' },
+  })
+  await world.client.post(`/v1/payments/${payment.id}/capture`)
+  const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  owned = {
+    customers: customer.id,
+    payments: payment.id,
+    refunds: refund.id,
+    idempotency_keys: customer.idempotency_key,
+  }
+  await world.drain()
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+async function made(path: string, body: object): Promise<any> {
+  const answer = await world.client.post(path, { ...body, idempotency_key: freshKey() })
+  expect(answer.status).toBe(201)
+  return answer.body
+}
+
+/** Bodies that would be accepted, were the path one's own. */
+const BODIES: Record<string, object> = {
+  'PATCH /v1/customers/{id}': { name: 'Eve' },
+  'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
+}
+
+/** Everything that belongs to the first tenant, as it stands. */
+async function holdings(): Promise<unknown> {
+  const { sql, tenant_id } = world
+  const tables = await sql<{ name: string }[]>`
+    select c.table_name as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
+    where c.column_name = 'tenant_id' and c.table_schema = 'public' and t.table_type = 'BASE TABLE'
+      and c.table_name <> 'api_keys' order by 1`
+  const rows: Record<string, unknown> = {}
+  for (const { name } of tables) {
+    rows[name] =
+      await sql`select to_jsonb(t) as row from ${sql(name)} t where tenant_id = ${tenant_id} order by to_jsonb(t)::text`
+  }
+  return rows
+}
+
+function comparable({ status, text }: { status: number; text: string }, id: string): string {
+  return `${status} ${text.replace(/"request_id":"[^"]*"/, '').replaceAll(id, '{id}')}`
+}
+
+test("with another tenant's id every route answers what it answers to a random one, and changes nothing", async () => {
+  const before = await holdings()
+  const withId = routes.filter(({ path }) => path.includes('{'))
+  expect(withId.length).toBeGreaterThanOrEqual(10)
+  for (const { method, path } of withId) {
+    const noun = path.split('/')[2]!
+    const theirs = owned[noun]
+    if (theirs === undefined) throw new Error(`This test has nothing of ${noun}: make one in beforeAll.`)
+    const answers: string[] = []
+    for (const id of [theirs, noun === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
+      const body = ['POST', 'PATCH', 'PUT'].includes(method)
+        ? { ...BODIES[`${method} ${path}`], ...(method === 'POST' && { idempotency_key: freshKey() }) }
+        : undefined
+      const answer = await stranger.send(method, path.replace(/\{\w+\}/, id), {
+        headers: { 'content-type': 'application/json' },
+        ...(body && { body: JSON.stringify(body) }),
+      })
+      expect([method, path, answer.status]).toEqual([method, path, 404])
+      answers.push(comparable(answer, id))
+    }
+    expect([method, path, answers[0]]).toEqual([method, path, answers[1]])
+  }
+  expect(await holdings()).toEqual(before)
+})
+
+test('lists show nothing of another tenant, whatever they filter by', async () => {
+  const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
+  expect(lists.length).toBeGreaterThanOrEqual(2)
+  for (const { path } of lists) {
+    expect((await world.client.get(path)).body).toHaveLength(1)
+    expect([path, (await stranger.get(path)).body]).toEqual([path, []])
+  }
+  for (const path of [
+    '/v1/customers?email=ada@example.com',
+    '/v1/customers?external_id=x-1',
+    '/v1/customers?deleted=true',
+    `/v1/payments?customer_id=${owned.customers}`,
+    '/v1/payments?metadata[order]=A-17',
+    '/v1/payments?status=captured',
+  ]) {
+    expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
+      path,
+      1,
+      [],
+    ])
+  }
+})
+
+test("a body cannot point at another tenant's customer, and says no more than for a random one", async () => {
+  const before = await holdings()
+  const answers: string[] = []
+  for (const customer_id of [owned.customers!, RANDOM_ID]) {
+    const answer = await stranger.post('/v1/payments', {
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      payment_method: 'pm_card_visa',
+      customer_id,
+      idempotency_key: freshKey(),
+    })
+    answers.push(comparable(answer, customer_id))
+  }
+  expect(answers[0]).toBe(answers[1])
+  expect(answers[0]).toContain('customer_not_found')
+  expect(await holdings()).toEqual(before)
+})
+
+test('two tenants may use the same key, e-mail address and external id', async () => {
+  const body = {
+    idempotency_key: owned.idempotency_keys,
+    email: 'ada@example.com',
+    external_id: 'x-1',
+    name: 'Other',
+  }
+  const other = await world.clientOf()
+  const answer = await other.post('/v1/customers', body)
+  expect([answer.status, answer.headers.get('idempotent-replayed')]).toEqual([201, null])
+  expect(answer.body.id).not.toBe(owned.customers)
+  expect((await other.get('/v1/customers?email=ada@example.com')).body).toEqual([answer.body])
+})
+
+test('the tenant of a record is that of the key, whatever the body says', async () => {
+  const refused = await stranger.post('/v1/customers', {
+    idempotency_key: freshKey(),
+    tenant_id: world.tenant_id,
+  })
+  expect([refused.status, refused.body.error.param]).toEqual([400, 'tenant_id'])
+  const header = await stranger.post(
+    '/v1/customers',
+    { idempotency_key: freshKey() },
+    { 'x-tenant-id': world.tenant_id },
+  )
+  expect(header.body.tenant_id).not.toBe(world.tenant_id)
+})

@@ -1,0 +1,299 @@
+// Refunds made in the processor's dashboard: taken into state and ledger, whatever is under way here.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from './support/payments.ts'
+import {
+  deliver,
+  expectBooks,
+  listEvents,
+  shuffled,
+  stateOf,
+  storyOf,
+  tried,
+  type StripeEvent,
+} from './support/stripe-events.ts'
+import { createWorld, STRIPE_KEY, type World } from './support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false })
+})
+afterAll(async () => await world.close())
+
+const refundInDashboard = (reference: string, amount?: number) =>
+  world.stripe('POST', '/_emulator/refunds', {
+    payment_intent: reference,
+    ...(amount !== undefined && { amount }),
+  })
+const settleRefund = (reference: string, status: 'succeeded' | 'failed') =>
+  world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
+
+/** Delivers what was not delivered yet of a payment, shuffled; answers it. */
+async function tell(reference: string): Promise<StripeEvent[]> {
+  const events = shuffled(await listEvents(world, reference))
+  for (const event of events) expect((await deliver(world, event)).status).toBe(200)
+  await tried(world, events)
+  return events
+}
+
+async function tellAll(reference: string): Promise<void> {
+  const events = await tell(reference)
+  await world.drain()
+  for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
+  await expectBooks(world)
+}
+
+describe('a refund made in the dashboard', () => {
+  test('of a part is taken in, shown as imported, and leaves the rest to refund', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const theirs = await refundInDashboard(processor_reference, 350)
+    await tellAll(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({
+      status: 'captured',
+      amount_captured_minor: 1000,
+      amount_refunded_minor: 350,
+      amount_refund_reserved_minor: 350,
+    })
+    expect(story.postings).toEqual(['capture 1000', 'refund -350'])
+    const { body: refunds } = await world.client.get(`/v1/payments/${id}/refunds`)
+    expect(refunds).toMatchObject([
+      {
+        status: 'succeeded',
+        amount_minor: 350,
+        currency: 'USD',
+        imported: true,
+        idempotency_key: null,
+        processor_reference: theirs.id,
+      },
+    ])
+    const tooMuch = await refund(world.client, id, { amount_minor: 651 })
+    expect([tooMuch.status, tooMuch.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
+    const rest = await refund(world.client, id)
+    expect(rest.body).toMatchObject({ status: 'succeeded', amount_minor: 650 })
+    await tellAll(processor_reference)
+    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
+  })
+
+  test('of all, and of all in several, is taken in once each', async () => {
+    const whole = await capturedPayment(world.client)
+    await refundInDashboard(whole.processor_reference)
+    await tellAll(whole.processor_reference)
+    const first = await storyOf(world, whole.id)
+    expect(first.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 1000 })
+    expect(first.postings).toEqual(['capture 1000', 'refund -1000'])
+    const none = await refund(world.client, whole.id)
+    expect([none.status, none.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
+
+    const parts = await capturedPayment(world.client)
+    for (const amount of [100, 200, 300, 400]) await refundInDashboard(parts.processor_reference, amount)
+    await tellAll(parts.processor_reference)
+    const second = await storyOf(world, parts.id)
+    expect(second.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
+    expect(second.refunds.map((row) => row.amount_minor)).toEqual([100, 200, 300, 400])
+    expect(second.postings).toEqual([
+      'capture 1000',
+      'refund -400',
+      'refund -300',
+      'refund -200',
+      'refund -100',
+    ])
+  })
+
+  test('told 100 times at once by all its webhooks is taken in once', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    await refundInDashboard(processor_reference, 500)
+    const events = (await listEvents(world, processor_reference)).flatMap((event) =>
+      Array.from({ length: 100 }, () => event),
+    )
+    await Promise.all(shuffled(events).map((event) => deliver(world, event)))
+    await world.drain()
+    const story = await storyOf(world, id)
+    expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])
+    expect(story.postings).toEqual(['capture 1000', 'refund -500'])
+    await expectBooks(world)
+  })
+
+  test('that is known before the capture is, waits for it', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await refundInDashboard(processor_reference, 200)
+    const events = await listEvents(world, processor_reference)
+    const created = events.filter((event) => event.type === 'refund.created')
+    for (const event of created) await deliver(world, event)
+    await tried(world, created)
+    expect((await storyOf(world, id)).payment).toMatchObject({ status: 'authorized', amount_refunded_minor: 0 })
+    await tellAll(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
+    expect(story.postings).toEqual(['capture 1000', 'refund -200'])
+  })
+
+  test('is pending here while it is pending there', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client, {
+      payment_method: 'pm_card_pendingRefund',
+    })
+    const theirs = await refundInDashboard(processor_reference, 200)
+    await tellAll(processor_reference)
+    const pending = await storyOf(world, id)
+    expect(pending.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 200 })
+    expect(pending.refunds).toMatchObject([{ status: 'pending', imported: true }])
+    await settleRefund(theirs.id, 'succeeded')
+    await tellAll(processor_reference)
+    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
+  })
+})
+
+describe('a refund that fails later', () => {
+  test('gives the money back, made in the dashboard or here', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const ours = await refund(world.client, id, { amount_minor: 300 })
+    const theirs = await refundInDashboard(processor_reference, 200)
+    await tellAll(processor_reference)
+    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
+
+    await settleRefund(ours.body.processor_reference, 'failed')
+    await settleRefund(theirs.id, 'failed')
+    await tellAll(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
+    expect(story.refunds.map((row) => row.status)).toEqual(['failed', 'failed'])
+    expect(story.postings).toEqual([
+      'capture 1000',
+      'refund -300',
+      'refund -200',
+      'refund_failed 200',
+      'refund_failed 300',
+    ])
+    expect(story.events.filter((type) => type === 'refund.failed')).toHaveLength(2)
+    // Late repetitions of the good news do not bring it back.
+    await tellAll(processor_reference)
+    expect(await storyOf(world, id)).toEqual(story)
+    const again = await refund(world.client, id)
+    expect(again.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
+  })
+
+  test('before we hear of it at all is taken in as failed and takes no room from others', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const theirs = await refundInDashboard(processor_reference, 1000)
+    await settleRefund(theirs.id, 'failed')
+    const ours = await refund(world.client, id)
+    expect(ours.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
+    await tellAll(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
+    expect(story.refunds.map(({ status, imported }) => `${status} ${imported}`).toSorted()).toEqual([
+      'failed true',
+      'succeeded false',
+    ])
+    expect(story.postings).toEqual(['capture 1000', 'refund -1000'])
+    expect(story.events.filter((type) => type.startsWith('refund.'))).toEqual([
+      'refund.created',
+      'refund.created',
+      'refund.failed',
+      'refund.succeeded',
+    ])
+  })
+})
+
+describe('with one of ours under way', () => {
+  test('both fit: both are booked', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/refunds$' },
+      fault: { hold: 'before' },
+    })
+    const waiting = refund(world.client, id, { amount_minor: 600 })
+    await held.hit()
+    await refundInDashboard(processor_reference, 400)
+    await tell(processor_reference)
+    await held.remove()
+    expect((await waiting).body).toMatchObject({ status: 'succeeded' })
+    await tellAll(processor_reference)
+    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
+  })
+
+  test('together they exceed what was captured: the one that the processor made is booked, ours fails', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/refunds$' },
+      fault: { hold: 'before' },
+    })
+    const { body: ours } = await refund(world.client, id, { amount_minor: 600 }, ASYNC)
+    await held.hit()
+    await refundInDashboard(processor_reference, 700)
+    const events = await tell(processor_reference)
+    // It does not fit beside our reservation yet, and no money is invented.
+    const meanwhile = await storyOf(world, id)
+    expect(meanwhile.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 600 })
+    expect(meanwhile.postings).toEqual(['capture 1000'])
+    await held.remove()
+    await eventually(async () => {
+      const { body } = await world.client.get(`/v1/refunds/${ours.id}`)
+      expect(body).toMatchObject({ status: 'failed' })
+    })
+    await world.drain()
+    for (const event of events) expect(await stateOf(world, event)).toBe('applied')
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ amount_refunded_minor: 700, amount_refund_reserved_minor: 700 })
+    expect(story.refunds).toEqual([
+      { status: 'failed', amount_minor: 600, imported: false, known: false },
+      { status: 'succeeded', amount_minor: 700, imported: true, known: true },
+    ])
+    expect(story.postings).toEqual(['capture 1000', 'refund -700'])
+    await expectBooks(world)
+  })
+
+  test('ours whose answer is lost is told by its webhook, once', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    const lost = await fault(world, {
+      match: { method: 'POST', path: '/v1/refunds$' },
+      fault: { drop_after: true },
+    })
+    const waiting = refund(world.client, id, { amount_minor: 600 })
+    await lost.hit()
+    await tell(processor_reference)
+    expect((await waiting).body).toMatchObject({ status: 'succeeded', amount_minor: 600 })
+    await tellAll(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 600, imported: false, known: true }])
+    expect(story.postings).toEqual(['capture 1000', 'refund -600'])
+  })
+})
+
+describe('where the processor shows a released hold as a refund', () => {
+  test('nothing is taken in, for a cancellation and for the rest of a partial capture', async () => {
+    const emulator = await startStripeEmulator({ port: 0, api_key: STRIPE_KEY, release_refunds: true })
+    const other = await createWorld({
+      webhooks: false,
+      env: { WORKER_CONCURRENCY: '20' },
+      stripe: { release_refunds: true },
+    })
+    try {
+      const canceled = await heldPayment(other.client)
+      await other.client.post(`/v1/payments/${canceled.id}/cancel`)
+      const part = await heldPayment(other.client)
+      await other.client.post(`/v1/payments/${part.id}/capture`, { amount_minor: 600 })
+      const events = await listEvents(other)
+      expect(events.filter(({ type }) => type === 'refund.created')).toHaveLength(2)
+      for (const event of shuffled(events)) await deliver(other, event)
+      await other.drain()
+      expect((await paymentIn(other.client, canceled.id, 'canceled')).amount_refunded_minor).toBe(0)
+      const story = await storyOf(other, part.id)
+      expect(story.payment).toMatchObject({ amount_captured_minor: 600, amount_refunded_minor: 0 })
+      expect([story.refunds, story.postings]).toEqual([[], ['capture 600']])
+      await expectBooks(other)
+    } finally {
+      await other.close()
+      await emulator.close()
+    }
+  })
+})

@@ -1,0 +1,420 @@
+// Webhooks in any order, before or after what they tell of is known here: the same end, and never a step back.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshKey } from './support/client.ts'
+import {
+  ASYNC,
+  createPayment,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from './support/payments.ts'
+import {
+  deliver,
+  expectBooks,
+  listEvents,
+  ordersOf,
+  paymentOf,
+  pick,
+  shuffled,
+  stateOf,
+  storyOf,
+  tried,
+  type StripeEvent,
+} from './support/stripe-events.ts'
+import { createWorld, type World } from './support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false })
+})
+afterAll(async () => await world.close())
+
+const KINDS = [
+  'payment_intent.amount_capturable_updated',
+  'payment_intent.succeeded',
+  'charge.refunded',
+  'refund.created',
+  'refund.updated',
+] as const
+
+const dashboard = (reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
+  world.stripe('POST', `/_emulator/payment_intents/${reference}/${what}`, body)
+const refundInDashboard = (reference: string, amount: number) =>
+  world.stripe('POST', '/_emulator/refunds', { payment_intent: reference, amount })
+const settleRefund = (reference: string, status: 'succeeded' | 'failed') =>
+  world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
+
+/** Delivers the k-th webhook of every order, and the next ones when these were tried. */
+async function deliverInRounds(orders: StripeEvent[][]): Promise<void> {
+  for (let round = 0; round < orders[0]!.length; round++) {
+    const events = orders.map((order) => order[round]!)
+    for (const { status } of await Promise.all(events.map((event) => deliver(world, event))))
+      expect(status).toBe(200)
+    await tried(world, events)
+  }
+}
+
+/** The five events of a payment, in the order wanted. */
+async function inOrder(all: StripeEvent[], reference: string, order: readonly string[]) {
+  return pick(
+    all.filter((event) => paymentOf(event) === reference),
+    order,
+  )
+}
+
+const CAPTURED_AND_REFUNDED = {
+  status: 'captured',
+  known: true,
+  amount_capturable_minor: 0,
+  amount_captured_minor: 1000,
+  amount_refunded_minor: 600,
+  amount_refund_reserved_minor: 600,
+  cancellation_reason: null,
+  failure: null,
+}
+
+describe('all 120 orders of five webhooks', () => {
+  test('end alike when we did it all ourselves and only a refund is still pending', async () => {
+    const orders = ordersOf(KINDS)
+    expect(orders).toHaveLength(120)
+    const payments = await Promise.all(
+      orders.map(async () => {
+        const payment = await heldPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
+        await world.client.post(`/v1/payments/${payment.id}/capture`)
+        const { body } = await refund(world.client, payment.id, { amount_minor: 600 })
+        expect(body).toMatchObject({ status: 'pending' })
+        await settleRefund(body.processor_reference, 'succeeded')
+        return payment
+      }),
+    )
+    const all = await listEvents(world)
+    await deliverInRounds(
+      await Promise.all(
+        orders.map((order, index) => inOrder(all, payments[index].processor_reference, order)),
+      ),
+    )
+    await world.drain()
+    for (const { id } of payments)
+      expect(await storyOf(world, id)).toEqual({
+        payment: CAPTURED_AND_REFUNDED,
+        refunds: [{ status: 'succeeded', amount_minor: 600, imported: false, known: true }],
+        postings: ['capture 1000', 'refund -600'],
+        events: [
+          'payment.authorized',
+          'payment.captured',
+          'payment.created',
+          'refund.created',
+          'refund.succeeded',
+        ],
+      })
+    await expectBooks(world)
+  })
+
+  test('end alike when they bring all the news, and our own authorization is answered last of all', async () => {
+    const orders = ordersOf(KINDS)
+    // In parts: our calls have a deadline, and all answers of a part are held while its webhooks come.
+    for (let start = 0; start < orders.length; start += 40) {
+      const part = orders.slice(start, start + 40)
+      const held = await fault(world, {
+        match: { method: 'POST', path: '/v1/payment_intents$' },
+        times: part.length,
+        fault: { hold: 'after' },
+      })
+      const ids: string[] = await Promise.all(
+        part.map(async () => {
+          const { body } = await createPayment(
+            world.client,
+            { payment_method: 'pm_card_pendingRefund' },
+            ASYNC,
+          )
+          return body.id
+        }),
+      )
+      await held.hit(part.length)
+      const { data } = await world.stripe('GET', '/_emulator/effects?effect=authorize')
+      const references = ids.map(
+        (id) => data.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
+      )
+      for (const reference of references) {
+        await dashboard(reference, 'capture')
+        const { id } = await refundInDashboard(reference, 600)
+        await settleRefund(id, 'succeeded')
+      }
+      const all = await listEvents(world)
+      await deliverInRounds(
+        await Promise.all(part.map((order, index) => inOrder(all, references[index]!, order))),
+      )
+      await eventually(async () => {
+        for (const id of ids) expect((await storyOf(world, id)).payment).toEqual(CAPTURED_AND_REFUNDED)
+      })
+      await held.remove()
+      await world.drain()
+      for (const id of ids) {
+        const story = await storyOf(world, id)
+        expect(story).toEqual({
+          payment: CAPTURED_AND_REFUNDED,
+          refunds: [{ status: 'succeeded', amount_minor: 600, imported: true, known: true }],
+          postings: ['capture 1000', 'refund -600'],
+          events: ['payment.captured', 'payment.created', 'refund.created', 'refund.succeeded'],
+        })
+      }
+    }
+    await expectBooks(world)
+  }, 60_000)
+})
+
+describe('a webhook that is faster than our own answer', () => {
+  /** What the webhooks host is told of one payment so far, all of it, in any order. */
+  async function deliverAll(reference: string): Promise<void> {
+    const events = shuffled(await listEvents(world, reference))
+    for (const event of events) await deliver(world, event)
+    await tried(world, events)
+  }
+
+  test('authorizes; the payment can be captured at once, and the late answer moves nothing back', async () => {
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payment_intents$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await createPayment(world.client, {}, ASYNC)
+    await held.hit()
+    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+    await deliverAll(data[0].payment_intent)
+    const payment = await paymentIn(world.client, body.id, 'authorized')
+    expect(payment).toMatchObject({ amount_capturable_minor: 1000 })
+    expect(payment.capture_before).not.toBeNull()
+    const captured = await world.client.post(`/v1/payments/${body.id}/capture`, { amount_minor: 700 })
+    expect(captured.body).toMatchObject({ status: 'captured', amount_captured_minor: 700 })
+    await held.remove()
+    await world.drain()
+    const story = await storyOf(world, body.id)
+    expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 700 })
+    expect(story.postings).toEqual(['capture 700'])
+    expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
+    await expectBooks(world)
+  })
+
+  test('captures; the waiting caller still gets the answer, and it is posted once', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/capture$' },
+      fault: { hold: 'after' },
+    })
+    const waiting = world.client.post(`/v1/payments/${id}/capture`)
+    await held.hit()
+    await deliverAll(processor_reference)
+    await paymentIn(world.client, id, 'captured')
+    await held.remove()
+    const answer = await waiting
+    expect([answer.status, answer.body.status]).toEqual([200, 'captured'])
+    await world.drain()
+    const story = await storyOf(world, id)
+    expect(story.postings).toEqual(['capture 1000'])
+    expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
+    await expectBooks(world)
+  })
+
+  test('refunds; the refund is ours and not taken in a second time', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    await world.client.post(`/v1/payments/${id}/capture`)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/refunds$' },
+      fault: { hold: 'after' },
+    })
+    const waiting = refund(world.client, id, { amount_minor: 400 })
+    await held.hit()
+    await deliverAll(processor_reference)
+    await eventually(async () =>
+      expect((await storyOf(world, id)).refunds).toEqual([
+        { status: 'succeeded', amount_minor: 400, imported: false, known: true },
+      ]),
+    )
+    await held.remove()
+    const answer = await waiting
+    expect([answer.status, answer.body.status]).toEqual([201, 'succeeded'])
+    await world.drain()
+    const story = await storyOf(world, id)
+    expect(story.refunds).toHaveLength(1)
+    expect(story.postings).toEqual(['capture 1000', 'refund -400'])
+    expect(story.events.filter((type) => type.startsWith('refund.'))).toEqual([
+      'refund.created',
+      'refund.succeeded',
+    ])
+    await expectBooks(world)
+  })
+
+  test('cancels; the waiting caller still gets the answer', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/cancel$' },
+      fault: { hold: 'after' },
+    })
+    const waiting = world.client.post(`/v1/payments/${id}/cancel`, { reason: 'duplicate' })
+    await held.hit()
+    await deliverAll(processor_reference)
+    await paymentIn(world.client, id, 'canceled')
+    await held.remove()
+    const answer = await waiting
+    expect([answer.status, answer.body.status]).toEqual([200, 'canceled'])
+    await world.drain()
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ status: 'canceled', cancellation_reason: 'duplicate' })
+    expect(story.postings).toEqual([])
+    expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
+    await expectBooks(world)
+  })
+
+  test('finds a cancellation that was wished meanwhile and voids the hold', async () => {
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payment_intents$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await createPayment(world.client, {}, ASYNC)
+    await held.hit()
+    await world.client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' }, ASYNC)
+    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+    await deliverAll(data[0].payment_intent)
+    await paymentIn(world.client, body.id, 'canceled')
+    await held.remove()
+    await world.drain()
+    const story = await storyOf(world, body.id)
+    expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
+    expect(story.postings).toEqual([])
+    await expectBooks(world)
+  })
+
+  test('tells of a decline; the payment ends failed, and never asks the buyer to act', async () => {
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payment_intents$' },
+      fault: { hold: 'after' },
+    })
+    const waiting = createPayment(world.client, { payment_method: 'pm_card_chargeDeclined' })
+    await held.hit()
+    const declined = (await listEvents(world)).findLast(
+      (event) => event.type === 'payment_intent.payment_failed',
+    )!
+    await deliverAll(paymentOf(declined)!)
+    await held.remove()
+    const answer = await waiting
+    expect([answer.status, answer.body.error.code]).toEqual([402, 'payment_declined'])
+    await world.drain()
+    const { payment_id } = answer.body.error.context
+    const story = await storyOf(world, payment_id)
+    expect(story.payment).toMatchObject({ status: 'failed', failure: 'payment_declined' })
+    expect(story.postings).toEqual([])
+    expect(story.events).toEqual(['payment.created', 'payment.failed'])
+    await expectBooks(world)
+  })
+})
+
+describe('what is done elsewhere', () => {
+  async function tell(reference: string): Promise<void> {
+    const events = shuffled(await listEvents(world, reference))
+    for (const event of events) expect((await deliver(world, event)).status).toBe(200)
+    await world.drain()
+    for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
+  }
+
+  test('a payment captured in the dashboard is captured here, also in part', async () => {
+    const [whole, part] = [await heldPayment(world.client), await heldPayment(world.client)]
+    await dashboard(whole.processor_reference, 'capture')
+    await dashboard(part.processor_reference, 'capture', { amount_to_capture: 250 })
+    await tell(whole.processor_reference)
+    await tell(part.processor_reference)
+    const captured = { status: 'captured', amount_capturable_minor: 0, amount_refunded_minor: 0 }
+    const first = await storyOf(world, whole.id)
+    expect(first.payment).toMatchObject({ ...captured, amount_captured_minor: 1000 })
+    expect(first.postings).toEqual(['capture 1000'])
+    const second = await storyOf(world, part.id)
+    expect(second.payment).toMatchObject({ ...captured, amount_captured_minor: 250 })
+    expect([second.postings, second.refunds]).toEqual([['capture 250'], []])
+    const again = await world.client.post(`/v1/payments/${whole.id}/capture`)
+    expect([again.status, again.body.error.code]).toEqual([409, 'payment_not_capturable'])
+    await expectBooks(world)
+  })
+
+  test('a payment canceled in the dashboard is canceled here, and its released hold books nothing', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    await dashboard(processor_reference, 'cancel', { cancellation_reason: 'fraudulent' })
+    const events = await listEvents(world, processor_reference)
+    expect(events.map(({ type }) => type)).toContain('charge.refunded')
+    await tell(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({
+      status: 'canceled',
+      cancellation_reason: 'fraudulent',
+      amount_capturable_minor: 0,
+      amount_captured_minor: 0,
+      amount_refunded_minor: 0,
+    })
+    expect([story.refunds, story.postings]).toEqual([[], []])
+    expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
+    await expectBooks(world)
+  })
+
+  test('a hold that lapsed at the processor is canceled here', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    await dashboard(processor_reference, 'expire')
+    await tell(processor_reference)
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
+    expect(story.payment.cancellation_reason).not.toBeNull()
+    expect(story.postings).toEqual([])
+    await expectBooks(world)
+  })
+
+  test('a hold that lapsed while we capture leaves the payment canceled and the caller refused', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/capture$' },
+      fault: { hold: 'before' },
+    })
+    const waiting = world.client.post(`/v1/payments/${id}/capture`)
+    await held.hit()
+    await dashboard(processor_reference, 'expire')
+    const events = await listEvents(world, processor_reference)
+    for (const event of events) await deliver(world, event)
+    await paymentIn(world.client, id, 'canceled')
+    await held.remove()
+    const answer = await waiting
+    expect([answer.status, answer.body.error.code]).toEqual([409, 'payment_not_capturable'])
+    await world.drain()
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ status: 'canceled', amount_captured_minor: 0 })
+    expect(story.postings).toEqual([])
+    await expectBooks(world)
+  })
+
+  test('a buyer whose first card is declined may try another, and the payment is authorized by the webhook', async () => {
+    const { body } = await createPayment(world.client, { payment_method: undefined })
+    expect(body).toMatchObject({ status: 'requires_action' })
+    const confirm = (payment_method: string) =>
+      world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/confirm`, {
+        payment_method,
+      })
+    await confirm('pm_card_chargeDeclined')
+    await tell(body.processor_reference)
+    expect((await world.client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
+      status: 'requires_action',
+    })
+    await confirm('pm_card_visa')
+    await tell(body.processor_reference)
+    const story = await storyOf(world, body.id)
+    expect(story.payment).toMatchObject({ status: 'authorized', amount_capturable_minor: 1000 })
+    expect(story.events).toEqual(['payment.authorized', 'payment.created', 'payment.requires_action'])
+    await expectBooks(world)
+  })
+
+  test('old news about a payment that went on changes nothing', async () => {
+    const key = freshKey()
+    const { id, processor_reference } = await heldPayment(world.client, { idempotency_key: key })
+    await world.client.post(`/v1/payments/${id}/capture`)
+    await refund(world.client, id)
+    const before = await storyOf(world, id)
+    await tell(processor_reference)
+    expect(await storyOf(world, id)).toEqual(before)
+    await expectBooks(world)
+  })
+})
