@@ -1,6 +1,6 @@
 // The system under measurement: servers, product and provider as processes of their own, and the floors beside them.
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -75,6 +75,8 @@ export async function startSystem(options: Options): Promise<System> {
     await migrate(database_url)
     const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
     closers.push(() => sql.end())
+    const { profile } = options
+    if (profile !== null) closers.push(() => writeStatements(sql, profile))
 
     const emulator = await startNode('emulator', 'src/emulators/stripe/main.ts', {
       args: ['--port', '0', '--api-key', STRIPE_KEY, '--no-request-log'],
@@ -128,6 +130,17 @@ export async function startSystem(options: Options): Promise<System> {
     await stop()
     throw error
   }
+}
+
+/** What the database spent its time on, most first; a server without pg_stat_statements cannot tell. */
+async function writeStatements(sql: Sql, folder: string): Promise<void> {
+  const rows = await sql<{ line: string }[]>`
+    select format('%s ms total, %s calls, %s ms each, %s rows, %s blocks hit, %s WAL bytes' || chr(10) || '%s' || chr(10),
+      round(total_exec_time), calls, round(mean_exec_time::numeric, 3), rows, shared_blks_hit, wal_bytes, query) as line
+    from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
+    order by total_exec_time desc limit 25`.catch(() => [])
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, 'statements.txt'), rows.map(({ line }) => `${line}\n`).join(''))
 }
 
 async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {

@@ -1,6 +1,6 @@
 // APIs that are killed or stopped: what was accepted is done, and the same key leads back to it.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
@@ -22,7 +22,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   test(
     'an API killed between its commit and its ring: the job is found, and the key leads to it',
     inTurn,
-    async () => {
+    async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
       const doomed = await deployment.startApi({ DATABASE_URL: proxy.url })
@@ -67,7 +67,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   test(
     'connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment',
     inTurn,
-    async () => {
+    async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
       const api = await deployment.startApi({ DATABASE_URL: proxy.url })

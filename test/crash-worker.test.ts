@@ -1,7 +1,7 @@
 // Workers that are killed or frozen at the worst moments: the job goes on, and the money moves once.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { createDeployment, until, type Deployment } from '#test/processes.ts'
@@ -21,28 +21,32 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   })
   afterAll(async () => await deployment.close())
 
-  test('a worker killed before its call reaches the processor: another makes it', inTurn, async () => {
-    const worker = await deployment.startWorker()
-    const payment = await authorize(deployment)
-    await worker.end()
-    // Takes what it is sent and passes nothing on.
-    const nowhere = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1')
-    onTestFinished(() => void nowhere.close())
-    await once(nowhere, 'listening')
-    const called = once(nowhere, 'connection')
-    const doomed = await deployment.startWorker({
-      STRIPE_API_BASE: `http://127.0.0.1:${(nowhere.address() as AddressInfo).port}`,
-    })
-    const answer = capture(deployment, payment)
-    await called
-    await doomed.end()
-    expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running', attempt: 1 })
-    const heir = await deployment.startWorker()
-    expect(await answer).toMatchObject(done)
-    paid.push(payment)
-    await expectWhole(deployment, paid)
-    await heir.end()
-  })
+  test(
+    'a worker killed before its call reaches the processor: another makes it',
+    inTurn,
+    async ({ onTestFinished }) => {
+      const worker = await deployment.startWorker()
+      const payment = await authorize(deployment)
+      await worker.end()
+      // Takes what it is sent and passes nothing on.
+      const nowhere = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1')
+      onTestFinished(() => void nowhere.close())
+      await once(nowhere, 'listening')
+      const called = once(nowhere, 'connection')
+      const doomed = await deployment.startWorker({
+        STRIPE_API_BASE: `http://127.0.0.1:${(nowhere.address() as AddressInfo).port}`,
+      })
+      const answer = capture(deployment, payment)
+      await called
+      await doomed.end()
+      expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running', attempt: 1 })
+      const heir = await deployment.startWorker()
+      expect(await answer).toMatchObject(done)
+      paid.push(payment)
+      await expectWhole(deployment, paid)
+      await heir.end()
+    },
+  )
 
   test('a worker killed while its call is under way: the heir asks under the same key', inTurn, async () => {
     const worker = await deployment.startWorker()
@@ -166,7 +170,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 })
 
 describe.concurrent.each(BACKENDS)('ten workers killed over one job, with bells on %s', (queue) => {
-  test('it is finished, and its effect is one', { timeout: 120_000 }, async () => {
+  test('it is finished, and its effect is one', { timeout: 120_000 }, async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue })
     onTestFinished(() => deployment.close())
     await deployment.startApi()

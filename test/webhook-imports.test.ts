@@ -1,6 +1,6 @@
 // Refunds made in the processor's dashboard: taken into state and ledger, whatever is under way here.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -12,7 +12,6 @@ import {
 } from './support/payments.ts'
 import {
   deliver,
-  expectBooks,
   listEvents,
   shuffled,
   stateOf,
@@ -48,7 +47,7 @@ async function tellAll(reference: string): Promise<void> {
   const events = await tell(reference)
   await world.drain()
   for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
-  await expectBooks(world)
+  await checkBooks(world)
 }
 
 describe('a refund made in the dashboard', () => {
@@ -119,7 +118,7 @@ describe('a refund made in the dashboard', () => {
     const story = await storyOf(world, id)
     expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])
     expect(story.postings).toEqual(['capture 1000', 'refund -500'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('that is known before the capture is, waits for it', async () => {
@@ -130,7 +129,10 @@ describe('a refund made in the dashboard', () => {
     const created = events.filter((event) => event.type === 'refund.created')
     for (const event of created) await deliver(world, event)
     await tried(world, created)
-    expect((await storyOf(world, id)).payment).toMatchObject({ status: 'authorized', amount_refunded_minor: 0 })
+    expect((await storyOf(world, id)).payment).toMatchObject({
+      status: 'authorized',
+      amount_refunded_minor: 0,
+    })
     await tellAll(processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
@@ -249,7 +251,7 @@ describe('with one of ours under way', () => {
       { status: 'succeeded', amount_minor: 700, imported: true, known: true },
     ])
     expect(story.postings).toEqual(['capture 1000', 'refund -700'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('ours whose answer is lost is told by its webhook, once', async () => {
@@ -271,12 +273,7 @@ describe('with one of ours under way', () => {
 
 describe('where the processor shows a released hold as a refund', () => {
   test('nothing is taken in, for a cancellation and for the rest of a partial capture', async () => {
-    const emulator = await startStripeEmulator({ port: 0, api_key: STRIPE_KEY, release_refunds: true })
-    const other = await createWorld({
-      webhooks: false,
-      env: { WORKER_CONCURRENCY: '20' },
-      stripe: { release_refunds: true },
-    })
+    const other = await createWorld({ webhooks: false, stripe: { release_refunds: true } })
     try {
       const canceled = await heldPayment(other.client)
       await other.client.post(`/v1/payments/${canceled.id}/cancel`)
@@ -290,10 +287,63 @@ describe('where the processor shows a released hold as a refund', () => {
       const story = await storyOf(other, part.id)
       expect(story.payment).toMatchObject({ amount_captured_minor: 600, amount_refunded_minor: 0 })
       expect([story.refunds, story.postings]).toEqual([[], ['capture 600']])
-      await expectBooks(other)
+      await checkBooks(other)
     } finally {
       await other.close()
-      await emulator.close()
+    }
+  })
+})
+
+describe('our ids on something that is not ours', () => {
+  test('move nothing: a copied payment is parked, a copied refund is taken in as one of its own', async () => {
+    const other = await createWorld({ webhooks: false })
+    try {
+      const api = async (path: string, form: Record<string, string>): Promise<any> => {
+        const response = await fetch(`${other.stripe_url}/v1/${path}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${STRIPE_KEY}` },
+          body: new URLSearchParams(form),
+        })
+        return await response.json()
+      }
+      const { id, processor_reference } = await heldPayment(other.client)
+      const copy = await api('payment_intents', {
+        amount: '1000',
+        currency: 'usd',
+        capture_method: 'automatic',
+        confirm: 'true',
+        payment_method: 'pm_card_visa',
+        'automatic_payment_methods[enabled]': 'true',
+        'automatic_payment_methods[allow_redirects]': 'never',
+        'metadata[sluice_payment_id]': id,
+        'metadata[sluice_tenant_id]': other.tenant_id,
+      })
+      const events = await listEvents(other, copy.id)
+      for (const event of events) await deliver(other, event)
+      await tried(other, events)
+      for (const event of events) expect(await stateOf(other, event)).toBe('parked')
+      expect((await storyOf(other, id)).payment).toMatchObject({ status: 'authorized' })
+
+      await other.client.post(`/v1/payments/${id}/capture`)
+      const { body: ours } = await refund(other.client, id, { amount_minor: 100 })
+      await api('refunds', {
+        payment_intent: processor_reference,
+        amount: '250',
+        'metadata[sluice_refund_id]': ours.id,
+        'metadata[sluice_payment_id]': id,
+        'metadata[sluice_tenant_id]': other.tenant_id,
+      })
+      for (const event of await listEvents(other, processor_reference)) await deliver(other, event)
+      await other.drain()
+      const story = await storyOf(other, id)
+      expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 350 })
+      expect(story.refunds.map(({ amount_minor, imported }) => [amount_minor, imported])).toEqual([
+        [100, false],
+        [250, true],
+      ])
+      expect(story.postings).toEqual(['capture 1000', 'refund -250', 'refund -100'])
+    } finally {
+      await other.close()
     }
   })
 })

@@ -1,5 +1,6 @@
 // Webhooks in any order, before or after what they tell of is known here: the same end, and never a step back.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from './support/books.ts'
 import { freshKey } from './support/client.ts'
 import {
   ASYNC,
@@ -12,7 +13,6 @@ import {
 } from './support/payments.ts'
 import {
   deliver,
-  expectBooks,
   listEvents,
   ordersOf,
   paymentOf,
@@ -109,7 +109,7 @@ describe('all 120 orders of five webhooks', () => {
           'refund.succeeded',
         ],
       })
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('end alike when they bring all the news, and our own authorization is answered last of all', async () => {
@@ -161,7 +161,7 @@ describe('all 120 orders of five webhooks', () => {
         })
       }
     }
-    await expectBooks(world)
+    await checkBooks(world)
   }, 60_000)
 })
 
@@ -193,7 +193,7 @@ describe('a webhook that is faster than our own answer', () => {
     expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 700 })
     expect(story.postings).toEqual(['capture 700'])
     expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('captures; the waiting caller still gets the answer, and it is posted once', async () => {
@@ -213,7 +213,7 @@ describe('a webhook that is faster than our own answer', () => {
     const story = await storyOf(world, id)
     expect(story.postings).toEqual(['capture 1000'])
     expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('refunds; the refund is ours and not taken in a second time', async () => {
@@ -242,7 +242,7 @@ describe('a webhook that is faster than our own answer', () => {
       'refund.created',
       'refund.succeeded',
     ])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('cancels; the waiting caller still gets the answer', async () => {
@@ -263,7 +263,7 @@ describe('a webhook that is faster than our own answer', () => {
     expect(story.payment).toMatchObject({ status: 'canceled', cancellation_reason: 'duplicate' })
     expect(story.postings).toEqual([])
     expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('finds a cancellation that was wished meanwhile and voids the hold', async () => {
@@ -282,7 +282,7 @@ describe('a webhook that is faster than our own answer', () => {
     const story = await storyOf(world, body.id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
     expect(story.postings).toEqual([])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('tells of a decline; the payment ends failed, and never asks the buyer to act', async () => {
@@ -305,7 +305,7 @@ describe('a webhook that is faster than our own answer', () => {
     expect(story.payment).toMatchObject({ status: 'failed', failure: 'payment_declined' })
     expect(story.postings).toEqual([])
     expect(story.events).toEqual(['payment.created', 'payment.failed'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 })
 
@@ -332,7 +332,7 @@ describe('what is done elsewhere', () => {
     expect([second.postings, second.refunds]).toEqual([['capture 250'], []])
     const again = await world.client.post(`/v1/payments/${whole.id}/capture`)
     expect([again.status, again.body.error.code]).toEqual([409, 'payment_not_capturable'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('a payment canceled in the dashboard is canceled here, and its released hold books nothing', async () => {
@@ -351,7 +351,7 @@ describe('what is done elsewhere', () => {
     })
     expect([story.refunds, story.postings]).toEqual([[], []])
     expect(story.events).toEqual(['payment.authorized', 'payment.canceled', 'payment.created'])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('a hold that lapsed at the processor is canceled here', async () => {
@@ -362,7 +362,7 @@ describe('what is done elsewhere', () => {
     expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
     expect(story.payment.cancellation_reason).not.toBeNull()
     expect(story.postings).toEqual([])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('a hold that lapsed while we capture leaves the payment canceled and the caller refused', async () => {
@@ -384,7 +384,7 @@ describe('what is done elsewhere', () => {
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_captured_minor: 0 })
     expect(story.postings).toEqual([])
-    await expectBooks(world)
+    await checkBooks(world)
   })
 
   test('a buyer whose first card is declined may try another, and the payment is authorized by the webhook', async () => {
@@ -404,7 +404,24 @@ describe('what is done elsewhere', () => {
     const story = await storyOf(world, body.id)
     expect(story.payment).toMatchObject({ status: 'authorized', amount_capturable_minor: 1000 })
     expect(story.events).toEqual(['payment.authorized', 'payment.created', 'payment.requires_action'])
-    await expectBooks(world)
+    await checkBooks(world)
+  })
+
+  test('while the processor cannot be asked the news waits, and is applied when it can', async () => {
+    const { id, processor_reference } = await heldPayment(world.client)
+    await dashboard(processor_reference, 'capture')
+    const broken = await fault(world, {
+      match: { method: 'GET', path: `/v1/payment_intents/${processor_reference}` },
+      times: 2,
+      fault: 'error_500_unstored',
+    })
+    const [captured] = pick(await listEvents(world, processor_reference), ['payment_intent.succeeded'])
+    expect((await deliver(world, captured!)).status).toBe(200)
+    await broken.hit(2)
+    await world.drain()
+    expect(await stateOf(world, captured!)).toBe('applied')
+    expect((await storyOf(world, id)).postings).toEqual(['capture 1000'])
+    await checkBooks(world)
   })
 
   test('old news about a payment that went on changes nothing', async () => {
@@ -415,6 +432,6 @@ describe('what is done elsewhere', () => {
     const before = await storyOf(world, id)
     await tell(processor_reference)
     expect(await storyOf(world, id)).toEqual(before)
-    await expectBooks(world)
+    await checkBooks(world)
   })
 })

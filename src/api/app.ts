@@ -119,6 +119,16 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   }
 
   app.addHook('onRequest', admit)
+  // An answer of the last moments ends its connection: one kept open would be waited for.
+  let closing = false
+  app.addHook('preClose', (done) => {
+    closing = true
+    done()
+  })
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (closing) reply.header('connection', 'close')
+    done(null, payload)
+  })
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none'
     metrics.request.observe(
@@ -149,8 +159,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     ),
   )
 
-  // For a thin JSON API the headers never change, so they cost nothing to send.
-  await app.register(helmet, { contentSecurityPolicy: false, global: true })
   await app.register(underPressure, {
     maxEventLoopDelay: 2_000,
     customError: OverloadedError as unknown as Error,
@@ -169,9 +177,13 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'))
-  await app.register(scalar, {
-    routePrefix: '/docs',
-    configuration: { title: 'Sluice API', url: '/openapi.json', telemetry: false, withDefaultFonts: false },
+  // Pages want all of helmet's headers; what answers JSON only needs to be taken for nothing else.
+  await app.register(async (pages) => {
+    await pages.register(helmet, { contentSecurityPolicy: false })
+    await pages.register(scalar, {
+      routePrefix: '/docs',
+      configuration: { title: 'Sluice API', url: '/openapi.json', telemetry: false, withDefaultFonts: false },
+    })
   })
   await app.ready()
   return app

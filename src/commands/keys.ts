@@ -1,5 +1,6 @@
 // `npm run keys`: makes, lists, rotates and revokes API keys, until there is a dashboard for it.
 import { parseArgs } from 'node:util'
+import { z } from 'zod'
 import { ConfigError, list, loadConfig, need } from '#core/config.ts'
 import { connectDatabase, type Sql } from '#core/db.ts'
 import {
@@ -98,7 +99,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
 async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
-  const key = await rotateApiKey(sql, tenant, required(values, 'id'), grace_s)
+  const key = await rotateApiKey(sql, tenant, idOf(values), grace_s)
   if (key === undefined) throw new ConfigError('There is no such key, or it is revoked.')
   print(
     `Key ${key.id} of ${tenant.slug}, shown only now; the old one works for ${grace_s} s more:\n\n  ${key.secret}\n`,
@@ -106,7 +107,7 @@ async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
 }
 
 async function revoke(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
-  if (!(await revokeApiKey(sql, tenant.id, required(values, 'id'))))
+  if (!(await revokeApiKey(sql, tenant.id, idOf(values))))
     throw new ConfigError('There is no such key, or it was revoked before.')
   print('Revoked.')
 }
@@ -118,6 +119,13 @@ function scopesOf(text: string): Scope[] {
   if (strange !== undefined || scopes.length === 0)
     throw new ConfigError(`--scopes: there is no scope "${strange ?? ''}". Scopes: ${SCOPES.join(', ')}`)
   return scopes as Scope[]
+}
+
+function idOf(values: Values): string {
+  const id = required(values, 'id')
+  if (!z.uuid().safeParse(id).success)
+    throw new ConfigError(`There is no such key: "${id}" is not the id of one. See list.`)
+  return id
 }
 
 function required(values: Values, name: keyof Values): string {

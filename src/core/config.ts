@@ -36,7 +36,13 @@ const VARIABLES = {
   STRIPE_SECRET_KEY: [z.string().min(8).optional(), 'sk_test_...'],
   STRIPE_WEBHOOK_SECRET: [z.string().startsWith('whsec_').optional(), 'whsec_new,whsec_old'],
   STRIPE_API_BASE: [baseUrl.optional(), 'https://api.stripe.com'],
-  ENCRYPTION_KEY: [z.base64().length(44).optional(), 'openssl rand -base64 32'],
+  ENCRYPTION_KEY: [
+    z
+      .string()
+      .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
+      .optional(),
+    '$(openssl rand -base64 32)',
+  ],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
   RATE_LIMIT_RPS: [count(500), '500'],
   RATE_LIMIT_BURST: [count(2000), '2000'],

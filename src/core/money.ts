@@ -25,8 +25,9 @@ export const amountMinor = z
 /** An ISO 4217 code in any case; upper case from here on. */
 export const currencyCode = z
   .string()
-  .length(3)
-  .refine((code) => CODES.has(code.toUpperCase()), { error: 'must be an ISO 4217 currency code' })
+  .refine((code) => /^[A-Za-z]{3}$/.test(code) && CODES.has(code.toUpperCase()), {
+    error: 'must be an ISO 4217 currency code',
+  })
   .meta({ description: 'ISO 4217 currency code.', example: 'USD' })
 
 /** Card networks settle three-decimal currencies in tens of the smallest unit. */

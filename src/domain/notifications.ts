@@ -18,7 +18,7 @@ export type Notification = {
 
 /**
  * Stores notifications and asks for their application. `id` is derived from what the provider calls it and serves as the
- * job's id too, so a repetition writes nothing. Answers the ids that are new.
+ * job's id too, so a repetition writes nothing, within one call either. Answers the ids that are new.
  */
 export async function storeNotifications(
   sql: Sql,
@@ -26,9 +26,9 @@ export async function storeNotifications(
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with told as (
-      select * from jsonb_to_recordset(${sql.json(notifications)}) as n(
+      select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(notifications)}) as n(
         id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean)
-      order by provider, account, event_id
+      order by provider, account, event_id, rung
     ), stored as (
       insert into notifications (id, provider, account, event_id, kind, object_id, payload)
       select id, provider, account, event_id, kind, object_id, payload from told

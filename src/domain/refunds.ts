@@ -165,9 +165,10 @@ export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): 
 }
 
 /**
- * Takes in a refund that was made outside, as pending: settling it is the next step. One that has failed by now is taken in
- * as failed and reserves nothing. One that is known already stays as it is. Answers whose it is, or undefined when the payment is not captured here yet or the amount is still reserved by
- * refunds that the processor will have to refuse: then it must be tried again.
+ * Takes in a refund that was made outside, as pending: settling it is the next step. One that has failed by now is taken
+ * in as failed and reserves nothing. One that is known already stays as it is. Answers whose it is, or undefined when the
+ * payment is not captured here yet or the amount is still reserved by refunds that the processor will have to refuse: then
+ * it must be tried again.
  */
 export async function importRefund(
   sql: Sql,
@@ -193,7 +194,7 @@ export async function importRefund(
       ), r as (
         insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference, status, failure)
         select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
-          ${refund.processor_reference}, ${status}, ${sql.json(refund.failure)}::jsonb
+          ${refund.processor_reference}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
         from locked returning *
       ), p as (
         update payments p set amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}, updated_at = clock_timestamp()

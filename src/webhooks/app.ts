@@ -43,9 +43,10 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     'store_notification',
     async (notifications) => {
       const fresh = await storeNotifications(sql, notifications)
-      return notifications.map(({ id }) => fresh.has(id))
+      // Of several alike in one batch the first is the one that was stored.
+      return notifications.map(({ id }) => fresh.delete(id))
     },
-    { key: ({ id }) => id, concurrency: 3 },
+    { concurrency: 3 },
   )
   const take: Take = async (notification) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
@@ -55,6 +56,16 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     return fresh
   }
 
+  // An answer of the last moments ends its connection: one kept open would be waited for.
+  let closing = false
+  app.addHook('preClose', (done) => {
+    closing = true
+    done()
+  })
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (closing) reply.header('connection', 'close')
+    done(null, payload)
+  })
   app.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none'
     metrics.request.observe(

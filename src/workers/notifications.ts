@@ -85,7 +85,8 @@ async function applyRefund(
   return fencedUnless(ours, settlement)
 }
 
-// By our own ids where the processor kept them: the news may be faster than the answer that names its reference.
+// By our own ids where the processor kept them: the news may be faster than the answer that names its reference. A copy
+// of them on something else makes that not ours.
 async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promise<Found | undefined> {
   const { sluice_tenant_id, sluice_payment_id } = payment.metadata
   const ids = z
@@ -93,7 +94,8 @@ async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promi
     .safeParse({ tenant_id: sluice_tenant_id, id: sluice_payment_id })
   if (ids.success) {
     const [row] = await context.sql<Found[]>`
-      select tenant_id, id from payments where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.id}`
+      select tenant_id, id from payments where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.id}
+        and coalesce(processor_reference, ${payment.reference}) = ${payment.reference}`
     if (row !== undefined) return row
   }
   return await findPaymentByReference(context.sql, context.processor.name, payment.reference)
@@ -109,7 +111,8 @@ async function ourRefund(context: WorkerContext, refund: ProcessorRefund) {
     .safeParse({ tenant_id: sluice_tenant_id, payment_id: sluice_payment_id, refund_id: sluice_refund_id })
   if (!ids.success) return undefined
   const [row] = await context.sql`
-    select from refunds where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.refund_id} and payment_id = ${ids.data.payment_id}`
+    select from refunds where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.refund_id} and payment_id = ${ids.data.payment_id}
+      and coalesce(processor_reference, ${refund.reference}) = ${refund.reference}`
   return row === undefined ? undefined : ids.data
 }
 

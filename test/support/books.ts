@@ -3,15 +3,18 @@ import { expect } from 'vitest'
 import { eventually } from './payments.ts'
 import type { World } from './world.ts'
 
+/** Of any deployment, in this process or in its own. */
+type Books = Pick<World, 'sql' | 'stripe'>
+
 /** Fails with the list of what does not add up. What the processor has still to tell is waited for. */
-export async function checkBooks(world: World): Promise<void> {
+export async function checkBooks(world: Books): Promise<void> {
   await eventually(async () => expect(await findProblems(world)).toEqual([]))
 }
 
 type Problem = { problem: string; [fact: string]: unknown }
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
-export async function findProblems(world: World): Promise<Problem[]> {
+export async function findProblems(world: Books): Promise<Problem[]> {
   const [ledger, payments, jobs, events, processor] = await Promise.all([
     unbalanced(world),
     inconsistent(world),
@@ -23,7 +26,7 @@ export async function findProblems(world: World): Promise<Problem[]> {
 }
 
 /** The ledger sums to zero per transaction and currency, and each balance is the sum of its entries. */
-async function unbalanced({ sql }: World): Promise<Problem[]> {
+async function unbalanced({ sql }: Books): Promise<Problem[]> {
   return await sql<Problem[]>`
     select 'a transaction does not sum to zero' as problem, transaction_id, currency, sum(amount_minor) as off_by
     from ledger_entries group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0
@@ -40,7 +43,7 @@ async function unbalanced({ sql }: World): Promise<Problem[]> {
 }
 
 /** Captured within authorized, refunds within captured and as their rows say, and all of it posted. */
-async function inconsistent({ sql }: World): Promise<Problem[]> {
+async function inconsistent({ sql }: Books): Promise<Problem[]> {
   return await sql<Problem[]>`
     with refunded as (
       select tenant_id, payment_id, coalesce(sum(amount_minor) filter (where status = 'succeeded'), 0) as refunded,
@@ -70,7 +73,7 @@ async function inconsistent({ sql }: World): Promise<Problem[]> {
 }
 
 /** Every job is finished, or due at some time, or held by somebody; what is under way has an open job. */
-async function lost({ sql }: World): Promise<Problem[]> {
+async function lost({ sql }: Books): Promise<Problem[]> {
   return await sql<Problem[]>`
     select 'a job is neither finished, due nor held' as problem, id, name || ' ' || state as what from jobs
     where finished_at is null and not (
@@ -85,7 +88,7 @@ async function lost({ sql }: World): Promise<Problem[]> {
 }
 
 /** An event exists if and only if its state change does. */
-async function untold({ sql }: World): Promise<Problem[]> {
+async function untold({ sql }: Books): Promise<Problem[]> {
   return await sql<Problem[]>`
     with told as (
       select tenant_id, subject_id, type, count(*) as times from events group by 1, 2, 3
@@ -144,7 +147,7 @@ type OurRefund = {
 }
 
 /** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
-async function disagreements({ sql, stripe }: World): Promise<Problem[]> {
+async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
   // Ours first: what the processor does meanwhile is then news, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,

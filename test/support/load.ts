@@ -1,6 +1,7 @@
 // Clients that pay and do not give up, and the proof afterwards that nothing was lost or moved twice.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
+import { checkBooks } from './books.ts'
 import type { Answer, Client } from './client.ts'
 import { freshKey } from './client.ts'
 import { until, type Deployment } from './processes.ts'
@@ -127,20 +128,8 @@ export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise
           { name: 'payment.capture', ...ended },
         ],
   )
-  await expectBalanced(deployment, total)
-}
-
-/** The ledger sums to zero in all and by transaction, accounts are the sums of their entries, and this much is available. */
-async function expectBalanced({ sql }: Deployment, available_minor: number): Promise<void> {
-  const unbalanced = await sql`
-    select transaction_id from ledger_entries group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0`
-  expect([...unbalanced]).toEqual([])
-  const drifted = await sql`
-    select a.name from ledger_accounts a
-    left join ledger_entries e on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
-    group by a.tenant_id, a.currency, a.name, a.balance_minor having a.balance_minor <> coalesce(sum(e.amount_minor), 0)`
-  expect([...drifted]).toEqual([])
+  await checkBooks(deployment)
   const [available] = await sql<{ minor: number | null }[]>`
     select sum(balance_minor)::bigint as minor from ledger_accounts where name = 'available'`
-  expect(available!.minor ?? 0).toBe(available_minor)
+  expect(available!.minor ?? 0).toBe(total)
 }

@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
 import { createApiKey, SCOPES, type Scope } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
-import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import { startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import { migrateQueue } from '#queue/main.ts'
 import { startRedis } from '#start/redis.ts'
 import { startWebhooks } from '#webhooks/main.ts'
@@ -45,6 +45,8 @@ export type WorldOptions = {
   parts?: ('api' | 'webhooks' | 'worker')[]
   /** Whether the emulator sends webhooks by itself. */
   webhooks?: boolean
+  /** How the emulator differs from the usual one. */
+  stripe?: Partial<StripeEmulatorOptions>
 }
 
 /** Servers and configuration for parts that run here or in processes of their own. */
@@ -53,6 +55,7 @@ export async function createWorld({
   env = {},
   parts = ['api', 'webhooks', 'worker'],
   webhooks = true,
+  stripe = {},
 }: WorldOptions = {}): Promise<World> {
   const closers: (() => Promise<unknown>)[] = []
   const database = await createDatabase()
@@ -95,6 +98,7 @@ export async function createWorld({
         webhook_url: `${config.WEBHOOKS_URL}/stripe`,
         webhook_secret: WEBHOOK_SECRET,
       }),
+    ...stripe,
   })
   closers.push(() => emulator.close())
   config.STRIPE_API_BASE = emulator.url

@@ -1,0 +1,156 @@
+// Starting a process: what is misconfigured is said, by name and with an example.
+import { createServer, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loadConfig } from '#core/config.ts'
+import { runCommand } from '#test/commands.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** What a process of the world needs. */
+let env: Record<string, string>
+
+beforeAll(async () => {
+  world = await createWorld({ parts: [] })
+  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE } = world.config
+  env = {
+    NODE_ENV: 'test',
+    DATABASE_URL: DATABASE_URL!,
+    REDIS_URL: REDIS_URL!,
+    ENCRYPTION_KEY: ENCRYPTION_KEY!,
+    STRIPE_SECRET_KEY: STRIPE_SECRET_KEY!,
+    STRIPE_API_BASE: STRIPE_API_BASE!,
+    STRIPE_WEBHOOK_SECRET: 'whsec_test',
+    API_PORT: '0',
+    WEBHOOKS_PORT: '0',
+    METRICS_PORT: '0',
+    LOG_LEVEL: 'silent',
+  }
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+test('a wrong value is refused with the name of its variable and an example', () => {
+  for (const [name, value] of [
+    ['NODE_ENV', 'prod'],
+    ['API_PORT', 'http'],
+    ['API_PORT', '65536'],
+    ['WEBHOOKS_PORT', '-1'],
+    ['METRICS_PORT', '3000.5'],
+    ['API_URL', 'api.example.com'],
+    ['API_URL', 'ftp://api.example.com'],
+    ['DATABASE_URL', 'mysql://localhost/sluice'],
+    ['DATABASE_POOL', '0'],
+    ['REDIS_URL', 'localhost:6379'],
+    ['QUEUE', 'rabbit'],
+    ['STRIPE_WEBHOOK_SECRET', 'secret'],
+    ['STRIPE_API_BASE', 'not a url'],
+    ['ENCRYPTION_KEY', 'too short'],
+    ['ENCRYPTION_KEY', 'A'.repeat(44)],
+    ['RATE_LIMIT_RPS', '0'],
+    ['RATE_LIMIT_BURST', 'many'],
+    ['REQUEST_TIMEOUT_MS', '-5'],
+    ['ALLOW_EMULATORS', 'perhaps'],
+    ['LOG_LEVEL', 'loud'],
+  ] as const) {
+    const refusal = refusalOf({ [name]: value })
+    expect(refusal).toMatch(
+      new RegExp(`^The configuration is not usable:\\n  ${name}: .+\\. Example: ${name}=.+$`),
+    )
+    if (value.length > 5) expect(refusal.split('Example')[0]).not.toContain(value)
+  }
+})
+
+test('everything that is wrong is named at once, and an empty variable counts as unset', () => {
+  const refusal = refusalOf({ API_PORT: 'x', LOG_LEVEL: 'x', DISABLED_AREAS: 'customers,custommers' })
+  expect(refusal.split('\n')).toHaveLength(4)
+  expect(refusal).toContain('DISABLED_AREAS: no area is called "custommers"; there are customers, payments')
+  expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
+})
+
+test('a process does not start with a wrong variable, and says why without a stack', async () => {
+  const files = ['src/api/main.ts', 'src/start/main.ts', 'src/commands/migrate.ts']
+  for (const { code, stderr } of await Promise.all(
+    files.map((file) => runCommand(file, [], { ...env, DATABASE_POOL: 'ten' })),
+  )) {
+    expect(code).toBe(1)
+    expect(stderr).toContain('DATABASE_POOL: ')
+    expect(stderr).toContain('Example: DATABASE_POOL=10')
+    expect(stderr).not.toContain('    at ')
+  }
+})
+
+test('a process says which variable it cannot do without', async () => {
+  const cases: [string, NodeJS.ProcessEnv, string][] = [
+    ['src/api/main.ts', { DATABASE_URL: '' }, 'DATABASE_URL is not set. Example: DATABASE_URL=postgres://'],
+    ['src/api/main.ts', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
+    ['src/webhooks/main.ts', { STRIPE_WEBHOOK_SECRET: '' }, 'STRIPE_WEBHOOK_SECRET is not set. Example: '],
+    ['src/workers/main.ts', { STRIPE_SECRET_KEY: '' }, 'STRIPE_SECRET_KEY is not set. Example: '],
+    ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: no queue is called "paymens"'],
+    ['src/api/main.ts', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],
+    [
+      'src/start/main.ts',
+      { NODE_ENV: 'production', STRIPE_SECRET_KEY: '', REDIS_URL: '' },
+      'In production these must be set: REDIS_URL, STRIPE_SECRET_KEY. For embedded servers and emulators all the same: ALLOW_EMULATORS=true',
+    ],
+  ]
+  await Promise.all(
+    cases.map(async ([file, changes, message]) => {
+      const { code, stderr } = await runCommand(file, [], { ...env, ...changes })
+      expect([file, code]).toEqual([file, 1])
+      expect(stderr).toContain(message)
+      expect(stderr).not.toContain('    at ')
+    }),
+  )
+})
+
+test('a port that is taken is said so, with a way out', async () => {
+  const holder = createServer().listen(0, '127.0.0.1')
+  await once(holder, 'listening')
+  const port = String((holder.address() as AddressInfo).port)
+  try {
+    for (const [file, name] of [
+      ['src/api/main.ts', 'API_PORT'],
+      ['src/webhooks/main.ts', 'WEBHOOKS_PORT'],
+      ['src/workers/main.ts', 'METRICS_PORT'],
+    ] as const) {
+      const { code, stderr } = await runCommand(file, [], { ...env, [name]: port })
+      expect([file, code, stderr]).toEqual([
+        file,
+        1,
+        `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0\n`,
+      ])
+    }
+  } finally {
+    holder.close()
+  }
+})
+
+test('every process explains itself', async () => {
+  for (const [file, words] of [
+    ['src/api/main.ts', ['sluice api', 'DATABASE_URL', 'API_PORT']],
+    ['src/webhooks/main.ts', ['sluice webhooks', 'STRIPE_WEBHOOK_SECRET']],
+    ['src/workers/main.ts', ['sluice worker', 'QUEUES', 'STRIPE_SECRET_KEY']],
+    ['src/start/main.ts', ['sluice start', 'DATA_DIR', '3000']],
+    ['src/commands/migrate.ts', ['sluice migrate', 'DATABASE_URL']],
+  ] as const) {
+    const { code, stdout, stderr } = await runCommand(file, ['--help'], { DATABASE_POOL: 'wrong' })
+    expect([file, code, stderr]).toEqual([file, 0, ''])
+    for (const word of words) expect(stdout).toContain(word)
+  }
+})
+
+test('migrating twice changes nothing the second time', async () => {
+  const { code, stdout } = await runCommand('src/commands/migrate.ts', [], env)
+  expect([code, stdout]).toEqual([0, 'The database is up to date.\n'])
+})
+
+function refusalOf(variables: Record<string, string>): string {
+  try {
+    loadConfig(variables)
+  } catch (error) {
+    return (error as Error).message
+  }
+  throw new Error('nothing was refused')
+}

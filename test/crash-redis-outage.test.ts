@@ -1,0 +1,51 @@
+// A minute without Redis, gone or silent: captures go on and are answered with their outcome, not with 202.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { expectWhole, startLoad } from '#test/load.ts'
+import { createDeployment, type Deployment } from '#test/processes.ts'
+
+const OUTAGE_S = Number(process.env.SLUICE_OUTAGE_S ?? 60)
+
+type Redis = NonNullable<Deployment['redis']>
+
+const outages: {
+  name: string
+  begin(redis: Redis): Promise<void> | void
+  end(redis: Redis): Promise<void> | void
+}[] = [
+  {
+    name: 'killed, and empty when it comes back',
+    begin: (redis) => redis.kill(),
+    end: (redis) => redis.start(),
+  },
+  {
+    name: 'frozen, its connections open and silent',
+    begin: (redis) => redis.signal('SIGSTOP'),
+    end: (redis) => redis.signal('SIGCONT'),
+  },
+]
+
+describe.concurrent.each(outages)(`for ${OUTAGE_S} s Redis is $name`, ({ begin, end }) => {
+  test(
+    'captures are answered throughout',
+    { timeout: OUTAGE_S * 1000 + 60_000 },
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue: 'redis', webhooks: true })
+      onTestFinished(() => deployment.close())
+      const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
+      const load = startLoad(deployment.client, { clients: 3, pause_ms: 300 })
+      await sleep(1_000)
+      await begin(deployment.redis!)
+      await Promise.all([api.says('the queue is away'), worker.says('the queue is away')])
+      const before = load.paid.length
+      await sleep(OUTAGE_S * 1000)
+      expect(load.paid.length).toBeGreaterThan(before)
+      await end(deployment.redis!)
+      await Promise.all([api.says('the queue is back'), worker.says('the queue is back')])
+      await sleep(1_000)
+      const paid = await load.stop()
+      expect(new Set(paid.map(({ answers }) => answers.join(' ')))).toEqual(new Set(['201 200']))
+      await expectWhole(deployment, paid)
+    },
+  )
+})

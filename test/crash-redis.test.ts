@@ -1,0 +1,77 @@
+// A Redis that forgets everything or was never there: it costs moments and no work.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import { expectWhole, pay, startLoad } from '#test/load.ts'
+import { createDeployment, until } from '#test/processes.ts'
+
+describe.concurrent('Redis', () => {
+  test(
+    'is wiped again and again under load: every client is answered',
+    { timeout: 60_000 },
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue: 'redis', webhooks: true })
+      onTestFinished(() => deployment.close())
+      await Promise.all([deployment.startApi(), deployment.startWorker(), deployment.startWorker()])
+      const redis = new Redis(deployment.redis!.url)
+      onTestFinished(() => redis.disconnect())
+
+      const load = startLoad(deployment.client, { clients: 50 })
+      for (let wipes = 1; wipes <= 50; wipes++) {
+        await sleep(100)
+        await redis.flushall()
+      }
+      const paid = await load.stop()
+      // A lost bell is found within two seconds, well before anybody stops waiting.
+      expect(paid.filter(({ answers }) => answers.length > 2)).toEqual([])
+      await expectWhole(deployment, paid)
+    },
+  )
+
+  test(
+    'is killed and comes back empty, again and again under load',
+    { timeout: 60_000 },
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue: 'redis', webhooks: true })
+      onTestFinished(() => deployment.close())
+      await Promise.all([deployment.startApi(), deployment.startWorker()])
+      const load = startLoad(deployment.client, { clients: 30 })
+      for (let kills = 1; kills <= 4; kills++) {
+        await sleep(500 + Math.random() * 500)
+        await deployment.redis!.kill()
+        await sleep(Math.random() * 500)
+        await deployment.redis!.start()
+      }
+      const paid = await load.stop()
+      expect(paid.filter(({ answers }) => answers.length > 2)).toEqual([])
+      await expectWhole(deployment, paid)
+    },
+  )
+
+  test(
+    'is not there when everything starts, and comes later',
+    { timeout: 60_000 },
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue: 'redis', webhooks: true, redis_up: false })
+      onTestFinished(() => deployment.close())
+      const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
+      const paid = [await pay(deployment.client), await pay(deployment.client)]
+      expect(paid.map(({ answers }) => answers)).toEqual([
+        [201, 200],
+        [201, 200],
+      ])
+
+      await deployment.redis!.start()
+      await Promise.all([api.says('the queue is back'), worker.says('the queue is back')])
+      // Bells work again as soon as a worker has taken one: nothing else publishes on this channel but who performed a job.
+      const redis = new Redis(deployment.redis!.url)
+      onTestFinished(() => redis.disconnect())
+      const heard: string[] = []
+      await redis.subscribe('sluice:outcomes')
+      redis.on('message', (_channel, message) => heard.push(message))
+      paid.push(await pay(deployment.client))
+      await until('outcomes are heard', () => heard.length > 0)
+      await expectWhole(deployment, paid)
+    },
+  )
+})

@@ -1,0 +1,255 @@
+// The error catalogue: every code is reached through HTTP, has its status and its shape, and is documented where it occurs.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createLog } from '#core/log.ts'
+import { connectDatabase } from '#core/db.ts'
+import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import type { Part } from '#core/service.ts'
+import { createApiKey, SCOPES } from '#domain/api-keys.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { startWorker } from '#workers/main.ts'
+import { createClient, freshKey, type Client } from '#test/client.ts'
+import { createDatabase } from '#test/databases.ts'
+import { readDocument, routesOf } from '#test/documentation.ts'
+import { ASYNC, capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { startProxy } from '#test/proxy.ts'
+import { requestBytes, sendBytes } from '#test/raw.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+
+type Seen = { status: number; body: any; headers: { get(name: string): string | null | undefined } }
+/** The route on which a code is provoked, null where none was reached, and how. */
+type Provocation = [route: string | null, provoke: () => Promise<Seen>, expected?: Record<string, unknown>]
+
+let world: World
+let client: Client
+let documented: Map<string, string[]>
+const closers: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+  const routes = routesOf(await readDocument(client))
+  documented = new Map(routes.map(({ method, path, codes }) => [`${method} ${path}`, codes]))
+})
+afterAll(async () => {
+  for (const close of closers.toReversed()) await close()
+  await world?.close()
+})
+
+/** One for each row: a code that is not here does not compile. */
+const PROVOCATIONS: Record<ErrorCode, Provocation> = {
+  invalid_request: [
+    'POST /v1/customers',
+    () => client.post('/v1/customers', { idempotency_key: freshKey(), name: 17, nope: true }),
+    {
+      param: 'name',
+      details: [
+        { param: 'name', message: expect.stringContaining('string') },
+        { param: 'nope', message: 'is not known' },
+      ],
+    },
+  ],
+  unauthorized: ['GET /v1/customers', () => createClient(client.url, '').get('/v1/customers')],
+  payment_declined: [
+    'POST /v1/payments',
+    () => createPayment(client, { payment_method: 'pm_card_chargeDeclinedInsufficientFunds' }),
+    {
+      message: 'Your card has insufficient funds.',
+      context: {
+        decline_code: 'insufficient_funds',
+        processor_code: 'card_declined',
+        payment_id: expect.any(String),
+      },
+    },
+  ],
+  missing_scope: [
+    'POST /v1/customers',
+    async () => (await world.clientOf({ scopes: [] })).post('/v1/customers', {}),
+    { message: 'Missing scope: customer:write', context: { scope: 'customer:write' } },
+  ],
+  route_not_found: [null, () => client.get('/v1/nope?x=1'), { message: 'There is no route GET /v1/nope.' }],
+  customer_not_found: [
+    'POST /v1/payments',
+    () => createPayment(client, { customer_id: NOBODY }),
+    { param: 'customer_id' },
+  ],
+  payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
+  refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
+  idempotency_key_not_found: [
+    'GET /v1/idempotency_keys/{key}',
+    () => client.get('/v1/idempotency_keys/nobody'),
+  ],
+  payment_not_capturable: [
+    'POST /v1/payments/{id}/capture',
+    async () => client.post(`/v1/payments/${(await capturedPayment(client)).id}/capture`),
+    { message: 'The payment cannot be captured: it is captured.', context: { status: 'captured' } },
+  ],
+  payment_not_cancelable: [
+    'POST /v1/payments/{id}/cancel',
+    async () => client.post(`/v1/payments/${(await capturedPayment(client)).id}/cancel`),
+    { message: 'The payment cannot be canceled: it is captured.', context: { status: 'captured' } },
+  ],
+  payment_not_refundable: [
+    'POST /v1/payments/{id}/refunds',
+    async () => refund(client, (await heldPayment(client)).id),
+    { message: 'The payment cannot be refunded: it is authorized.', context: { status: 'authorized' } },
+  ],
+  request_timeout: [
+    null,
+    async () => {
+      const url = await startedApi({ REQUEST_TIMEOUT_MS: 600 })
+      const headers = {
+        authorization: `Bearer ${client.key}`,
+        'content-type': 'application/json',
+        'content-length': '99',
+      }
+      return await sendBytes(url, requestBytes('POST', '/v1/customers', headers, '{'))
+    },
+  ],
+  payload_too_large: [
+    'POST /v1/customers',
+    () => client.post('/v1/customers', { name: 'x'.repeat(300 * 1024) }),
+    { message: expect.stringContaining('262144 bytes') },
+  ],
+  unsupported_media_type: [
+    'POST /v1/customers',
+    () => client.send('POST', '/v1/customers', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+  ],
+  idempotency_key_reused: [
+    'POST /v1/customers',
+    async () => {
+      const idempotency_key = freshKey()
+      await client.post('/v1/customers', { idempotency_key })
+      return await client.post('/v1/customers', { idempotency_key, name: 'other' })
+    },
+    { param: 'idempotency_key' },
+  ],
+  amount_too_large: [
+    'POST /v1/payments/{id}/capture',
+    async () => client.post(`/v1/payments/${(await heldPayment(client)).id}/capture`, { amount_minor: 1001 }),
+    { param: 'amount_minor', context: { requested_minor: 1001, amount_capturable_minor: 1000 } },
+  ],
+  refund_exceeds_captured: [
+    'POST /v1/payments/{id}/refunds',
+    async () => refund(client, (await capturedPayment(client)).id, { amount_minor: 1001 }),
+    {
+      param: 'amount_minor',
+      context: { requested_minor: 1001, amount_captured_minor: 1000, amount_refunded_minor: 0 },
+    },
+  ],
+  payment_invalid: [
+    'POST /v1/payments',
+    () => createPayment(client, { currency: 'KWD', amount_minor: 1001 }),
+    { param: 'amount_minor', message: 'Amounts in KWD must end in 0.' },
+  ],
+  rate_limited: [
+    'GET /v1/customers',
+    async () => {
+      const limited = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 1 }), client.key)
+      const answers = await Promise.all(Array.from({ length: 20 }, () => limited.get('/v1/customers')))
+      return answers.find(({ status }) => status === 429)!
+    },
+  ],
+  headers_too_large: [
+    null,
+    () => sendBytes(client.url, requestBytes('GET', '/v1/customers', { 'x-long': 'x'.repeat(70_000) })),
+  ],
+  internal_error: [
+    'GET /v1/customers',
+    async () => {
+      const database = await createDatabase()
+      closers.push(database.drop)
+      const sql = connectDatabase(database.url, { max: 1, application_name: 'test' })
+      const tenant = await ensureTenant(sql, 'broken')
+      const { secret } = await createApiKey(sql, tenant, { name: 'x', scopes: [...SCOPES], expires_at: null })
+      await sql`alter table customers rename to secret_customers`
+      await sql.end()
+      return await createClient(await startedApi({ DATABASE_URL: database.url }), secret).get('/v1/customers')
+    },
+    { message: 'Something went wrong on our side.', context: undefined, details: undefined },
+  ],
+  misconfigured_gateway: [
+    'GET /v1/payments',
+    async () =>
+      createClient(await startedApi({ areas: new Set(['customers']) }), client.key).get('/v1/payments'),
+    { context: { area: 'payments' } },
+  ],
+  // The processor cannot be reached, at the last of all attempts.
+  processor_error: [
+    'POST /v1/payments',
+    async () => {
+      const away = await createWorld({ parts: ['api'] })
+      closers.push(() => away.close())
+      const idempotency_key = freshKey()
+      await createPayment(away.client, { idempotency_key }, ASYNC)
+      await away.sql`update jobs set max_attempts = 1 where tenant_id = ${away.tenant_id}`
+      const worker = await startWorker({ ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }, silent())
+      closers.push(() => worker.close())
+      return await createPayment(away.client, { idempotency_key }, { prefer: 'wait=30' })
+    },
+    { message: 'the processor could not be reached', context: { payment_id: expect.any(String) } },
+  ],
+  // This process is the server: while it computes, nobody is served.
+  overloaded: [
+    'GET /v1/customers',
+    async () => {
+      for (let i = 0; i < 5; i++) {
+        for (let blocks = 0; blocks < 2; blocks++) {
+          for (const start = performance.now(); performance.now() - start < 2_300;);
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+        const answer = await client.get('/v1/customers')
+        if (answer.status !== 200) return answer
+      }
+      throw new Error('it was never too much')
+    },
+  ],
+  database_unavailable: [
+    'GET /v1/customers',
+    async () => {
+      const proxy = await startProxy(world.config.DATABASE_URL!)
+      const cut = createClient(await startedApi({ DATABASE_URL: proxy.url }), client.key)
+      expect((await cut.get('/v1/customers')).status).toBe(200)
+      await proxy.close()
+      return await cut.get('/v1/customers')
+    },
+  ],
+}
+
+describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
+  test('is answered with its status and its shape', { timeout: 60_000 }, async () => {
+    const [route, provoke, expected = {}] = PROVOCATIONS[code]
+    const { status, body, headers } = await provoke()
+    const [documentedStatus, message] = ERRORS[code]
+    expect([status, body?.error?.code]).toEqual([documentedStatus, code])
+    expect(headers.get('content-type')).toMatch(/^application\/json/)
+    expect(Object.keys(body)).toEqual(['error'])
+    expect(body.error).toMatchObject({ message, ...expected })
+    const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
+    expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
+    expect(body.error.request_id).toBe(headers.get('x-request-id'))
+    expect(body.error.doc_url).toMatch(new RegExp(`/docs#errors-${code}$`))
+    if (status === 503 || status === 429) expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    expect(JSON.stringify(body)).not.toMatch(/secret|relation|node_modules|at \w+ \(/)
+    if (route !== null)
+      expect([route, documented.get(route)]).toEqual([route, expect.arrayContaining([code])])
+  })
+})
+
+test('the documentation explains every code', async () => {
+  const { info } = await readDocument(client)
+  for (const [code, [status, message]] of Object.entries(ERRORS))
+    expect(info.description).toContain(`| ${status} | \`${code}\` | ${message} |`)
+})
+
+function silent() {
+  return createLog('silent', 'test')
+}
+
+async function startedApi(changes: Partial<World['config']>): Promise<string> {
+  const api: Part & { url: string } = await startApi({ ...world.config, ...changes }, silent())
+  closers.push(() => api.close())
+  return api.url
+}

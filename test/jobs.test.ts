@@ -1,0 +1,568 @@
+// The machinery of jobs: bells may be lost, leases lapse, workers fall asleep, queues pause; the work is done once.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import {
+  claimJobs,
+  findOverdue,
+  pauseJobs,
+  renewLeases,
+  resumeJobs,
+  settleJobs,
+  type ClaimedJob,
+  type Settlement,
+} from '#domain/jobs.ts'
+import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
+import { settlePayments } from '#domain/payments/settle.ts'
+import { settleRefunds } from '#domain/refunds.ts'
+import { startWorker } from '#workers/main.ts'
+import { failed, retried, returned, rotated, succeeded, unknown } from '#workers/settlement.ts'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import {
+  ASYNC,
+  createPayment,
+  effectsOf,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+/** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
+function request(tenant_id: string, { rung }: { rung: boolean }): CreateRequest {
+  return {
+    tenant_id,
+    payment_id: newId(),
+    job_id: newId(),
+    event_id: newId(),
+    rung,
+    idempotency_key: freshKey(),
+    scope: 'POST /v1/payments',
+    fingerprint: '',
+    amount_minor: 1000,
+    currency: 'USD',
+    method: 'card',
+    customer_id: null,
+    description: null,
+    payment_method: 'pm_card_visa',
+    return_url: null,
+    metadata: {},
+    processor: 'stripe',
+  }
+}
+
+async function fencedSoFar(): Promise<number> {
+  return (await metrics.fenced.get()).values.reduce((sum, { value }) => sum + value, 0)
+}
+
+/** Every row that could tell of a job and its subject. */
+async function everythingOf({ sql }: World): Promise<unknown> {
+  const tables = ['jobs', 'job_attempts', 'provider_calls', 'payments', 'refunds', 'events']
+  const ledger = ['ledger_transactions', 'ledger_entries', 'ledger_accounts']
+  return await Promise.all(
+    [...tables, ...ledger].map(async (table) => [
+      table,
+      ...(await sql`select to_jsonb(t) as row from ${sql(table)} t order by to_jsonb(t)::text`).map(
+        ({ row }) => row,
+      ),
+    ]),
+  )
+}
+
+describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
+  let world: World
+  let client: Client
+  beforeAll(async () => {
+    world = await createWorld({ queue })
+    client = world.client
+  })
+  afterAll(async () => await world?.close())
+
+  test('a job whose bell was lost is claimed from the database', async () => {
+    const asked = Array.from({ length: 20 }, () => request(world.tenant_id, { rung: true }))
+    await createPayments(world.sql, asked)
+    for (const { payment_id } of asked) await paymentIn(client, payment_id, 'authorized')
+  })
+
+  test('a job that nobody rang for is admitted and rung', async () => {
+    const asked = Array.from({ length: 20 }, () => request(world.tenant_id, { rung: false }))
+    await createPayments(world.sql, asked)
+    for (const { payment_id } of asked) await paymentIn(client, payment_id, 'authorized')
+    const rows =
+      await world.sql`select rung_at from jobs where id = any(${asked.map(({ job_id }) => job_id)}::uuid[])`
+    expect(rows.filter(({ rung_at }) => rung_at === null)).toEqual([])
+  })
+
+  test('while a queue is paused no provider call starts, and afterwards all of them do', async () => {
+    const expected: string[] = []
+    let asking = true
+    const stream = (async () => {
+      while (asking) {
+        const answers = await Promise.all(Array.from({ length: 5 }, () => createPayment(client, {}, ASYNC)))
+        expected.push(...answers.map(({ body }) => body.id))
+        await sleep(20)
+      }
+    })()
+    await eventually(async () => expect(expected.length).toBeGreaterThan(30))
+    await pauseJobs(world.sql, { queue: 'payments', reason: 'a test' })
+    const [paused] = await world.sql<{ at_ms: number }[]>`
+      select extract(epoch from created_at)::float8 * 1000 as at_ms from pauses where queue = 'payments'`
+    const before = expected.length
+    // Until well after the bar of one second, with new work coming in all the time.
+    await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 2500))
+    await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
+    asking = false
+    await stream
+    const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/v1/payment_intents$')
+    const late = data.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)
+    expect(late).toEqual([])
+    const open = await world.sql`select from jobs where queue = 'payments' and finished_at is null`
+    expect(open.length).toBeGreaterThan(30)
+    await resumeJobs(world.sql, { queue: 'payments' })
+    await world.drain()
+    const rows = await world.sql`select status from payments where id = any(${expected}::uuid[])`
+    expect(rows.filter(({ status }) => status !== 'authorized')).toEqual([])
+    expect(rows).toHaveLength(expected.length)
+  })
+
+  test("a paused tenant waits, and the others' work is done", async () => {
+    const other = await world.clientOf()
+    await pauseJobs(world.sql, { tenant_id: world.tenant_id })
+    const { body } = await createPayment(client, {}, ASYNC)
+    await heldPayment(other)
+    await heldPayment(other)
+    expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+    const [job] = await world.sql`select attempt, state from jobs where subject_id = ${body.id}`
+    expect(job).toEqual({ attempt: 0, state: 'ready' })
+    await resumeJobs(world.sql, { tenant_id: world.tenant_id })
+    await paymentIn(client, body.id, 'authorized')
+  })
+
+  test('a worker that comes back after its lease was taken over changes nothing', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    // The news from outside would settle it too.
+    await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+    const held = await fault(world, {
+      match: { path: `${processor_reference}/capture` },
+      fault: { hold: 'after' },
+    })
+    await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+    await held.hit()
+    // Somebody else has it now: for a minute, unless told otherwise.
+    const usurper = newId()
+    await world.sql`
+      update jobs set lease_token = ${usurper}, lease_until = now() + interval '1 minute', attempt = attempt + 1
+      where subject_id = ${id} and name = 'payment.capture'`
+    const before = await fencedSoFar()
+    await held.remove()
+    await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
+    const [job] = await world.sql`
+      select j.id, j.state, j.attempt, j.lease_token, c.outcome, a.ended_at from jobs j
+      join provider_calls c on c.job_id = j.id join job_attempts a on a.job_id = j.id and a.attempt = 1
+      where j.subject_id = ${id} and j.name = 'payment.capture'`
+    expect(job).toMatchObject({
+      state: 'running',
+      attempt: 2,
+      lease_token: usurper,
+      outcome: null,
+      ended_at: null,
+    })
+    expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+      status: 'capturing',
+      amount_captured_minor: 0,
+    })
+    expect(await world.sql`select from ledger_transactions where subject_id = ${id}`).toHaveLength(0)
+    // The usurper dies; the next one finds the effect behind the same key.
+    await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
+    await paymentIn(client, id, 'captured')
+    await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+    expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
+      'authorize',
+      'capture',
+    ])
+  })
+
+  test('after all of these stories the books balance and agree with the processor', async () => {
+    await world.drain()
+    await checkBooks(world)
+  })
+})
+
+describe('the fence', () => {
+  let world: World
+  beforeAll(async () => {
+    // Nobody works here but the test.
+    world = await createWorld({ parts: ['api'], webhooks: false })
+  })
+  afterAll(async () => await world?.close())
+
+  /** Two workers have had the job: the first too long ago, the second now. */
+  async function claimedTwice(job_id: string): Promise<[ClaimedJob, ClaimedJob]> {
+    const [first] = await claimJobs(world.sql, [job_id], 'first')
+    expect(await claimJobs(world.sql, [job_id], 'too early')).toEqual([])
+    await world.sql`update jobs set lease_until = now() where id = ${job_id}`
+    const [second] = await claimJobs(world.sql, [job_id], 'second')
+    expect(second!.lease_token).not.toBe(first!.lease_token)
+    expect(second!.attempt).toBe(first!.attempt + 1)
+    expect(second!.call).toEqual(first!.call)
+    return [first!, second!]
+  }
+
+  const told = (job: ClaimedJob, status: 'authorized' | 'captured') => ({
+    tenant_id: job.tenant_id,
+    payment_id: (job.payload as { payment_id: string }).payment_id,
+    status,
+    processor_reference: `pi_${job.id}`,
+    amount_capturable_minor: status === 'authorized' ? 1000 : 0,
+    amount_captured_minor: status === 'captured' ? 1000 : 0,
+    client_secret: null,
+    capture_before: null,
+    cancellation_reason: null,
+    failure: null,
+  })
+  const settlePayment = (job: ClaimedJob, settlement: Settlement, status: 'authorized' | 'captured') =>
+    settlePayments(world.sql, [{ ...settlement, told: told(job, status), notification_id: null }])
+
+  async function jobOf(payment_id: string, name: string): Promise<string> {
+    const [job] = await world.sql<{ id: string }[]>`
+      select id from jobs where subject_id = ${payment_id} and name = ${name}`
+    return job!.id
+  }
+
+  test('of two who hold a job only the later can settle it, and the other leaves no trace', async () => {
+    const { client, sql } = world
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
+    const before = await everythingOf(world)
+    const failure = { code: 'payment_declined', message: 'no' } as const
+    for (const settlement of [
+      succeeded(first, 're_1'),
+      failed(first, failure),
+      retried(first, 'later'),
+      rotated(first, 'anew'),
+      unknown(first, 'who knows'),
+      returned(first, 'not now'),
+    ]) {
+      expect(await settleJobs(sql, [settlement])).toEqual(new Set())
+      expect(await settlePayment(first, settlement, 'authorized')).toEqual(new Set())
+    }
+    expect(await renewLeases(sql, [first])).toEqual(new Set())
+    expect(await everythingOf(world)).toEqual(before)
+
+    expect(await renewLeases(sql, [second, first])).toEqual(new Set([second.id]))
+    expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set([second.id]))
+    const settled = await everythingOf(world)
+    expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set())
+    expect(await settlePayment(first, succeeded(first), 'authorized')).toEqual(new Set())
+    expect(await everythingOf(world)).toEqual(settled)
+    expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
+  })
+
+  test('a lease that has lapsed settles nothing, also while nobody else has claimed the job', async () => {
+    const { body } = await createPayment(world.client, {}, ASYNC)
+    const [job] = await claimJobs(world.sql, [await jobOf(body.id, 'payment.authorize')], 'slow')
+    await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
+    const before = await everythingOf(world)
+    expect(await settlePayment(job!, succeeded(job!), 'authorized')).toEqual(new Set())
+    expect(await settleJobs(world.sql, [retried(job!, 'later')])).toEqual(new Set())
+    expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
+    expect(await everythingOf(world)).toEqual(before)
+  })
+
+  test('in a batch each settlement has a fence of its own', async () => {
+    const { client, sql } = world
+    const made = await Promise.all([createPayment(client, {}, ASYNC), createPayment(client, {}, ASYNC)])
+    const [one, other] = made.map(({ body }) => body.id)
+    const [late] = await claimedTwice(await jobOf(one, 'payment.authorize'))
+    const [timely] = await claimJobs(sql, [await jobOf(other, 'payment.authorize')], 'timely')
+    const settled = await settlePayments(
+      sql,
+      [late, timely!].map((job) => ({
+        ...succeeded(job),
+        told: told(job, 'authorized'),
+        notification_id: null,
+      })),
+    )
+    expect(settled).toEqual(new Set([timely!.id]))
+    expect((await client.get(`/v1/payments/${one}`)).body).toMatchObject({ status: 'pending' })
+    expect((await client.get(`/v1/payments/${other}`)).body).toMatchObject({ status: 'authorized' })
+  })
+
+  test('a capture and a refund are posted by the one who holds the job, once', async () => {
+    const { client, sql } = world
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [authorizing] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], 'w')
+    await settlePayment(authorizing!, succeeded(authorizing!), 'authorized')
+    await client.post(`/v1/payments/${body.id}/capture`, undefined, ASYNC)
+    const [late, timely] = await claimedTwice(await jobOf(body.id, 'payment.capture'))
+    const before = await everythingOf(world)
+    expect(await settlePayment(late, succeeded(late), 'captured')).toEqual(new Set())
+    expect(await everythingOf(world)).toEqual(before)
+    const both = await Promise.all(
+      [late, timely, timely, late].map((job) => settlePayment(job, succeeded(job), 'captured')),
+    )
+    expect(both.filter((ids) => ids.size === 1)).toHaveLength(1)
+    expect(await sql`select from ledger_transactions where subject_id = ${body.id}`).toHaveLength(1)
+
+    const { body: made } = await refund(client, body.id, { amount_minor: 400 }, ASYNC)
+    const [slow, quick] = await claimedTwice(await jobOf(body.id, 'refund.create'))
+    const settle = (job: ClaimedJob) =>
+      settleRefunds(sql, [
+        {
+          ...succeeded(job),
+          notification_id: null,
+          told: {
+            tenant_id: job.tenant_id,
+            payment_id: body.id,
+            refund_id: made.id,
+            status: 'succeeded',
+            processor_reference: `re_${job.id}`,
+            failure: null,
+          },
+        },
+      ])
+    const untouched = await everythingOf(world)
+    expect(await settle(slow)).toEqual(new Set())
+    expect(await everythingOf(world)).toEqual(untouched)
+    expect(await settle(quick)).toEqual(new Set([quick.id]))
+    expect(await settle(quick)).toEqual(new Set())
+    expect(await sql`select from ledger_transactions where subject_id = ${made.id}`).toHaveLength(1)
+  })
+
+  test('of many who claim the same job at once one gets it', async () => {
+    const { body } = await createPayment(world.client, {}, ASYNC)
+    const id = await jobOf(body.id, 'payment.authorize')
+    const claims = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => claimJobs(world.sql, [id], `worker ${index}`)),
+    )
+    expect(claims.flat()).toHaveLength(1)
+    expect(await world.sql`select from job_attempts where job_id = ${id}`).toHaveLength(1)
+  })
+})
+
+describe('attempts', () => {
+  let world: World
+  let client: Client
+  beforeAll(async () => {
+    world = await createWorld({ webhooks: false })
+    client = world.client
+  })
+  afterAll(async () => await world?.close())
+
+  test('a retry makes the same call: the same key and the same parameters, whatever became of the payment since', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const busy = await fault(world, {
+      match: { path: `${processor_reference}/capture` },
+      times: 3,
+      fault: 'rate_limited_429',
+    })
+    await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, ASYNC)
+    await busy.hit()
+    // What is sent comes from the stored call and not from the payment.
+    await world.sql`update payments set amount_minor = 2000, amount_capturable_minor = 2000 where id = ${id}`
+    await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'ready'`
+    await paymentIn(client, id, 'captured')
+    await world.sql`update payments set amount_minor = 1000 where id = ${id}`
+    const { data } = await world.stripe('GET', `/_emulator/requests?path=${processor_reference}/capture`)
+    expect(data.map(({ status }: { status: number }) => status)).toEqual([429, 429, 429, 200])
+    expect(
+      new Set(data.map(({ idempotency_key }: { idempotency_key: string }) => idempotency_key)).size,
+    ).toBe(1)
+    expect((await effectsOf(world, processor_reference)).at(-1)).toMatchObject({
+      effect: 'capture',
+      amount: 300,
+    })
+    const attempts = await world.sql`
+      select a.outcome from jobs j join job_attempts a on a.job_id = j.id
+      where j.subject_id = ${id} and j.name = 'payment.capture' order by a.attempt`
+    expect(attempts.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry', 'done'])
+  })
+
+  test('while the processor cannot be reached the work waits, and goes on when it can', async () => {
+    const away = await createWorld({ parts: ['api'], webhooks: false })
+    const nowhere = { ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }
+    const log = createLog('silent', 'test')
+    try {
+      const lost = await startWorker(nowhere, log)
+      const { body } = await createPayment(away.client, {}, ASYNC)
+      await eventually(async () => {
+        const rows = await away.sql`
+          select a.outcome from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${body.id} and a.ended_at is not null`
+        expect(rows.length).toBeGreaterThan(1)
+        expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['retry']))
+      })
+      await lost.close()
+      const worker = await startWorker(away.config, log)
+      await paymentIn(away.client, body.id, 'authorized')
+      await worker.close()
+      await checkBooks(away)
+    } finally {
+      await away.close()
+    }
+  })
+
+  test('a lease is renewed for as long as its handler works', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
+    await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+    await held.hit()
+    const job = async () =>
+      (
+        await world.sql`
+        select lease_token, attempt, state, lease_until > now() as ours, extract(epoch from now() - started_at)::float8 as age_s
+        from jobs where subject_id = ${id} and name = 'payment.capture'`
+      )[0]!
+    const { age_s: _, ...first } = await job()
+    await eventually(async () => {
+      const { age_s, ...now } = await job()
+      expect(now).toEqual(first)
+      expect(age_s).toBeGreaterThan(5.5)
+    })
+    await held.remove()
+    await paymentIn(client, id, 'captured')
+    const { data } = await world.stripe('GET', `/_emulator/requests?path=${processor_reference}/capture`)
+    expect(data).toHaveLength(1)
+  })
+
+  /** As if the process had died in each of its attempts. */
+  async function poison(job_id: string): Promise<void> {
+    await world.sql`
+      update jobs set state = 'running', attempt = max_attempts, lease_token = gen_random_uuid(), lease_until = now()
+      where id = ${job_id}`
+  }
+
+  test('a job that ends every process is parked as unknown without another call, and the others go on', async () => {
+    await pauseJobs(world.sql, { tenant_id: world.tenant_id })
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [job] = await world.sql`select id, max_attempts from jobs where subject_id = ${body.id}`
+    await poison(job!.id)
+    await resumeJobs(world.sql, { tenant_id: world.tenant_id })
+    await eventually(async () => {
+      const [now] = await world.sql`select state, last_error from jobs where id = ${job!.id}`
+      expect(now).toMatchObject({
+        state: 'unknown',
+        last_error: { message: expect.stringContaining('25 times') },
+      })
+    })
+    const { data } = await world.stripe('GET', `/_emulator/requests?idempotency_key=${job!.id}:1`)
+    expect(data).toEqual([])
+    expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+    await heldPayment(client)
+  })
+
+  test('a job without a provider call that ends every process is discarded', async () => {
+    const id = newId()
+    await world.sql`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, lease_token, lease_until)
+      values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', ${world.sql.json({ notification_id: newId() })}, 3,
+        'running', 3, gen_random_uuid(), now())`
+    await eventually(async () => {
+      const [job] = await world.sql`select state, attempt from jobs where id = ${id}`
+      expect(job).toEqual({ state: 'discarded', attempt: 4 })
+    })
+  })
+
+  test('a job that cannot be read fails its attempts and nobody else', async () => {
+    const id = newId()
+    await world.sql`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+      values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', '{}', 1)`
+    await eventually(async () => {
+      const [job] = await world.sql`select state, attempt, last_error from jobs where id = ${id}`
+      expect(job).toMatchObject({ attempt: 1, last_error: { message: expect.stringContaining('ZodError') } })
+      expect(job!.state).not.toBe('running')
+    })
+    await heldPayment(client)
+  })
+})
+
+describe('shares', () => {
+  const WINDOW = 20
+  const CONCURRENCY = 4
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({
+      webhooks: false,
+      env: { TENANT_WINDOW: String(WINDOW), WORKER_CONCURRENCY: String(CONCURRENCY) },
+    })
+  })
+  afterAll(async () => await world?.close())
+
+  test('thousands of waiting jobs of one tenant keep to its window, and let the next one of another pass', async () => {
+    const { sql } = world
+    const noisy = await world.clientOf({ tenant: 'noisy' })
+    const quiet = await world.clientOf({ tenant: 'quiet' })
+    await pauseJobs(sql, { tenant_id: noisy.tenant_id })
+    for (let batch = 0; batch < 10; batch += 1)
+      await createPayments(
+        sql,
+        Array.from({ length: 400 }, () => request(noisy.tenant_id, { rung: false })),
+      )
+    // Due at as many times as there are jobs: the window is then a window to the job.
+    await sql`
+      update jobs j set run_at = now() - n * interval '1 millisecond'
+      from (select id, row_number() over () as n from jobs where tenant_id = ${noisy.tenant_id}) numbered where numbered.id = j.id`
+    await resumeJobs(sql, { tenant_id: noisy.tenant_id })
+    let most = 0
+    const look = async () => {
+      const [row] = await sql<{ admitted: number; waiting: number; done: number }[]>`
+        select count(*) filter (where rung_at is not null and finished_at is null) as admitted,
+          count(*) filter (where finished_at is null) as waiting, count(*) filter (where finished_at is not null) as done
+        from jobs where tenant_id = ${noisy.tenant_id}`
+      most = Math.max(most, row!.admitted)
+      return row!
+    }
+    await eventually(async () => expect((await look()).done).toBeGreaterThan(WINDOW))
+    for (let round = 0; round < 5; round += 1) {
+      await heldPayment(quiet)
+      await look()
+    }
+    const { waiting } = await look()
+    expect(waiting).toBeGreaterThan(1000)
+    expect(most).toBeGreaterThan(0)
+    expect(most).toBeLessThanOrEqual(WINDOW)
+    // How many of the noisy one's jobs were taken up between the quiet one's asking and its turn.
+    const passed = await sql<{ before: number }[]>`
+      select (select count(*) from jobs n where n.tenant_id = ${noisy.tenant_id}
+        and n.started_at >= q.created_at and n.started_at <= q.started_at) as before
+      from jobs q where q.tenant_id = ${quiet.tenant_id}`
+    expect(passed).toHaveLength(5)
+    for (const { before } of passed) expect(before).toBeLessThanOrEqual(2 * WINDOW + 2 * CONCURRENCY)
+    await pauseJobs(sql, { tenant_id: noisy.tenant_id })
+  })
+
+  test('overdue jobs are found by turns: one of each tenant before the second of any', async () => {
+    const { sql } = world
+    const tenants = await Promise.all(
+      ['turn-a', 'turn-b', 'turn-c'].map((tenant) => world.clientOf({ tenant })),
+    )
+    await pauseJobs(sql, { queue: 'maintenance' })
+    const counts = [50, 2, 1]
+    for (const [index, { tenant_id }] of tenants.entries())
+      for (let each = 0; each < counts[index]!; each += 1)
+        await sql`
+          insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+          values (${newId()}, ${tenant_id}, 'maintenance', 'turn', '{}', 1, now() - interval '1 minute')`
+    expect(await findOverdue(sql, 'maintenance', 6, 1000)).toEqual([])
+    await sql.begin(async (tx) => {
+      // Seen by this transaction only: nobody else takes these jobs, which nobody could perform.
+      await tx`delete from pauses where queue = 'maintenance'`
+      const ids = await findOverdue(tx as never, 'maintenance', 6, 1000)
+      const rows = await tx<
+        { id: string; tenant_id: string }[]
+      >`select id, tenant_id from jobs where id = any(${ids}::uuid[])`
+      const owner = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]))
+      const turns = ids.map((id) => tenants.findIndex(({ tenant_id }) => tenant_id === owner.get(id)))
+      expect(turns.slice(0, 3).toSorted()).toEqual([0, 1, 2])
+      expect(turns.slice(3, 5).toSorted()).toEqual([0, 1])
+      expect(turns.slice(5)).toEqual([0])
+      await tx`insert into pauses (queue) values ('maintenance')`
+    })
+    await sql`update jobs set state = 'discarded', finished_at = now() where queue = 'maintenance'`
+  })
+})

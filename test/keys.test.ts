@@ -1,0 +1,203 @@
+// API keys: made by a command, rotated with grace, revoked everywhere within a second.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createLog } from '#core/log.ts'
+import { createApiKey, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { createClient, freshKey } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
+const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/
+
+let world: World
+let second: Awaited<ReturnType<typeof startApi>>
+
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+  second = await startApi(world.config, createLog('silent', 'test'))
+})
+afterAll(async () => {
+  await second?.close()
+  await world?.close()
+})
+
+function keys(...args: string[]) {
+  return runCommand('src/commands/keys.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+}
+
+async function statusOf(secret: string, url = world.client.url): Promise<number> {
+  return (await createClient(url, secret).get('/v1/customers')).status
+}
+
+async function made(scopes = 'customer:write', tenant = 'shop'): Promise<{ id: string; secret: string }> {
+  const { code, stdout } = await keys('create', '--tenant', tenant, '--scopes', scopes)
+  expect(code).toBe(0)
+  return { id: ID.exec(stdout)![0], secret: SECRET.exec(stdout)![0] }
+}
+
+test('a revoked key is refused by every process within a second', async () => {
+  const client = await world.clientOf()
+  const urls = [world.client.url, second.url]
+  let revoked_at = Infinity
+  const lastAccepted = urls.map(async (url) => {
+    let accepted_at = 0
+    for (;;) {
+      const asked_at = performance.now()
+      const status = await statusOf(client.key, url)
+      if (status === 200) accepted_at = asked_at
+      else {
+        expect(status).toBe(401)
+        return accepted_at - revoked_at
+      }
+      await sleep(5)
+    }
+  })
+  await sleep(50)
+  expect(await revokeApiKey(world.sql, client.tenant_id, client.key_id)).toBe(true)
+  revoked_at = performance.now()
+  for (const late_ms of await Promise.all(lastAccepted)) expect(late_ms).toBeLessThan(1000)
+  for (const url of urls) expect(await statusOf(client.key, url)).toBe(401)
+})
+
+test('a key stops at the moment it expires, also one that was in use', async () => {
+  const tenant = await ensureTenant(world.sql, 'expiring')
+  const past = await createApiKey(world.sql, tenant, {
+    name: 'x',
+    scopes: [],
+    expires_at: '2020-01-01T00:00:00Z',
+  })
+  expect(await statusOf(past.secret)).toBe(401)
+  const expires_at = new Date(Date.now() + 1500).toISOString()
+  const soon = await createApiKey(world.sql, tenant, { name: 'x', scopes: [], expires_at })
+  expect(await statusOf(soon.secret)).toBe(200)
+  for (;;) {
+    const asked_at = Date.now()
+    const status = await statusOf(soon.secret)
+    // A process believes a look-up for no longer than the key is valid.
+    if (status === 200) expect(asked_at).toBeLessThan(Date.parse(expires_at) + 100)
+    else break
+    await sleep(20)
+  }
+  expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at) - 100)
+})
+
+test('a rotated key works on for its grace, and the new one has its scopes', async () => {
+  const tenant = await ensureTenant(world.sql, 'rotating')
+  const old = await createApiKey(world.sql, tenant, {
+    name: 'shop',
+    scopes: ['customer:write'],
+    expires_at: null,
+  })
+  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 3600))!
+  expect(fresh).toMatchObject({ name: 'shop', scopes: ['customer:write'], expires_at: null })
+  for (const { secret } of [old, fresh]) {
+    const answer = await createClient(world.client.url, secret).post('/v1/customers', {
+      idempotency_key: freshKey(),
+    })
+    expect([answer.status, answer.body.tenant_id]).toEqual([201, tenant.id])
+  }
+  await rotateApiKey(world.sql, tenant, fresh.id, 0)
+  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(fresh.secret)
+  expect(await statusOf(old.secret)).toBe(200)
+})
+
+test('the command makes a key that works at once and is shown once', async () => {
+  const { id, secret } = await made('customer:write,payments:read', 'front-shop')
+  expect(secret.startsWith('sk_live_front-shop_')).toBe(true)
+  const client = createClient(world.client.url, secret)
+  expect((await client.post('/v1/customers', { idempotency_key: freshKey() })).status).toBe(201)
+  expect((await client.get('/v1/payments')).status).toBe(200)
+  expect((await client.post('/v1/payments', {})).body.error.message).toBe('Missing scope: payments:write')
+
+  const listed = await keys('list', '--tenant', 'front-shop')
+  expect(listed.stdout).toContain(id)
+  expect(listed.stdout).toContain(`...${secret.slice(-4)}`)
+  expect(listed.stdout).toContain('valid')
+  expect(listed.stdout).toContain('[customer:write payments:read]')
+  expect(listed.stdout).not.toMatch(SECRET)
+  const [row] = await world.sql`select to_jsonb(k)::text as row from api_keys k where id = ${id}`
+  expect(row!.row).not.toContain(secret.slice(19))
+})
+
+test('the command makes keys that expire, or with every scope', async () => {
+  const expired = await keys(
+    'create',
+    '--tenant',
+    'shop',
+    '--scopes',
+    'all',
+    '--expires',
+    '2020-01-01T00:00:00Z',
+  )
+  expect(await statusOf(SECRET.exec(expired.stdout)![0])).toBe(401)
+  const { secret } = await made('all')
+  expect((await createClient(world.client.url, secret).get('/v1/payments')).status).toBe(200)
+})
+
+test('the command rotates and revokes', async () => {
+  const first = await made()
+  const rotated = await keys('rotate', '--tenant', 'shop', '--id', first.id, '--grace', '60')
+  expect(rotated.code).toBe(0)
+  const next = { id: ID.exec(rotated.stdout)![0], secret: SECRET.exec(rotated.stdout)![0] }
+  expect(next.secret).not.toBe(first.secret)
+  expect([await statusOf(first.secret), await statusOf(next.secret)]).toEqual([200, 200])
+  expect((await keys('list', '--tenant', 'shop')).stdout).toMatch(new RegExp(`${first.id}.*expires`))
+
+  const revoked = await keys('revoke', '--tenant', 'shop', '--id', first.id)
+  expect([revoked.code, revoked.stdout]).toEqual([0, 'Revoked.\n'])
+  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(first.secret)
+  expect(await statusOf(next.secret)).toBe(200)
+  const again = await keys('revoke', '--tenant', 'shop', '--id', first.id)
+  expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or it was revoked before.\n'])
+  expect((await keys('rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
+})
+
+test("the command does not touch another tenant's key", async () => {
+  const { id, secret } = await made('customer:write', 'mine')
+  await made('customer:write', 'theirs')
+  for (const command of ['revoke', 'rotate']) {
+    const { code, stderr } = await keys(command, '--tenant', 'theirs', '--id', id)
+    expect([code, stderr]).toEqual([1, expect.stringContaining('There is no such key')])
+  }
+  expect(await statusOf(secret)).toBe(200)
+})
+
+test('the command says what it needs', async () => {
+  for (const args of [['--help'], ['-h'], [], ['create', '--help']]) {
+    const { code, stdout } = await keys(...args)
+    expect(code).toBe(0)
+    expect(stdout).toContain('npm run keys -- create')
+    expect(stdout).toContain('customer:write')
+  }
+  const mistakes: [string[], string][] = [
+    [['create'], '--tenant is missing'],
+    [['create', '--tenant', 'shop'], '--scopes is missing'],
+    [['create', '--tenant', 'Not A Slug', '--scopes', 'all'], '--tenant must be 1 to 40 of a-z, 0-9 and -'],
+    [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
+    [['create', '--tenant', 'shop', '--scopes', ''], 'there is no scope'],
+    [['create', '--tenant', 'shop', '--scopes', 'all', '--expires', 'soon'], '--expires must be a date'],
+    [['rotate', '--tenant', 'shop'], '--id is missing'],
+    [['rotate', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
+    [['revoke', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
+    [['rotate', '--tenant', 'shop', '--id', 'x', '--grace', 'soon'], '--grace must be a number of seconds'],
+    [['list', '--tenant', 'nobody'], 'There is no tenant "nobody"'],
+    [['destroy', '--tenant', 'shop'], 'There is no command "destroy"'],
+    [['list', '--tennant', 'shop'], '--tennant'],
+  ]
+  await Promise.all(
+    mistakes.map(async ([args, message]) => {
+      const { code, stdout, stderr } = await keys(...args)
+      expect([args, code, stdout]).toEqual([args, 1, ''])
+      expect(stderr).toContain(message)
+      expect(stderr).not.toContain('    at ')
+    }),
+  )
+  const unset = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'shop'])
+  expect([unset.code, unset.stderr]).toEqual([
+    1,
+    expect.stringContaining('DATABASE_URL is not set. Example: DATABASE_URL='),
+  ])
+})
