@@ -93,7 +93,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     inTurn,
     async () => {
       let api = await deployment.startApi()
-      const load = startLoad(deployment.client, { clients: 50 })
+      const load = startLoad(deployment.client, { clients: 50, pause_ms: 300 })
       for (let kills = 1; kills <= 4; kills++) {
         await sleep(200 + Math.random() * 800)
         await api.end()
@@ -131,7 +131,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
 
   test('an API told to stop under load finishes every request that it has begun', inTurn, async () => {
     const api = await deployment.startApi()
-    const load = startLoad(deployment.client, { clients: 20 })
+    const load = startLoad(deployment.client, { clients: 20, pause_ms: 100 })
     await until('the load is on', () => load.paid.length > 20)
     expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
     const next = await deployment.startApi()

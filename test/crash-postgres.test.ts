@@ -30,10 +30,10 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
     'it restarts under load and the same keys lead to one payment each',
     inTurn,
     async ({ onTestFinished }) => {
-      const deployment = await createDeployment({ queue, database_url: postgres.url, webhooks: true })
+      const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
       onTestFinished(() => deployment.close())
       const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
-      const load = startLoad(deployment.client, { clients: 30 })
+      const load = startLoad(deployment.client, { clients: 30, pause_ms: 300 })
       await until('the load is on', () => load.paid.length > 30)
       for (let crashes = 1; crashes <= 3; crashes++) {
         await postgres.restart('immediate')
@@ -55,10 +55,8 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
     'it is away while everything starts: not ready, 503 and a word in the log, until it comes',
     inTurn,
     async ({ onTestFinished }) => {
-      const deployment = await createDeployment({ queue, database_url: postgres.url })
+      const deployment = await createDeployment({ queue, server_url: postgres.url })
       onTestFinished(() => deployment.close())
-      await deployment.sql`truncate payments, jobs, provider_calls, job_attempts, idempotency_keys, events cascade`
-      await deployment.sql`delete from ledger_accounts`
       await postgres.kill()
       const METRICS_PORT = String(await freePort('127.0.0.1'))
       const readiness = async () => (await fetch(`http://127.0.0.1:${METRICS_PORT}/readyz`)).status

@@ -2,8 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { expectWhole, pay, startLoad } from '#test/load.ts'
+import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { createDeployment, until } from '#test/processes.ts'
+
+/** No broken connection, no 503: a Redis is nobody's reason to refuse. */
+function strangeAnswers(paid: Paid[]): number[] {
+  return paid.flatMap(({ answers }) => answers).filter((status) => ![200, 201, 202].includes(status))
+}
 
 describe.concurrent('Redis', () => {
   test(
@@ -16,14 +21,13 @@ describe.concurrent('Redis', () => {
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())
 
-      const load = startLoad(deployment.client, { clients: 50 })
+      const load = startLoad(deployment.client, { clients: 50, pause_ms: 300 })
       for (let wipes = 1; wipes <= 50; wipes++) {
         await sleep(100)
         await redis.flushall()
       }
       const paid = await load.stop()
-      // A lost bell is found within two seconds, well before anybody stops waiting.
-      expect(paid.filter(({ answers }) => answers.length > 2)).toEqual([])
+      expect(strangeAnswers(paid)).toEqual([])
       await expectWhole(deployment, paid)
     },
   )
@@ -35,7 +39,7 @@ describe.concurrent('Redis', () => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
       onTestFinished(() => deployment.close())
       await Promise.all([deployment.startApi(), deployment.startWorker()])
-      const load = startLoad(deployment.client, { clients: 30 })
+      const load = startLoad(deployment.client, { clients: 30, pause_ms: 300 })
       for (let kills = 1; kills <= 4; kills++) {
         await sleep(500 + Math.random() * 500)
         await deployment.redis!.kill()
@@ -43,7 +47,7 @@ describe.concurrent('Redis', () => {
         await deployment.redis!.start()
       }
       const paid = await load.stop()
-      expect(paid.filter(({ answers }) => answers.length > 2)).toEqual([])
+      expect(strangeAnswers(paid)).toEqual([])
       await expectWhole(deployment, paid)
     },
   )

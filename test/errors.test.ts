@@ -168,7 +168,6 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       await sql.end()
       return await createClient(await startedApi({ DATABASE_URL: database.url }), secret).get('/v1/customers')
     },
-    { message: 'Something went wrong on our side.', context: undefined, details: undefined },
   ],
   misconfigured_gateway: [
     'GET /v1/payments',
@@ -196,7 +195,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     'GET /v1/customers',
     async () => {
       for (let i = 0; i < 5; i++) {
-        for (let blocks = 0; blocks < 2; blocks++) {
+        for (let blocks = 0; blocks < 3; blocks++) {
           for (const start = performance.now(); performance.now() - start < 2_300;);
           await new Promise((resolve) => setImmediate(resolve))
         }
@@ -226,7 +225,11 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
     expect([status, body?.error?.code]).toEqual([documentedStatus, code])
     expect(headers.get('content-type')).toMatch(/^application\/json/)
     expect(Object.keys(body)).toEqual(['error'])
-    expect(body.error).toMatchObject({ message, ...expected })
+    expect(body.error).toMatchObject(expected)
+    // What reveals nothing says what the catalogue says; the others may say more.
+    if (status >= 500 && expected.message === undefined && code !== 'misconfigured_gateway')
+      expect(body.error.message).toBe(message)
+    expect(body.error.message).toMatch(/\w/)
     const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
     expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
     expect(body.error.request_id).toBe(headers.get('x-request-id'))

@@ -12,6 +12,7 @@ import {
 } from './support/payments.ts'
 import {
   deliver,
+  deliverAll,
   listEvents,
   shuffled,
   stateOf,
@@ -113,7 +114,7 @@ describe('a refund made in the dashboard', () => {
     const events = (await listEvents(world, processor_reference)).flatMap((event) =>
       Array.from({ length: 100 }, () => event),
     )
-    await Promise.all(shuffled(events).map((event) => deliver(world, event)))
+    await deliverAll(world, shuffled(events))
     await world.drain()
     const story = await storyOf(world, id)
     expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])

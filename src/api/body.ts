@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
@@ -51,10 +52,10 @@ export function checkStorable(value: unknown, path: string, depth: number): void
     }
     return
   }
-  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+  if (typeof value === 'number' && !survives(value)) {
     throw new AppError('invalid_request', {
       param: path || undefined,
-      message: 'Whole numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
+      message: 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
     })
   }
   if (typeof value !== 'object' || value === null) return
@@ -71,9 +72,13 @@ export function checkStorable(value: unknown, path: string, depth: number): void
   }
 }
 
+// Beyond 2^53 - 1 neighbouring whole numbers are one; beyond 1e308 all are infinite, which JSON cannot say.
+function survives(value: number): boolean {
+  return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
+}
+
 /** Free-form JSON of the caller's, up to 16 KiB. */
-export const metadataValue = z
-  .json()
+export const metadataValue = anyJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
   })

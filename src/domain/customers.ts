@@ -1,5 +1,6 @@
 // Customers: created, listed, changed, and erased but for their id, which the books keep.
 import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { remember, type IdempotentRequest } from './idempotency.ts'
@@ -14,7 +15,7 @@ export const customerSchema = z
     email: z.string().nullable(),
     phone: z.string().nullable(),
     external_id: z.string().nullable().meta({ description: "The caller's own identifier." }),
-    metadata: z.json(),
+    metadata: anyJson,
     created_at: timestamp,
     updated_at: timestamp,
     deleted_at: timestamp.nullable(),

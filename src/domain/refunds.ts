@@ -1,5 +1,6 @@
 // Refunds: reserved on the payment's own row when asked for, settled as the processor tells, imported when made there.
 import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
@@ -28,7 +29,7 @@ export const refundSchema = z
     processor: z.string(),
     processor_reference: z.string().nullable(),
     failure: z.object({ code: z.string(), message: z.string() }).nullable(),
-    metadata: z.json(),
+    metadata: anyJson,
     created_at: timestamp,
     updated_at: timestamp,
   })

@@ -7,10 +7,9 @@ export type Watch = {
   away(): boolean
   /** When it was last back, on the clock of `performance.now()`. */
   backSince(): number
-  /** Something failed: a probe decides, now. */
+  /** Something failed or changed: a probe decides, now. */
   doubt: () => void
   lost(reason: string): void
-  found(): void
   close(): void
 }
 
@@ -72,7 +71,6 @@ export function watchBackend(
       leave(reason)
       if (!probing) lookLater()
     },
-    found: () => void look(),
     close() {
       closed = true
       clearTimeout(timer)

@@ -22,7 +22,7 @@ export type WorkerStart = {
   queue: string
   concurrency: number
   /** Never rejects. */
-  perform: (bell: { id: string; from: string | null }, signal?: AbortSignal) => Promise<void>
+  perform: (id: string, signal?: AbortSignal) => Promise<void>
 }
 
 export type RunningWorker = {
@@ -44,8 +44,8 @@ export type Listener = {
 export type BackendSignals = {
   /** The connection is gone. */
   lost: (reason: string) => void
-  /** There is one again. */
-  found: () => void
+  /** A connection came or went: a probe will tell. */
+  changed: () => void
   /** Something failed that nobody awaited. */
   failed: (error: unknown) => void
 }

@@ -1,16 +1,25 @@
 // Bells and outcomes: what travels through the queue. Postgres is the truth about both; either may be lost or doubled.
+import { bells_a_job } from './settings.ts'
 
-/**
- * Tells that the job row `id` waits in `queue`; `from` is the process that waits for its outcome, if any. A bell whose id
- * BullMQ still holds is ignored by it, without a word: then that one is heard, or the row is claimed directly.
- */
-export type Bell = { id: string; queue: string; from?: string | null }
+/** Tells that the job row `id` waits in `queue`. */
+export type Bell = { id: string; queue: string }
 
 /** The terminal state that a job row reached. */
 export type JobOutcome = { id: string; state: string }
 
-/** What BullMQ keeps of a bell: ids only. */
-export type BellData = { id: string; from: string | null }
+/** What BullMQ keeps: the ids of rows that one peal rings for. */
+export type BellData = { ids: string[] }
+
+/**
+ * The BullMQ jobs for some bells, several bells each: the conveyor's cost is by job, and what is rung for together is
+ * claimed together. They have no id of ours, because BullMQ ignores a job whose id it still holds, without a word.
+ */
+export function toJobs(bells: Bell[]): { name: string; data: BellData }[] {
+  const ids = bells.map(({ id }) => id)
+  const jobs: { name: string; data: BellData }[] = []
+  while (ids.length > 0) jobs.push({ name: 'bells', data: { ids: ids.splice(0, bells_a_job) } })
+  return jobs
+}
 
 /** Messages of at most `max_bytes` each. */
 export function encodeOutcomes(outcomes: JobOutcome[], max_bytes: number): string[] {

@@ -29,8 +29,8 @@ export function startConsumer(
     const performing = new Set<Promise<void>>()
     const worker = backend.startWorker({
       ...options,
-      async perform(bell, signal) {
-        const performed = perform(bell, signal)
+      async perform(id, signal) {
+        const performed = perform(id, signal)
         performing.add(performed)
         await performed
         performing.delete(performed)
@@ -39,9 +39,9 @@ export function startConsumer(
     return { worker, performing }
   }
 
-  async function perform(bell: { id: string; from: string | null }, signal?: AbortSignal): Promise<void> {
+  async function perform(id: string, signal?: AbortSignal): Promise<void> {
     try {
-      await options.perform(bell, signal)
+      await options.perform(id, signal)
     } catch (error) {
       // BullMQ must not hear of it: what a failure means is decided in Postgres.
       failed(error)

@@ -31,7 +31,7 @@ export type Queue = {
   consume(options: {
     queue: string
     concurrency: number
-    perform: (bell: { id: string; from: string | null }, signal?: AbortSignal) => Promise<void>
+    perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
   /** Tells every process what became of jobs; never throws, and nobody waits for it. */
   publish(outcomes: JobOutcome[]): void
@@ -46,7 +46,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const failed = createReporter(hooks)
   const signals = {
     lost: (reason: string) => watch.lost(reason),
-    found: () => watch.found(),
+    changed: () => watch.doubt(),
     failed,
   }
   const backend = config.redis_url

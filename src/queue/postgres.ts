@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Socket } from 'node:net'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
-import type { BellData } from './bells.ts'
+import { toJobs, type BellData } from './bells.ts'
 import { within } from './late.ts'
 import { bellOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
 import { createWorker } from './worker.ts'
@@ -45,7 +45,10 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
 
   async function connect(): Promise<Connected> {
     const connection = new PostgresConnection(poolOptions(place, sockets, { max: 4, query_timeout: 2_000 }))
-    connection.on('error', signals.failed)
+    connection.on('error', (error) => {
+      signals.failed(error)
+      signals.changed()
+    })
     try {
       await connection.waitUntilReady()
     } catch (error) {
@@ -83,9 +86,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     max_message_bytes: 7_900,
     async addBells(name, bells) {
       const queue = queueNamed(await connected(), name)
-      await queue.addBulk(
-        bells.map(({ id, from = null }) => ({ name: 'bell', data: { id, from }, opts: { jobId: id } })),
-      )
+      await queue.addBulk(toJobs(bells))
     },
     async publish(messages) {
       const { connection } = await connected()
@@ -221,16 +222,22 @@ function listen(
       keepAlive: true,
       stream: sockets.open,
     })
-    // What it says here, the next ping says too.
+    const broken = new AbortController()
+    const interrupted = AbortSignal.any([stopping.signal, broken.signal])
     client.on('error', () => {})
+    client.on('end', () => {
+      // At once: who believes to be listening does not poll.
+      hears_since = Infinity
+      broken.abort()
+    })
     client.on('notification', ({ payload = '' }) => onMessage(payload))
     try {
       await client.connect()
       await client.query(`listen ${channel}`)
       hears_since = performance.now()
       first.resolve()
-      while (!stopping.signal.aborted) {
-        await sleep(ping_interval_ms, undefined, { signal: stopping.signal }).catch(() => {})
+      while (!interrupted.aborted) {
+        await sleep(ping_interval_ms, undefined, { signal: interrupted }).catch(() => {})
         await client.query('select 1')
       }
     } finally {

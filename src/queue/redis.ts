@@ -2,7 +2,7 @@
 import { Queue, createRedisBackend } from 'bullmq'
 import { Redis } from 'ioredis'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
-import type { BellData } from './bells.ts'
+import { toJobs, type BellData } from './bells.ts'
 import {
   bellOptions,
   blocking_socket_timeout_ms,
@@ -22,7 +22,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   const client = new Redis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
   client.on('close', () => signals.lost('the connection to Redis is closed'))
-  client.on('ready', signals.found)
+  client.on('ready', signals.changed)
   // What is rung while a process starts waits for the first connection, or to hear that there is none.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
   const queues = new Map<string, Queue<BellData, void>>()
@@ -51,9 +51,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
     max_message_bytes: 60_000,
     async addBells(name, bells) {
       await tried
-      await queueNamed(name).addBulk(
-        bells.map(({ id, from = null }) => ({ name: 'bell', data: { id, from }, opts: { jobId: id } })),
-      )
+      await queueNamed(name).addBulk(toJobs(bells))
     },
     async publish(messages) {
       await tried

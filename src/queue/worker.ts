@@ -32,11 +32,12 @@ export function createWorker<B extends IQueueBackend, C>(
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
 ): BellWorker<B, C> {
+  const limited = createLimit(concurrency)
   const worker = new BellWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
     async (job: Job<BellData, void>, _token?: string, signal?: AbortSignal) => {
-      await perform({ id: job.data.id, from: job.data.from ?? null }, signal)
+      await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal))))
     },
     { ...workerSettings, ...options, concurrency },
     factory,
@@ -46,4 +47,21 @@ export function createWorker<B extends IQueueBackend, C>(
     for (const id of ids) worker.cancelJob(id, 'its lock was lost')
   })
   return worker
+}
+
+/** Lets at most `limit` run at a time, in the order asked. */
+function createLimit(limit: number): (run: () => Promise<void>) => Promise<void> {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async (run) => {
+    if (running >= limit) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running += 1
+    try {
+      await run()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running -= 1
+    }
+  }
 }

@@ -43,7 +43,7 @@ export async function startWorker(
   const consumers = new Map(
     queues.map((name) => [
       name,
-      queue.consume({ queue: name, concurrency, perform: ({ id }) => performer.perform(id) }),
+      queue.consume({ queue: name, concurrency, perform: (id) => performer.perform(id) }),
     ]),
   )
   const loops = [

@@ -64,7 +64,7 @@ export function dispatch(
       if (queue.away()) return
       for (const name of queues) {
         const admitted = await admitJobs(context.sql, name, window, limit)
-        if (admitted.length > 0) queue.ring(admitted.map((id) => ({ id, queue: name, from: null })))
+        if (admitted.length > 0) queue.ring(admitted.map((id) => ({ id, queue: name })))
       }
     },
   )

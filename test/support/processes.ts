@@ -128,8 +128,8 @@ export type DeployedRedis = {
 
 export type DeploymentOptions = {
   queue: 'redis' | 'postgres'
-  /** A server of the test's own; else a database on the suite's. */
-  database_url?: string
+  /** A PostgreSQL of the test's own; else the suite's. The deployment takes a new database there. */
+  server_url?: string
   /** Starts the webhooks host, to which the emulator sends its events. */
   webhooks?: boolean
   /** Whether the Redis runs from the beginning. */
@@ -140,19 +140,17 @@ export type DeploymentOptions = {
 /** Makes database, Redis, emulator and, if asked for, the webhooks host; the test starts APIs and workers. */
 export async function createDeployment({
   queue,
-  database_url,
+  server_url,
   webhooks = false,
   redis_up = true,
   env: more = {},
 }: DeploymentOptions): Promise<Deployment> {
   const closers: (() => Promise<unknown>)[] = []
-  const database = database_url === undefined ? await createDatabase() : null
-  if (database) closers.push(database.drop)
-  const url = database?.url ?? database_url!
-  if (database_url !== undefined) await migrate(url)
+  const database = await (server_url === undefined ? createDatabase() : createDatabaseOn(server_url))
+  closers.push(database.drop)
   const redis = queue === 'redis' ? await deployRedis(redis_up) : null
   if (redis) closers.push(() => redis.kill())
-  else await migrateQueue({ redis_url: null, database_url: url })
+  else await migrateQueue({ redis_url: null, database_url: database.url })
 
   const [api_port, webhooks_port] = [await freePort(HOST), await freePort(HOST)]
   const emulator = await startProcess('src/emulators/stripe/main.ts', {
@@ -169,7 +167,7 @@ export async function createDeployment({
   const env = {
     NODE_ENV: 'test',
     LOG_LEVEL: 'info',
-    DATABASE_URL: url,
+    DATABASE_URL: database.url,
     DATABASE_POOL: '8',
     ...(redis ? { REDIS_URL: redis.url } : { QUEUE: 'postgres' }),
     STRIPE_SECRET_KEY: STRIPE_KEY,
@@ -193,7 +191,7 @@ export async function createDeployment({
   }
   if (webhooks) await start('src/webhooks/main.ts', 'the webhooks host listens')
 
-  const sql = connectDatabase(url, { max: 4, application_name: 'test' })
+  const sql = connectDatabase(database.url, { max: 4, application_name: 'test' })
   closers.push(() => sql.end())
   const tenant = await ensureTenant(sql, 'acme')
   const key = await createApiKey(sql, tenant, { name: 'test', scopes: [...SCOPES], expires_at: null })
@@ -216,6 +214,18 @@ export async function createDeployment({
       for (const close of closers.toReversed()) await close()
     },
   }
+}
+
+/** It ends with its server. */
+async function createDatabaseOn(server_url: string): Promise<{ url: string; drop: () => Promise<void> }> {
+  const name = `sluice_${randomBytes(6).toString('hex')}`
+  const sql = connectDatabase(server_url, { max: 1, application_name: 'test' })
+  await sql.unsafe(`create database ${name}`)
+  await sql.end()
+  const url = new URL(server_url)
+  url.pathname = `/${name}`
+  await migrate(url.href)
+  return { url: url.href, drop: () => Promise.resolve() }
 }
 
 async function deployRedis(up: boolean): Promise<DeployedRedis> {

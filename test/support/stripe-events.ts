@@ -52,6 +52,17 @@ export async function deliver(world: World, event: StripeEvent): Promise<Webhook
   return await postWebhook(world, body, { 'stripe-signature': signStripe(body, WEBHOOK_SECRET) })
 }
 
+/** Posts events, as many at once as a processor has connections; answers in their order. */
+export async function deliverAll(world: World, events: readonly StripeEvent[]): Promise<WebhookAnswer[]> {
+  const answers: WebhookAnswer[] = []
+  const entries = events.entries()
+  const connection = async () => {
+    for (const [index, event] of entries) answers[index] = await deliver(world, event)
+  }
+  await Promise.all(Array.from({ length: 100 }, connection))
+  return answers
+}
+
 /** Posts bytes to the webhooks host. */
 export async function postWebhook(
   world: World,

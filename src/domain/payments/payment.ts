@@ -1,5 +1,6 @@
 // The payment: what it is in rows and answers, and how it is found.
 import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
@@ -49,7 +50,7 @@ export const paymentSchema = z
     authorized_at: timestamp.nullable(),
     captured_at: timestamp.nullable(),
     canceled_at: timestamp.nullable(),
-    metadata: z.json(),
+    metadata: anyJson,
     created_at: timestamp,
     updated_at: timestamp,
   })

@@ -1,5 +1,6 @@
 // A payment explained: what was asked, tried, answered, told, posted and announced, in order.
 import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { Sql } from '#core/db.ts'
 
@@ -10,7 +11,7 @@ export const timelineEntrySchema = z
     /** `payment.capture`, `capture`, `payment_intent.succeeded`, `refund`, `payment.captured`, ... */
     name: z.string(),
     outcome: z.string().nullable(),
-    details: z.record(z.string(), z.json()),
+    details: z.record(z.string(), anyJson),
   })
   .meta({ id: 'TimelineEntry' })
 

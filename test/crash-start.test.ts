@@ -1,0 +1,139 @@
+// `npm start` on a folder of its own: stopped in the middle of a capture, and started again on its data.
+import { createServer, type AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createClient, freshKey } from '#test/client.ts'
+import { makeFolder } from '#test/folders.ts'
+import { startProcess, until, type Process } from '#test/processes.ts'
+
+let folder: Awaited<ReturnType<typeof makeFolder>>
+beforeAll(async () => {
+  folder = await makeFolder()
+})
+afterAll(async () => await folder.remove())
+
+const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
+
+async function start(env: Record<string, string> = {}): Promise<Process> {
+  return await startProcess('src/start/main.ts', {
+    env: { ...PORTS, DATA_DIR: folder.path, ...env },
+    ready: 'Ctrl-C stops everything.',
+  })
+}
+
+type Started = {
+  api_url: string
+  webhooks_url: string
+  api_key: string
+  tenant_id: string
+  database_url: string
+  redis_url: string | null
+  emulators: { stripe_url: string }
+  webhook_secrets: { stripe: string }
+}
+const started = async (): Promise<Started> =>
+  JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Started
+
+const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+
+test(
+  'a start that is interrupted during a capture answers it, and the next start knows of it',
+  { timeout: 120_000 },
+  async ({ onTestFinished }) => {
+    const first = await start()
+    onTestFinished(async () => void (await first.end('SIGTERM')))
+    const before = await started()
+    expect(before).toMatchObject({
+      api_url: expect.stringMatching(/^http:/),
+      webhooks_url: expect.stringMatching(/^http:/),
+      api_key: expect.any(String),
+      tenant_id: expect.any(String),
+      database_url: expect.stringMatching(/^postgres:/),
+      emulators: { stripe_url: expect.stringMatching(/^http:/) },
+      webhook_secrets: { stripe: expect.stringMatching(/^whsec_/) },
+    })
+    const client = createClient(before.api_url, before.api_key)
+    const key = freshKey()
+    const created = await client.post('/v1/payments', { idempotency_key: key, ...PAYMENT })
+    expect(created, created.text).toMatchObject({ status: 201, body: { status: 'authorized' } })
+    const payment_id = created.body.id as string
+
+    // Long enough that the interrupt comes in between.
+    await fetch(`${before.emulators.stripe_url}/_emulator/faults`, {
+      method: 'POST',
+      body: JSON.stringify({ match: { path: '/capture$' }, fault: { delay_ms: 2000 } }),
+    })
+    const answer = client.post(`/v1/payments/${payment_id}/capture`)
+    await until('the capture is under way', async () => {
+      const { body } = await client.get(`/v1/payments/${payment_id}`)
+      return body.status === 'capturing'
+    })
+    const ended = first.end('SIGINT')
+    expect([200, 202]).toContain((await answer).status)
+    expect(await ended).toEqual({ code: 0, signal: null })
+    await expect(fetch(before.api_url)).rejects.toThrow()
+    await expect(fetch(before.emulators.stripe_url)).rejects.toThrow()
+
+    const second = await start()
+    onTestFinished(async () => void (await second.end('SIGTERM')))
+    const after = await started()
+    expect(after).toMatchObject({ api_key: before.api_key, tenant_id: before.tenant_id })
+    const again = createClient(after.api_url, after.api_key)
+    const replayed = await again.post('/v1/payments', { idempotency_key: key, ...PAYMENT })
+    expect(replayed, replayed.text).toMatchObject({ status: 201, body: { id: payment_id } })
+    await until('it is captured', async () => {
+      const { body } = await again.get(`/v1/payments/${payment_id}`)
+      return body.status === 'captured'
+    })
+    const effects = await fetch(`${after.emulators.stripe_url}/_emulator/effects?effect=capture`)
+    expect(await effects.json()).toMatchObject({ count: 1, amount: PAYMENT.amount_minor })
+    expect(await second.end('SIGTERM')).toEqual({ code: 0, signal: null })
+  },
+)
+
+test(
+  'a start that is killed leaves servers behind, and the next start takes over',
+  { timeout: 120_000 },
+  async ({ onTestFinished }) => {
+    const killed = await start()
+    const client = createClient((await started()).api_url, (await started()).api_key)
+    const key = freshKey()
+    const created = await client.post(
+      '/v1/payments',
+      { idempotency_key: key, ...PAYMENT },
+      { prefer: 'respond-async' },
+    )
+    expect(created.status, created.text).toBe(202)
+    await killed.end('SIGKILL')
+
+    const next = await start()
+    onTestFinished(async () => void (await next.end('SIGTERM')))
+    const { api_url, api_key } = await started()
+    const replayed = await createClient(api_url, api_key).post('/v1/payments', {
+      idempotency_key: key,
+      ...PAYMENT,
+    })
+    expect(replayed, replayed.text).toMatchObject({
+      status: 201,
+      body: { id: created.body.id, status: 'authorized' },
+    })
+  },
+)
+
+test(
+  'a taken port is an error that names its variable, and nothing stays behind',
+  { timeout: 60_000 },
+  async ({ onTestFinished }) => {
+    const occupant = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void occupant.close())
+    await once(occupant, 'listening')
+    const port = (occupant.address() as AddressInfo).port
+    for (const variable of ['API_PORT', 'WEBHOOKS_PORT', 'EMULATOR_PORT', 'METRICS_PORT']) {
+      await expect(start({ [variable]: String(port) })).rejects.toThrow(`${variable}: port ${port} is in use`)
+    }
+    const next = await start()
+    expect(await next.end('SIGINT')).toEqual({ code: 0, signal: null })
+  },
+)
