@@ -1,6 +1,7 @@
 // The load generator: HTTP/1.1 on raw sockets, because it shares the cores with what it measures.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { costs, cpuTimes } from './cpu.ts'
 
 export type Load = {
   /** Answers a second. */
@@ -10,6 +11,9 @@ export type Load = {
   p99_ms: number
   count: number
   elapsed_ms: number
+  /** Processor time of a request in microseconds: of everything, and by program. */
+  cpu_us: number
+  cpu: Record<string, number>
 }
 
 type Options = {
@@ -111,6 +115,7 @@ async function drive(
   const lines = Array.from({ length: connections }, () => openLine())
   await Promise.all(lines.map(({ socket }) => once(socket, 'connect')))
 
+  const cpuBefore = cpuTimes()
   const started = performance.now()
   let last = started
   const timer = setTimeout(() => reject(new Error(`no end after ${seconds} s`)), seconds * 1000 + TAIL_MS)
@@ -121,6 +126,7 @@ async function drive(
     clearTimeout(timer)
     for (const { socket } of lines) socket.destroy()
   }
+  const cpu = costs(cpuBefore, cpuTimes(), latencies.length)
   const elapsed_ms = last - started
   latencies.sort((a, b) => a - b)
   return {
@@ -129,6 +135,8 @@ async function drive(
     p99_ms: quantile(latencies, 0.99),
     count: latencies.length,
     elapsed_ms,
+    cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0),
+    cpu,
   }
 
   function openLine(): Line {

@@ -9,8 +9,10 @@ export type Row = {
   /** What it is compared with, measured in the same run, or a figure of goals.md. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
+  /** Of a `cost`: microseconds by program. */
+  cpu?: Record<string, number>
 }
-type Unit = 'req/s' | 'jobs/s' | 'ms' | 's' | 'MB'
+type Unit = 'req/s' | 'jobs/s' | 'ms' | 's' | 'MB' | 'us CPU'
 
 /** At least `times` the floor. */
 export function atLeast(row: Bare, floor: Floor, times: number): Row {
@@ -37,6 +39,24 @@ export function info(row: Bare, floor: Floor | null = null): Row {
   return { ...row, floor, bar: null }
 }
 
+/** What a request costs in processor time, of all processes together; `cpu` by program. Nearly the same on a busy machine. */
+export function cost(
+  row: Omit<Bare, 'measured' | 'unit'>,
+  side: Costs,
+  floor: (Costs & { name: string }) | null = null,
+): Row {
+  return {
+    ...row,
+    name: `${row.name}, processor time of one`,
+    measured: side.cpu_us,
+    unit: 'us CPU',
+    floor: floor && { name: floor.name, value: floor.cpu_us },
+    bar: null,
+    cpu: side.cpu,
+  }
+}
+
+type Costs = { cpu_us: number; cpu: Record<string, number> }
 type Bare = Pick<Row, 'measure' | 'name' | 'measured' | 'unit'>
 type Floor = { name: string; value: number }
 
@@ -65,15 +85,20 @@ export function asMarkdown(rows: Row[]): string {
   return `${[line(HEADINGS), ruler, ...rows.map((row) => line(cellsOf(row)))].join('\n')}\n`
 }
 
-function cellsOf({ name, measured, unit, floor, bar }: Row): string[] {
+function cellsOf({ name, measured, unit, floor, bar, cpu }: Row): string[] {
   return [
     name,
     `${shown(measured, unit)} ${unit}`,
     floor === null ? '' : shown(floor.value, unit),
     floor === null ? '' : (measured / floor.value).toFixed(2),
-    bar?.text ?? (floor === null ? '' : `(${floor.name})`),
+    bar?.text ?? (cpu === undefined ? (floor === null ? '' : `(${floor.name})`) : breakdown(cpu)),
     bar === null ? '' : bar.met ? 'met' : 'MISSED',
   ]
+}
+
+function breakdown(cpu: Record<string, number>): string {
+  const parts = Object.entries(cpu).toSorted(([, a], [, b]) => b - a)
+  return parts.map(([name, us]) => `${name} ${Math.round(us)}`).join(', ')
 }
 
 function shown(value: number, unit: Unit): string {

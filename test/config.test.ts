@@ -58,7 +58,8 @@ test('a wrong value is refused with the name of its variable and an example', ()
     expect(refusal).toMatch(
       new RegExp(`^The configuration is not usable:\\n  ${name}: .+\\. Example: ${name}=.+$`),
     )
-    if (value.length > 5) expect(refusal.split('Example')[0]).not.toContain(value)
+    // What was given may be a secret.
+    expect(refusal).not.toContain(`${name}=${value}`)
   }
 })
 

@@ -196,7 +196,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     async () => {
       for (let i = 0; i < 5; i++) {
         for (let blocks = 0; blocks < 3; blocks++) {
-          for (const start = performance.now(); performance.now() - start < 2_300;);
+          for (const start = performance.now(); performance.now() - start < 1_500;);
           await new Promise((resolve) => setImmediate(resolve))
         }
         const answer = await client.get('/v1/customers')
@@ -221,23 +221,22 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
   test('is answered with its status and its shape', { timeout: 60_000 }, async () => {
     const [route, provoke, expected = {}] = PROVOCATIONS[code]
     const { status, body, headers } = await provoke()
-    const [documentedStatus, message] = ERRORS[code]
+    const [documentedStatus] = ERRORS[code]
     expect([status, body?.error?.code]).toEqual([documentedStatus, code])
     expect(headers.get('content-type')).toMatch(/^application\/json/)
     expect(Object.keys(body)).toEqual(['error'])
     expect(body.error).toMatchObject(expected)
-    // What reveals nothing says what the catalogue says; the others may say more.
-    if (status >= 500 && expected.message === undefined && code !== 'misconfigured_gateway')
-      expect(body.error.message).toBe(message)
     expect(body.error.message).toMatch(/\w/)
     const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
     expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
     expect(body.error.request_id).toBe(headers.get('x-request-id'))
     expect(body.error.doc_url).toMatch(new RegExp(`/docs#errors-${code}$`))
-    if (status === 503 || status === 429) expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    const later = headers.get('retry-after')
+    expect(later === null || later === undefined).toBe(status !== 503 && status !== 429)
+    expect(later ?? '1').toMatch(/^[1-9]\d*$/)
     expect(JSON.stringify(body)).not.toMatch(/secret|relation|node_modules|at \w+ \(/)
-    if (route !== null)
-      expect([route, documented.get(route)]).toEqual([route, expect.arrayContaining([code])])
+    const promised = route === null ? [code] : documented.get(route)
+    expect([route, promised]).toEqual([route, expect.arrayContaining([code])])
   })
 })
 

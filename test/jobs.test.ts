@@ -19,7 +19,7 @@ import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds.ts'
 import { startWorker } from '#workers/main.ts'
 import { failed, retried, returned, rotated, succeeded, unknown } from '#workers/settlement.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkBooks, problemsLeft } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
   ASYNC,
@@ -86,7 +86,10 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   test('a job whose bell was lost is claimed from the database', async () => {
     const asked = Array.from({ length: 20 }, () => request(world.tenant_id, { rung: true }))
     await createPayments(world.sql, asked)
-    for (const { payment_id } of asked) await paymentIn(client, payment_id, 'authorized')
+    for (const { payment_id } of asked)
+      expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
+        amount_capturable_minor: 1000,
+      })
   })
 
   test('a job that nobody rang for is admitted and rung', async () => {
@@ -100,9 +103,9 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 
   test('while a queue is paused no provider call starts, and afterwards all of them do', async () => {
     const expected: string[] = []
-    let asking = true
+    const asking = new AbortController()
     const stream = (async () => {
-      while (asking) {
+      while (!asking.signal.aborted) {
         const answers = await Promise.all(Array.from({ length: 5 }, () => createPayment(client, {}, ASYNC)))
         expected.push(...answers.map(({ body }) => body.id))
         await sleep(20)
@@ -116,7 +119,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     // Until well after the bar of one second, with new work coming in all the time.
     await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 2500))
     await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
-    asking = false
+    asking.abort()
     await stream
     const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/v1/payment_intents$')
     const late = data.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)
@@ -189,7 +192,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
-    await checkBooks(world)
+    expect(await problemsLeft(world)).toEqual([])
   })
 })
 
@@ -558,8 +561,8 @@ describe('shares', () => {
       >`select id, tenant_id from jobs where id = any(${ids}::uuid[])`
       const owner = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]))
       const turns = ids.map((id) => tenants.findIndex(({ tenant_id }) => tenant_id === owner.get(id)))
-      expect(turns.slice(0, 3).toSorted()).toEqual([0, 1, 2])
-      expect(turns.slice(3, 5).toSorted()).toEqual([0, 1])
+      expect(new Set(turns.slice(0, 3))).toEqual(new Set([0, 1, 2]))
+      expect(new Set(turns.slice(3, 5))).toEqual(new Set([0, 1]))
       expect(turns.slice(5)).toEqual([0])
       await tx`insert into pauses (queue) values ('maintenance')`
     })

@@ -285,5 +285,13 @@ describe('refund against its own news', () => {
         ])
       }),
     )
+    for (const { processor_reference } of payments) {
+      let out_minor = 0
+      for (const { effect, amount } of await effectsOf(world, processor_reference)) {
+        if (effect === 'refund') out_minor += amount
+        if (effect === 'refund_failed') out_minor -= amount
+        expect(out_minor).toBeLessThanOrEqual(100)
+      }
+    }
   })
 })

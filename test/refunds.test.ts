@@ -1,6 +1,6 @@
 // Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { checkBooks } from '#test/books.ts'
+import { problemsLeft } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -116,7 +116,7 @@ describe('a captured payment', () => {
       { amount_minor: 1.5 },
       { reason: 'regret' },
     ])
-      expect((await refund(client, id, body)).status, JSON.stringify(body)).toBe(400)
+      expect([body, (await refund(client, id, body)).status]).toEqual([body, 400])
     expect((await refund(client, id, { idempotency_key: undefined })).body.error).toMatchObject({
       param: 'idempotency_key',
     })
@@ -286,5 +286,5 @@ test('a refund not finished in time is 202, and goes on', async () => {
 
 test('after all of these stories the books balance and agree with the processor', async () => {
   await world.drain()
-  await checkBooks(world)
+  expect(await problemsLeft(world)).toEqual([])
 })

@@ -3,7 +3,7 @@ import { alternate } from '../compare.ts'
 import { closedLoop, openLoop, type Load } from '../load.ts'
 import { peakRss } from '../processes.ts'
 import type { System } from '../system.ts'
-import { atLeast, atMost, below, info, type Row } from '../table.ts'
+import { atLeast, atMost, below, cost, info, type Row } from '../table.ts'
 import { openChain } from './captures/chain.ts'
 import { openPayments } from './captures/payments.ts'
 import { PEERS, type Measure } from './measure.ts'
@@ -47,6 +47,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
         { name: 'the better peer', value: PEERS.authorize },
         15,
       ),
+      cost({ ...row, name: 'Authorize, 64 clients' }, authorized.product),
     )
 
     const capture = async (connections: number, run_s: number): Promise<Load> => {
@@ -82,6 +83,10 @@ async function measure(system: System, url: string): Promise<Row[]> {
             value: results.floor.p99_ms,
           },
         ),
+      )
+      rows.push(
+        cost({ ...row, name: `Chain floor, ${connections} clients` }, results.floor),
+        cost({ ...row, name }, results.product, { ...results.floor, name: 'chain floor' }),
       )
       if (connections === 64) {
         const peer = { name: 'the better peer', value: PEERS.capture }

@@ -2,7 +2,7 @@
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { Key, System } from '../system.ts'
-import { atLeast, info } from '../table.ts'
+import { atLeast, cost, info } from '../table.ts'
 import { freshKey, PEERS, type Measure } from './measure.ts'
 
 export const customers: Measure = {
@@ -53,6 +53,11 @@ export const customers: Measure = {
           value: results.floor.p99_ms,
         },
       ),
+      cost({ ...row, name: 'Durable floor' }, results.floor),
+      cost({ ...row, name: 'Create customer, 100 tenants' }, results.product, {
+        ...results.floor,
+        name: 'durable floor',
+      }),
     ]
   },
 }

@@ -2,7 +2,7 @@
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
-import { atLeast, info } from '../table.ts'
+import { atLeast, cost, info } from '../table.ts'
 import { PEERS, type Measure } from './measure.ts'
 
 const PAGE = 25
@@ -62,6 +62,10 @@ export const list: Measure = {
         { name: 'the better peer', value: PEERS.list },
         10,
       ),
+      cost({ ...row, name: 'List customers, page 1' }, results.first, {
+        ...results.bareFirst,
+        name: 'a bare SELECT',
+      }),
     ]
   },
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import { STRIPE_KEY, WEBHOOK_SECRET, type System } from '../system.ts'
-import { atLeast, below, info, type Row } from '../table.ts'
+import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
 import { freshKey, type Measure } from './measure.ts'
 

@@ -3,7 +3,6 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import helmet from '@fastify/helmet'
 import swagger from '@fastify/swagger'
-import underPressure from '@fastify/under-pressure'
 import scalar from '@scalar/fastify-api-reference'
 import Fastify, {
   LogController,
@@ -32,6 +31,7 @@ import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapi } from './openapi.ts'
 import { paymentRoutes } from './payments.ts'
 import { checkQuery, parseQuery } from './query.ts'
+import { watchEventLoop } from './pressure.ts'
 import { refundRoutes } from './refunds.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -43,6 +43,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const { config, sql, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const pressure = watchEventLoop()
   const limitFailures = createLimit({ rps: FAILED_AUTH_RPS, burst: FAILED_AUTH_BURST })
 
   // Fastify's types follow the logger's; the routes are written for its base.
@@ -93,6 +94,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     } = request.routeOptions
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
     if (!isV1(request.url) && !isV1(url ?? '')) return
+    if (pressure.overloaded()) throw new AppError('overloaded')
     try {
       request.credentials = await authenticate(request)
     } catch (error) {
@@ -119,6 +121,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   }
 
   app.addHook('onRequest', admit)
+  app.addHook('onClose', () => pressure.close())
   // An answer of the last moments ends its connection: one kept open would be waited for.
   let closing = false
   app.addHook('preClose', (done) => {
@@ -159,10 +162,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     ),
   )
 
-  await app.register(underPressure, {
-    maxEventLoopDelay: 2_000,
-    customError: OverloadedError as unknown as Error,
-  })
   await app.register(swagger, {
     openapi: openapi(config),
     transform: jsonSchemaTransform,
@@ -238,12 +237,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 const UNREADABLE: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
   HPE_HEADER_OVERFLOW: 'headers_too_large',
-}
-
-class OverloadedError extends AppError {
-  constructor() {
-    super('overloaded')
-  }
 }
 
 function isV1(url: string): boolean {

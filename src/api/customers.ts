@@ -43,7 +43,6 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     (requests) => createCustomers(sql, requests),
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
-      concurrency: 3,
     },
   )
 

@@ -96,14 +96,14 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
   const { sql, vault, doorbell } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  const perPayment = { key: ({ payment_id }: { payment_id: string }) => payment_id, concurrency: 2 }
+  const perPayment = { key: ({ payment_id }: { payment_id: string }) => payment_id }
   const create = batcher<CreateRequest, true | undefined>(
     'create_payment',
     async (requests) => {
       const created = await createPayments(sql, requests)
       return requests.map(({ payment_id }) => created.has(payment_id) || undefined)
     },
-    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`, concurrency: 2 },
+    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
   const capture = batcher<CaptureRequest, true | undefined>(
     'request_capture',
@@ -127,7 +127,6 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       const found = new Map((await findPayments(sql, asked)).map((payment) => [payment.id, payment]))
       return asked.map(({ id }) => found.get(id))
     },
-    { concurrency: 2 },
   )
 
   const shown = (payment: Payment): Payment => ({

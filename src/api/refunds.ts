@@ -40,7 +40,7 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       const accepted = await requestRefunds(sql, requests)
       return requests.map(({ refund_id }) => accepted.has(refund_id) || undefined)
     },
-    { key: ({ payment_id }) => payment_id, concurrency: 2 },
+    { key: ({ payment_id }) => payment_id },
   )
 
   async function find(tenant_id: string, id: string): Promise<Refund> {

@@ -1,32 +1,50 @@
 // Natural batching: what arrives while one statement is on its way travels in the next.
 import { databaseCode } from './db.ts'
+import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
+
+/** A run that takes longer waits for somebody's lock: the others need not. */
+const PATIENCE_MS = 20
+/** The database cannot keep up: what comes on top is refused before it is accepted. */
+const MAX_WAITING = 5_000
 
 /**
  * Turns a set-based step into one that takes a single item. `run` gets 1..`max` items and answers one result each, in
- * their order; at most `concurrency` runs are under way. An item alone is run at once, so an idle system pays nothing.
+ * their order. One run is under way at a time, and what arrives meanwhile travels in the next; only when a run takes long
+ * does another begin beside it, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
  * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
  * itself, so that no caller fails for a neighbour's sake. Items of the same `key` never share a run: a statement writes no
- * row twice. `step` names the run in the metrics.
+ * row twice. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits.
  */
 export function batcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
-  { max = 100, concurrency = 1, key }: { max?: number; concurrency?: number; key?: (item: I) => string } = {},
+  { max = 100, concurrency = 4, key }: { max?: number; concurrency?: number; key?: (item: I) => string } = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
   let running = 0
+  let impatient: NodeJS.Timeout | undefined
 
   function next(): void {
-    while (running < concurrency && waiting.length > 0) {
-      const batch = take()
-      running += 1
-      void carry(batch).finally(() => {
-        running -= 1
-        next()
-      })
-    }
+    if (waiting.length === 0 || running >= concurrency) return
+    if (running === 0) start()
+    else
+      impatient ??= setTimeout(() => {
+        impatient = undefined
+        if (waiting.length > 0 && running < concurrency) start()
+      }, PATIENCE_MS)
+  }
+
+  function start(): void {
+    clearTimeout(impatient)
+    impatient = undefined
+    running += 1
+    void carry(take()).finally(() => {
+      running -= 1
+      next()
+    })
+    next()
   }
 
   function take(): Waiting[] {
@@ -59,6 +77,7 @@ export function batcher<I, O>(
   let scheduled = false
   return (item) =>
     new Promise((resolve, reject) => {
+      if (waiting.length >= MAX_WAITING) return reject(new AppError('overloaded'))
       waiting.push({ item, resolve, reject })
       if (scheduled) return
       scheduled = true

@@ -6,7 +6,7 @@ import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
-import { run, serveOperations, type Part } from '#core/service.ts'
+import { portError, run, serveOperations, type Part } from '#core/service.ts'
 import { startApi } from '#api/main.ts'
 import { createApiKey, findCredentials, SCOPES } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
@@ -145,6 +145,8 @@ async function emulateStripe(config: Config, data_dir: string, parts: Part[]): P
     webhook_url: `${config.WEBHOOKS_URL}/stripe`,
     webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
     data_dir: join(data_dir, 'stripe'),
+  }).catch((error: unknown) => {
+    throw portError(error, 'EMULATOR_PORT', config.EMULATOR_PORT)
   })
   parts.push(emulator)
   config.STRIPE_API_BASE = emulator.url

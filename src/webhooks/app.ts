@@ -46,7 +46,6 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
       // Of several alike in one batch the first is the one that was stored.
       return notifications.map(({ id }) => fresh.delete(id))
     },
-    { concurrency: 3 },
   )
   const take: Take = async (notification) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)

@@ -38,7 +38,7 @@ export function createSettle(sql: Sql): Settle {
         const settled = await settle(sql, settlements)
         return settlements.map(({ job_id }) => settled.has(job_id))
       },
-      { key, concurrency: 2 },
+      { key },
     )
   return {
     job: each('settle_job', settleJobs, ({ job_id }) => job_id),

@@ -46,14 +46,10 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   let lastClaimAt = performance.now()
   let closing = false
 
-  const claim = batcher<string, ClaimedJob | undefined>(
-    'claim',
-    async (ids) => {
-      const claimed = new Map((await claimJobs(sql, ids, worker)).map((job) => [job.id, job]))
-      return ids.map((id) => claimed.get(id))
-    },
-    { concurrency: 2 },
-  )
+  const claim = batcher<string, ClaimedJob | undefined>('claim', async (ids) => {
+    const claimed = new Map((await claimJobs(sql, ids, worker)).map((job) => [job.id, job]))
+    return ids.map((id) => claimed.get(id))
+  })
 
   const renewal = setInterval(() => {
     if (leases.size > 0) void renew()

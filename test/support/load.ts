@@ -78,12 +78,13 @@ export function startLoad(
   }
 }
 
-/** Waits until no job is open. */
+/** Waits until no job is open; fails with those that are. */
 export async function drained({ sql }: Deployment): Promise<void> {
-  await until('no job is open', async () => {
-    const [row] = await sql<{ open: number }[]>`select count(*) as open from jobs where finished_at is null`
-    return row!.open === 0
-  })
+  const open = async () =>
+    await sql`select name, state, attempt, run_at, now(), lease_until, last_error from jobs where finished_at is null`
+  await until('no job is open', async () => (await open()).length === 0).catch(async () =>
+    expect([...(await open())]).toEqual([]),
+  )
 }
 
 /**

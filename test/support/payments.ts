@@ -70,8 +70,9 @@ export async function paymentIn(client: Client, id: string, status: string): Pro
 
 /** Scripts a failure of the processor. `hit` resolves when it happened `times`; `remove` also lets go what it holds. */
 export async function fault(world: World, script: Record<string, unknown>) {
-  const { id, ...rest } = await world.stripe('POST', '/_emulator/faults', script)
-  expect(id, JSON.stringify(rest)).toBeTypeOf('string')
+  const scripted = await world.stripe('POST', '/_emulator/faults', script)
+  expect(scripted).not.toHaveProperty('error')
+  const { id } = scripted
   return {
     hit: async (times = 1) => {
       const answer = await world.stripe('GET', `/_emulator/wait?fault=${id}&hits=${times}`)

@@ -14,7 +14,7 @@ export async function sendBytes(
   await new Promise<void>((resolve) => {
     const socket = connect(Number(port), hostname)
     const stop = meanwhile?.(socket)
-    socket.on('data', (chunk) => chunks.push(chunk))
+    socket.on('data', (chunk) => chunks.push(Buffer.from(chunk)))
     // A reset after the answer is an end like any other.
     socket.on('error', () => {})
     socket.on('close', () => {

@@ -1,0 +1,64 @@
+// What a request costs: the processor time of everything that we started, which a busy machine changes far less than rates.
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** Linux counts in hundredths of a second. */
+const TICK_MS = 10
+
+/** Milliseconds of processor time by program, of all processes below this one and of itself (`load`); empty where there is no /proc. */
+export function cpuTimes(): Map<string, number> {
+  const processes = new Map<number, { parent: number; ms: number; name: string }>()
+  for (const pid of pids()) {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      const ticks = Number(fields[11]) + Number(fields[12])
+      processes.set(pid, { parent: Number(fields[1]), ms: ticks * TICK_MS, name: nameOf(pid) })
+    } catch {
+      // It has just ended.
+    }
+  }
+  const times = new Map<string, number>()
+  for (const [pid, { ms, name }] of processes) {
+    if (isOurs(pid)) times.set(name, (times.get(name) ?? 0) + ms)
+  }
+  return times
+
+  function isOurs(pid: number): boolean {
+    if (pid === process.pid) return true
+    const found = processes.get(pid)
+    return found !== undefined && isOurs(found.parent)
+  }
+}
+
+/** Microseconds of each program for each of `requests`, between two readings; those that did nothing are left out. */
+export function costs(
+  before: Map<string, number>,
+  after: Map<string, number>,
+  requests: number,
+): Record<string, number> {
+  const used = Array.from(
+    after,
+    ([name, ms]) => [name, ((ms - (before.get(name) ?? 0)) * 1000) / requests] as const,
+  )
+  return Object.fromEntries(used.filter(([, us]) => us >= 0.5))
+}
+
+function pids(): number[] {
+  try {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+  } catch {
+    return []
+  }
+}
+
+function nameOf(pid: number): string {
+  if (pid === process.pid) return 'load'
+  const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1')
+  return (
+    /(postgres|redis-server|valkey-server)/.exec(command)?.[1] ??
+    /(?:src|floors)\/([\w-]+)/.exec(command)?.[1] ??
+    'other'
+  )
+}

@@ -1,0 +1,192 @@
+// Requests that are wrong as HTTP: too large, of another type, without an end, or meant to be read in two ways.
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createLog } from '#core/log.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { startProcess } from '#test/processes.ts'
+import { requestBytes, sendBytes } from '#test/raw.ts'
+import { jsonHeaders, notRefused, stored } from '#test/refusals.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+let customer_id: string
+/** The headers of a request of ours, as they are written. */
+let ours: string
+
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+  client = world.client
+  customer_id = (await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+  ours = Object.entries(jsonHeaders(world))
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+async function accepted(
+  bodies: (string | Buffer)[],
+  options?: Parameters<typeof notRefused>[3],
+): Promise<string[]> {
+  return await notRefused(world, customer_id, bodies, options)
+}
+
+function customer(): string {
+  return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })
+}
+
+test('a body that is too large is refused, said to be or found to be', async () => {
+  const large = JSON.stringify({ idempotency_key: freshKey(), name: 'x'.repeat(300 * 1024) })
+  expect(await accepted([large], { status: 413 })).toEqual([])
+  const before = await stored(world)
+  const announced = { ...jsonHeaders(world), 'content-length': '10000000000' }
+  expect((await sendBytes(client.url, requestBytes('POST', '/v1/customers', announced))).status).toBe(413)
+  const chunks = `10000\r\n${'x'.repeat(0x10000)}\r\n`.repeat(5)
+  const chunked = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}transfer-encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`
+  expect((await sendBytes(client.url, chunked)).status).toBe(413)
+  expect(await stored(world)).toBe(before)
+})
+
+test('a body that is not application/json is refused', async () => {
+  for (const type of [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/xml',
+    'application/json-patch+json',
+    'application/jsonp',
+    'text/json',
+    'json',
+  ]) {
+    expect(await accepted([customer()], { status: 415, headers: { 'content-type': type } })).toEqual([])
+  }
+  const headers = { ...jsonHeaders(world), 'content-type': 'Application/JSON; charset=utf-8' }
+  expect((await client.send('POST', '/v1/customers', { headers, body: customer() })).status).toBe(201)
+})
+
+test('a compressed body is refused, whatever it would have been', async () => {
+  for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity']) {
+    const bodies = [gzipSync(customer()), customer()]
+    expect(await accepted(bodies, { status: 415, headers: { 'content-encoding': encoding } })).toEqual([])
+  }
+  expect(await accepted([gzipSync(customer())])).toEqual([])
+})
+
+test('a request that never ends is ended', async () => {
+  const before = await stored(world)
+  const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 600 }, createLog('silent', 'test'))
+  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
+  try {
+    for (const [what, first, drip] of [
+      ['chunks', `${head}transfer-encoding: chunked\r\n\r\n`, '1\r\n \r\n'],
+      ['a body', `${head}content-length: 1000\r\n\r\n`, ' '],
+      ['headers', head, 'x-more: 1\r\n'],
+    ] as const) {
+      const answer = await sendBytes(api.url, first, (socket) => {
+        const timer = setInterval(() => socket.write(drip), 50)
+        return () => clearInterval(timer)
+      })
+      expect([what, answer.status, answer.body?.error.code]).toEqual([what, 408, 'request_timeout'])
+      expect(answer.headers.get('connection')).toBe('close')
+    }
+  } finally {
+    await api.close()
+  }
+  expect(await stored(world)).toBe(before)
+})
+
+test('requests whose length can be read in two ways are refused', async () => {
+  const before = await stored(world)
+  const body = customer()
+  for (const headers of [
+    `content-length: ${body.length}\r\ntransfer-encoding: chunked\r\n`,
+    `content-length: ${body.length}\r\ncontent-length: 1\r\n`,
+    'content-length: -1\r\n',
+    'content-length: 1e2\r\n',
+    'transfer-encoding: chunked, identity\r\n',
+    'content-length : 5\r\n',
+  ]) {
+    const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${ours}${headers}\r\n`
+    expect([headers, (await sendBytes(client.url, head + body)).status]).toEqual([headers, 400])
+  }
+  expect(await stored(world)).toBe(before)
+})
+
+test('headers cannot be smuggled in, nor into answers', async () => {
+  const email = 'a\r\nset-cookie: stolen=1'
+  for (let i = 0; i < 2; i++) await client.post('/v1/customers', { idempotency_key: freshKey(), email })
+  const answer = await client.get(`/v1/customers?limit=1&email=${encodeURIComponent(email)}`)
+  expect(answer.headers.get('set-cookie')).toBeNull()
+  expect(answer.headers.get('link')).toContain('%0D%0A')
+  const before = await stored(world)
+  for (const header of [
+    'x-request-id: a\rb',
+    'idempotency-key: a\nb',
+    'x-request-id: a\0b',
+    'bad name: 1',
+    'idempotency-key: a\r\nidempotency-key: b',
+  ]) {
+    const request = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${ours}${header}\r\ncontent-length: 2\r\n\r\n{}`
+    expect([header, (await sendBytes(client.url, request)).status]).toEqual([header, 400])
+  }
+  expect(await stored(world)).toBe(before)
+})
+
+test('paths lead nowhere but where they say', async () => {
+  for (const path of [
+    '/v1/customers/..%2f..%2fhealthz',
+    '/v1/customers/%2e%2e',
+    '/v1/customers/../../etc/passwd',
+    '/docs/..%2f..%2fpackage.json',
+    '/docs/../../../../etc/passwd',
+    '/docs/%2e%2e/%2e%2e/package.json',
+    '//etc/passwd',
+    '/v1/customers%2f',
+    '/v1/customers;a=b',
+    `/v1/customers/${customer_id}/`,
+    `/v1/customers/${customer_id}%00`,
+    `/v1/${'a/'.repeat(3000)}`,
+  ]) {
+    const answer = await sendBytes(client.url, requestBytes('GET', path, jsonHeaders(world)))
+    expect([path, [400, 404].includes(answer.status)]).toEqual([path, true])
+    expect(answer.text).not.toMatch(/root:|"dependencies"/)
+  }
+})
+
+test('a log has one line of JSON for each thing said, and holds no secrets', async () => {
+  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY } = world.config
+  const settings = { NODE_ENV: 'test', API_PORT: '0', METRICS_PORT: '0', LOG_LEVEL: 'trace' }
+  const api = await startProcess('src/api/main.ts', {
+    env: { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, ...settings },
+    ready: 'the API listens',
+  })
+  try {
+    const { url } = JSON.parse(api.ready) as { url: string }
+    const forged = '%0a{"level":60,"msg":"forged"}%0d%0a%1b[31m'
+    const strange = { ...jsonHeaders(world), 'x-request-id': 'x\u001b[31m', 'user-agent': '\u001b[31m' }
+    for (const path of [
+      `/v1/customers/${forged}`,
+      `/v1/nope${forged}`,
+      `/v1/customers?email=${forged}`,
+      '/v1/%ff',
+    ])
+      await sendBytes(url, requestBytes('GET', path, strange))
+    const fields = { name: 'Secret Name', email: 'secret@example.com', metadata: { secret: 1 } }
+    const body = JSON.stringify({ idempotency_key: freshKey(), ...fields })
+    const last = await sendBytes(url, requestBytes('POST', '/v1/customers', jsonHeaders(world), body))
+    expect(last.status).toBe(201)
+    await api.says(last.headers.get('x-request-id')!)
+    const said = api.output().split('\n')
+    for (const line of said)
+      expect(JSON.parse(line)).toMatchObject({ level: expect.any(Number), name: 'api' })
+    expect(said.some((line) => JSON.parse(line).msg === 'forged')).toBe(false)
+    expect(api.output()).not.toContain('\u001b')
+    expect(api.output()).not.toMatch(/secret/i)
+    expect(api.output()).not.toContain(client.key)
+  } finally {
+    await api.end()
+  }
+})

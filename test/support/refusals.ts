@@ -1,0 +1,56 @@
+// Sending what must be refused, and looking whether it left a trace.
+import { requestBytes, sendBytes } from './raw.ts'
+import type { World } from './world.ts'
+
+export const CREATE_CUSTOMER = ['POST /v1/customers']
+export const CREATE_PAYMENT = ['POST /v1/payments']
+export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT]
+const WRITES = [...CREATES, 'PATCH /v1/customers/{id}']
+
+/** Everything of business that is stored: how many rows, and the newest change. */
+export async function stored({ sql, tenant_id }: World): Promise<string> {
+  const [row] = await sql`
+    select (select count(*) from customers) as customers, (select max(updated_at) from customers) as changed,
+      (select count(*) from payments) as payments, (select count(*) from refunds) as refunds, (select count(*) from events) as events,
+      (select count(*) from jobs where tenant_id = ${tenant_id}) as jobs, (select count(*) from idempotency_keys) as keys`
+  return JSON.stringify(row)
+}
+
+/** The headers of a request of the world's tenant that brings JSON. */
+export function jsonHeaders(world: World): Record<string, string> {
+  return { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' }
+}
+
+/**
+ * Sends each body to each route. Answers what was not refused as it should: with `status`, an error in the usual shape that
+ * names `param` (any, unless told), and nothing written. `customer_id` stands in the paths that need one.
+ */
+export async function notRefused(
+  world: World,
+  customer_id: string,
+  bodies: (string | Buffer)[],
+  {
+    status = 400,
+    headers = {},
+    routes = WRITES,
+    param,
+  }: { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string } = {},
+): Promise<string[]> {
+  const wrong: string[] = []
+  for (const body of bodies) {
+    for (const route of routes) {
+      const before = await stored(world)
+      const [method, path] = route.replace('{id}', customer_id).split(' ') as [string, string]
+      const bytes = requestBytes(method, path, { ...jsonHeaders(world), ...headers }, body)
+      const answer = await sendBytes(world.client.url, bytes)
+      const error = answer.body?.error
+      const told =
+        typeof error?.code === 'string' &&
+        /\w/.test(error.message) &&
+        (param === undefined || error.param === param)
+      if (answer.status !== status || !told || (await stored(world)) !== before)
+        wrong.push(`${route} ${body.toString().slice(0, 200)} => ${answer.status} ${answer.text}`)
+    }
+  }
+  return wrong
+}

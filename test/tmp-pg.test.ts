@@ -1,0 +1,81 @@
+// A Postgres that crashes, or is not there: 503 and come again, nothing half done.
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '#start/processes.ts'
+import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
+import { makeFolder } from '#test/folders.ts'
+import { expectWhole, pay, startLoad } from '#test/load.ts'
+import { createDeployment, startProcess, until } from '#test/processes.ts'
+
+const inTurn = { concurrent: false, timeout: 90_000 }
+
+describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with bells on %s', (queue) => {
+  let postgres: EmbeddedPostgres
+  let removeFolder: () => Promise<void>
+
+  beforeAll(async () => {
+    const folder = await makeFolder()
+    removeFolder = folder.remove
+    postgres = await startPostgres({
+      data_dir: join(folder.path, 'postgres'),
+      settings: { shared_buffers: '64MB' },
+    })
+  })
+  afterAll(async () => {
+    await postgres.stop()
+    await removeFolder()
+  })
+
+  test(
+    'it restarts under load and the same keys lead to one payment each',
+    inTurn,
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
+      onTestFinished(() => deployment.close())
+      const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
+      const load = startLoad(deployment.client, { clients: 30, pause_ms: 300 })
+      await until('the load is on', () => load.paid.length > 30)
+      for (let crashes = 1; crashes <= 3; crashes++) {
+        await postgres.restart('immediate')
+        const before = load.paid.length
+        await until('payments go on', () => load.paid.length > before + 30)
+      }
+      const paid = await load.stop()
+      // The API itself never went away, so nobody was left without an answer.
+      const answers = new Set(paid.flatMap((each) => each.answers))
+      expect([...answers].filter((status) => ![200, 201, 202, 503].includes(status))).toEqual([])
+      expect([...answers]).toContain(503)
+      await expectWhole(deployment, paid).catch(async (e) => { const fs = await import('node:fs'); fs.writeFileSync('/tmp/pgfail-'+queue+'-'+Date.now()+'.log', String(e)+'\n'+JSON.stringify(e.actual)+'\n=====WORKER\n'+worker.output()+'\n=====API\n'+api.output()); throw e })
+      expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
+      expect(await worker.end('SIGTERM')).toEqual({ code: 0, signal: null })
+    },
+  )
+
+  test(
+    'it is away while everything starts: not ready, 503 and a word in the log, until it comes',
+    inTurn,
+    async ({ onTestFinished }) => {
+      const deployment = await createDeployment({ queue, server_url: postgres.url })
+      onTestFinished(() => deployment.close())
+      await postgres.kill()
+      const METRICS_PORT = String(await freePort('127.0.0.1'))
+      const readiness = async () => (await fetch(`http://127.0.0.1:${METRICS_PORT}/readyz`)).status
+      const [api] = await Promise.all([deployment.startApi({ METRICS_PORT }), deployment.startWorker()])
+      expect(await readiness()).toBe(503)
+      const refused = await deployment.client.get('/v1/payments')
+      expect(refused).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
+      expect(refused.headers.get('retry-after')).toBe('1')
+      await api.says('ECONNREFUSED')
+      await postgres.restart('immediate')
+      await until('the API is ready', async () => (await readiness()) === 200)
+      await expectWhole(deployment, [await pay(deployment.client)])
+    },
+  )
+})
+
+test('processes without a database in their configuration say which variable is missing', async () => {
+  for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {
+    const started = startProcess(file, { env: { METRICS_PORT: '0' }, ready: 'never said' })
+    await expect(started).rejects.toThrow(/DATABASE_URL is not set. Example: DATABASE_URL=postgres:/)
+  }
+})
