@@ -45,6 +45,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       const answers = new Set(paid.flatMap((each) => each.answers))
       expect([...answers].filter((status) => ![200, 201, 202, 503].includes(status))).toEqual([])
       expect([...answers]).toContain(503)
+      { const fs = await import('node:fs'); fs.writeFileSync('/tmp/pgok-'+queue+'-'+Date.now()+'.log', worker.output()+'\n=====API\n'+api.output()) }
       await expectWhole(deployment, paid).catch(async (e) => { const fs = await import('node:fs'); fs.writeFileSync('/tmp/pgfail-'+queue+'-'+Date.now()+'.log', String(e)+'\n'+JSON.stringify(e.actual)+'\n=====WORKER\n'+worker.output()+'\n=====API\n'+api.output()); throw e })
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
       expect(await worker.end('SIGTERM')).toEqual({ code: 0, signal: null })

@@ -18,6 +18,7 @@ import {
   pick,
   postWebhook,
   shuffled,
+  spread,
   stateOf,
   storyOf,
   tried,
@@ -341,15 +342,13 @@ describe('once', () => {
   })
 
   test('1,000 webhooks with 20 % duplicates, shuffled, end right', async () => {
-    const payments = await Promise.all(Array.from({ length: 120 }, () => pay()))
-    await Promise.all(
-      payments.map(async ({ id, processor_reference }, index) => {
-        // Half is done by us, half in the processor's dashboard.
-        if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
-        else await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
-        await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 300 })
-      }),
-    )
+    const payments = await spread(Array.from({ length: 120 }), 20, pay)
+    await spread(payments, 20, async ({ id, processor_reference }, index) => {
+      // Half is done by us, half in the processor's dashboard.
+      if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
+      else await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+      await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 300 })
+    })
     const references = new Set(payments.map((payment) => payment.processor_reference))
     const events = (await listEvents(world)).filter((event) =>
       references.has(event.data.object.payment_intent ?? event.data.object.id),

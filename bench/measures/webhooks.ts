@@ -41,6 +41,7 @@ export const webhooks: Measure = {
           { ...row, unit: 'ms', name: 'Webhook in, p99 at that rate', measured: results.product.p99_ms },
           25,
         ),
+        cost({ ...row, name: 'Webhook in' }, results.product, { ...results.floor, name: 'durable floor' }),
       )
     }
     await system.sql`truncate notifications, jobs, job_attempts`

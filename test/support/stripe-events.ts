@@ -54,13 +54,22 @@ export async function deliver(world: World, event: StripeEvent): Promise<Webhook
 
 /** Posts events, as many at once as a processor has connections; answers in their order. */
 export async function deliverAll(world: World, events: readonly StripeEvent[]): Promise<WebhookAnswer[]> {
-  const answers: WebhookAnswer[] = []
-  const entries = events.entries()
-  const connection = async () => {
-    for (const [index, event] of entries) answers[index] = await deliver(world, event)
+  return await spread(events, 100, (event) => deliver(world, event))
+}
+
+/** Does the work of each item, so many at once; answers in their order. */
+export async function spread<T, R>(
+  items: readonly T[],
+  at_once: number,
+  work: (item: T, index: number) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = []
+  const entries = items.entries()
+  const lane = async () => {
+    for (const [index, item] of entries) results[index] = await work(item, index)
   }
-  await Promise.all(Array.from({ length: 100 }, connection))
-  return answers
+  await Promise.all(Array.from({ length: at_once }, lane))
+  return results
 }
 
 /** Posts bytes to the webhooks host. */
