@@ -58,6 +58,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       headersTimeout: config.REQUEST_TIMEOUT_MS / 2,
       connectionsCheckingInterval: config.REQUEST_TIMEOUT_MS / 6,
     },
+    handlerTimeout: 15_000,
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
@@ -247,8 +248,9 @@ function isV1(url: string): boolean {
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   if (hasZodFastifySchemaValidationErrors(error)) return invalid(error)
-  if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
   const { code, statusCode } = error as Partial<FastifyError>
+  if (isUnavailable(error) || code === 'FST_ERR_HANDLER_TIMEOUT')
+    return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
     return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')

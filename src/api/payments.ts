@@ -89,9 +89,6 @@ const filters = page.extend({
   }),
 })
 
-const WAITS =
-  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
-
 export function paymentRoutes(root: FastifyInstance, context: ApiContext): void {
   const { sql, vault, doorbell } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -164,9 +161,10 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       area: 'payments',
       scope: 'payments:write',
       summary: 'Create a payment',
-      description: `Authorizes: the amount is held until it is captured or canceled. ${WAITS}`,
+      description: `Authorizes: the amount is held until it is captured or canceled.`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
+      waits: true,
       errors: [
         'payment_declined',
         'customer_not_found',
@@ -247,10 +245,11 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       area: 'payments',
       scope: 'payments:write',
       summary: 'Capture a payment',
-      description: `Takes what is held, or a part of it and releases the rest. No body is needed. ${WAITS}`,
+      description: `Takes what is held, or a part of it and releases the rest. No body is needed.`,
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
+      waits: true,
       errors: [
         'payment_not_found',
         'payment_not_capturable',
@@ -293,10 +292,11 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
       area: 'payments',
       scope: 'payments:write',
       summary: 'Cancel a payment',
-      description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists. ${WAITS}`,
+      description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
+      waits: true,
       errors: [
         'payment_not_found',
         'payment_not_cancelable',

@@ -56,10 +56,11 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       scope: 'payments:write',
       summary: 'Refund a payment',
       description:
-        'All or a part of what was captured. Concurrent refunds can never exceed it. Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202. A refund that succeeded may still fail up to 30 days later, which gives the money back.',
+        'All or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later, which gives the money back.',
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },
+      waits: true,
       errors: [
         'payment_not_found',
         'payment_not_refundable',

@@ -50,6 +50,11 @@ const COMMON: ErrorCode[] = [
 ]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 
+/** The longest wait that can be asked for, and what comes before and after it. */
+const WAITING_TIMEOUT_MS = 45_000
+const WAITS =
+  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
+
 /** Fastify's options of a `/v1` route, with the answers documented from the error catalogue. */
 export function route<const S extends Schemas>(
   literal: S & {
@@ -57,10 +62,12 @@ export function route<const S extends Schemas>(
     description?: string
     area: Area | null
     scope: Scope | null
+    /** It waits for a job: its answer may take as long as the caller grants. */
+    waits?: boolean
     errors: ErrorCode[]
   },
-): { schema: S; config: { scope: Scope | null; area: Area | null } } {
-  const { summary, description, area, scope, errors, response, ...schemas } = literal
+): { schema: S; config: { scope: Scope | null; area: Area | null }; handlerTimeout?: number } {
+  const { summary, description, area, scope, waits = false, errors, response, ...schemas } = literal
   const codes = [
     ...COMMON,
     ...(schemas.body === undefined ? [] : WITH_BODY),
@@ -77,13 +84,14 @@ export function route<const S extends Schemas>(
   const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
   const documentation = {
     summary,
-    description: [description, needs].filter(Boolean).join('\n\n'),
+    description: [description, waits && WAITS, needs].filter(Boolean).join('\n\n'),
     tags: [area ?? 'general'],
     security: [{ api_key: [] }],
   }
   return {
     schema: { ...schemas, ...documentation, response: { ...response, ...refusals } } as unknown as S,
     config: { scope, area },
+    ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
 

@@ -5,6 +5,8 @@ import { metrics } from './metrics.ts'
 
 /** A run that takes longer waits for somebody's lock: the others need not. */
 const PATIENCE_MS = 20
+/** A connection can go silent without failing; what was asked on it then may or may not have happened. */
+const DEADLINE_MS = 10_000
 /** The database cannot keep up: what comes on top is refused before it is accepted. */
 const MAX_WAITING = 5_000
 
@@ -14,7 +16,8 @@ const MAX_WAITING = 5_000
  * does another begin beside it, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
  * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
  * itself, so that no caller fails for a neighbour's sake. Items of the same `key` never share a run: a statement writes no
- * row twice. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits.
+ * row twice. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits;
+ * `database_unavailable` when no answer comes.
  */
 export function batcher<I, O>(
   step: string,
@@ -65,7 +68,7 @@ export function batcher<I, O>(
   async function carry(batch: Waiting[]): Promise<void> {
     const done = metrics.statement.startTimer({ step })
     try {
-      const results = await run(batch.map(({ item }) => item))
+      const results = await inTime(run(batch.map(({ item }) => item)))
       done()
       batch.forEach(({ resolve }, index) => resolve(results[index]!))
     } catch (error) {
@@ -91,4 +94,16 @@ export function batcher<I, O>(
 
 function concernsOneItem(error: unknown): boolean {
   return /^(23|22|40)/.test(databaseCode(error) ?? '')
+}
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new AppError('database_unavailable')), DEADLINE_MS)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }

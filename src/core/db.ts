@@ -1,5 +1,6 @@
 // The connection to Postgres: one pool per process, with types and plans as the rest of the code expects them.
 import postgres from 'postgres'
+import { AppError } from './errors.ts'
 import { isoFromPostgres } from './time.ts'
 
 type Types = { bigint: number; timestamp: string }
@@ -56,6 +57,7 @@ export function violatedConstraint(error: unknown): string | undefined {
 
 /** True when the database could not be reached or went away: what was asked may be asked again. */
 export function isUnavailable(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'database_unavailable'
   const code = databaseCode(error)
   if (code === undefined) return false
   return (

@@ -9,7 +9,7 @@ import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
 import type { WorkerContext } from './context.ts'
 import { fencedUnless, lookFailed, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
-import { returned, succeeded } from './settlement.ts'
+import { retried, returned, succeeded } from './settlement.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
 type Found = { tenant_id: string; id: string }
@@ -72,7 +72,7 @@ async function applyRefund(
   const of = (await ourRefund(context, looked.value)) ?? (await takeIn(context, looked.value))
   if (of === 'unknown payment') return await note(context, job, 'parked')
   if (of === 'not yet') {
-    const settlement = returned(job, 'the refund does not fit what is captured and reserved yet', 1000)
+    const settlement = retried(job, 'the refund does not fit what is captured and reserved yet')
     return fencedUnless(await context.settle.job(settlement), settlement)
   }
   const settlement = succeeded(job)

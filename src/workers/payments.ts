@@ -10,7 +10,7 @@ import type {
 } from '#providers/processor.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from './context.ts'
-import { failed, returned, rotated, succeeded, unfinished, unknown } from './settlement.ts'
+import { failed, retried, rotated, succeeded, unfinished, unknown } from './settlement.ts'
 
 type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
 type Failure = NonNullable<PaymentTold['failure']>
@@ -112,7 +112,7 @@ export function lookFailed(job: ClaimedJob, looked: Exclude<Outcome<unknown>, { 
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
   return job.call?.look_only === true || job.attempt >= job.max_attempts
     ? unknown(job, reason)
-    : returned(job, reason, 1000)
+    : retried(job, reason)
 }
 
 /** The processor's payment in our words; undefined while it is still working on it and a notification will tell. */
