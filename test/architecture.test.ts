@@ -29,7 +29,7 @@ const OWNERS: Record<string, string[]> = {
   undici: ['providers'],
   postgres: ['core', 'start'],
   pg: ['queue'],
-  fastify: ['api', 'webhooks'],
+  fastify: ['core', 'api', 'webhooks'],
 }
 
 type Import = { file: string; layer: string; target: string }

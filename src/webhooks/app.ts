@@ -1,42 +1,42 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { batcher } from '#core/batch.ts'
+import type { Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { createListener } from '#core/listener.ts'
 import type { Log } from '#core/log.ts'
-import { metrics } from '#core/metrics.ts'
 import { storeNotifications, type Notification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import { stripeRoute } from './stripe.ts'
 
-export type WebhooksContext = { sql: Sql; log: Log; doorbell: Doorbell; stripe_secrets: string[] }
+export type WebhooksContext = {
+  config: Config
+  sql: Sql
+  log: Log
+  doorbell: Doorbell
+  stripe_secrets: string[]
+}
 
 /** Stores a notification and asks for its application; false when it was stored before. */
 export type Take = (notification: Notification) => Promise<boolean>
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */
-const STORE_DEADLINE_MS = 5_000
+const ANSWER_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
 export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
-  const { sql, log, doorbell } = context
-  // Fastify's types follow the logger's; the routes are written for its base.
-  const loggerInstance: FastifyBaseLogger = log
-  const app = Fastify({
-    loggerInstance,
-    logController: new LogController({ disableRequestLogging: true }),
+  const { config, sql, log, doorbell } = context
+  const app = createListener('webhooks', {
+    log,
+    request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     bodyLimit: BODY_LIMIT_BYTES,
-    return503OnClosing: false,
-    requestTimeout: 30_000,
-    http: { headersTimeout: 15_000, connectionsCheckingInterval: 5_000 },
-    keepAliveTimeout: 72_000,
-    forceCloseConnections: 'idle',
-    exposeHeadRoutes: false,
+    // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
+    handlerTimeout: ANSWER_MS,
   })
   // The signature covers the bytes as they came.
-  app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
   const store = batcher<Notification & { rung: boolean }, boolean>(
@@ -49,35 +49,17 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   )
   const take: Take = async (notification) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    const fresh = await inTime(store({ ...notification, rung }))
+    const fresh = await store({ ...notification, rung })
     if (fresh && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return fresh
   }
 
-  // An answer of the last moments ends its connection: one kept open would be waited for.
-  let closing = false
-  app.addHook('preClose', (done) => {
-    closing = true
-    done()
-  })
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    if (closing) reply.header('connection', 'close')
-    done(null, payload)
-  })
-  app.addHook('onResponse', (request, reply, done) => {
-    const route = request.routeOptions.url ?? 'none'
-    metrics.request.observe(
-      { listener: 'webhooks', method: request.method, route, status: reply.statusCode },
-      reply.elapsedTime / 1000,
-    )
-    done()
-  })
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ error: { code: 'route_not_found', message: 'There is no such route.' } }),
   )
-  app.setErrorHandler((error: Error & { statusCode?: number }, request, reply) => {
-    if (isUnavailable(error)) {
+  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
+    if (isUnavailable(error) || error.code === 'FST_ERR_HANDLER_TIMEOUT') {
       // The provider sends it again.
       return reply
         .code(503)
@@ -94,16 +76,4 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   stripeRoute(app, context, take)
   await app.ready()
   return app
-}
-
-// Stored after all when the database comes back; what the provider then sends again is a duplicate.
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(
-      () => reject(Object.assign(new Error('the database does not answer'), { code: 'CONNECT_TIMEOUT' })),
-      STORE_DEADLINE_MS,
-    )
-  })
-  return await Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

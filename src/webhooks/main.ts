@@ -23,6 +23,7 @@ export async function startWebhooks(
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))
   const app = await buildWebhooks({
+    config,
     sql,
     log,
     doorbell,

@@ -73,7 +73,7 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
     with ${lockedAsAsked(sql, requests, sql`p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor`)},
     p as (
       update payments p set status = 'capturing', failure = null, updated_at = clock_timestamp()
-      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = 'authorized'
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
     ), job as (${askFor(sql, capturePayment, sql`p`)}
@@ -111,7 +111,7 @@ export async function requestCancels(
     )}, p as (
       update payments p set status = case when p.status = 'pending' then 'pending' else 'canceling' end, failure = null,
         cancel_requested_at = now(), cancellation_reason = l.cancellation_reason, updated_at = clock_timestamp()
-      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status in ('pending', 'requires_action', 'authorized')
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, p.status, l.*, p.processor_reference
     ), remembered as (${remember(
       sql,

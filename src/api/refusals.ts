@@ -1,0 +1,103 @@
+// Refusals: the one place where errors of the API become rows of the catalogue, and those become answers.
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
+import type { Config } from '#core/config.ts'
+import { isUnavailable } from '#core/db.ts'
+import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import type { Log } from '#core/log.ts'
+import { BODY_LIMIT_BYTES } from './body.ts'
+
+type Refusals = {
+  /** Answers a request that ended in `error`. */
+  refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
+  /** Answers what is not HTTP and never reaches a route; Node's own answer would be bare. */
+  unreadable: (error: NodeJS.ErrnoException, socket: Socket) => void
+}
+
+const UNREADABLE: Record<string, ErrorCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+}
+
+export function createRefusals(config: Config, log: Log): Refusals {
+  function bodyOf(
+    code: ErrorCode,
+    { message, param, details, context }: Partial<AppError>,
+    request_id: string,
+  ): { error: unknown } {
+    const doc_url = `${config.API_URL ?? ''}/docs#errors-${code}`
+    return { error: { code, message, param, details, context, request_id, doc_url } }
+  }
+
+  return {
+    refuse(error, request, reply) {
+      const refusal = asAppError(error)
+      const { code, retry_after_s, status } = refusal
+      if (status >= 500) {
+        const route = request.routeOptions?.url
+        log.error({ err: error, request_id: request.id, code, route }, 'a request failed')
+      }
+      if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
+      if (status === 401) reply.header('www-authenticate', 'Bearer')
+      return reply
+        .code(status)
+        .header('x-request-id', request.id)
+        .type('application/json; charset=utf-8')
+        .serializer(JSON.stringify)
+        .send(bodyOf(code, refusal, request.id))
+    },
+    unreadable(error, socket) {
+      if (error.code === 'ECONNRESET' || !socket.writable) return
+      const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
+      const [status, standard] = ERRORS[code]
+      const message = code === 'invalid_request' ? 'The request could not be read.' : standard
+      const request_id = newId()
+      const body = JSON.stringify(bodyOf(code, { message }, request_id))
+      const head = [
+        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+        'content-type: application/json; charset=utf-8',
+        `content-length: ${Buffer.byteLength(body)}`,
+        `x-request-id: ${request_id}`,
+        'connection: close',
+      ]
+      socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+    },
+  }
+}
+
+function asAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error
+  if (hasZodFastifySchemaValidationErrors(error)) return invalid(error)
+  const { code, statusCode } = error as Partial<FastifyError>
+  if (isUnavailable(error) || code === 'FST_ERR_HANDLER_TIMEOUT')
+    return new AppError('database_unavailable', { cause: error })
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
+  if (
+    code === 'FST_ERR_BAD_URL' ||
+    (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
+  ) {
+    return new AppError('invalid_request', { message: (error as Error).message })
+  }
+  return new AppError('internal_error', { cause: error })
+}
+
+function invalid(error: FastifyError): AppError {
+  const details = (error.validation ?? []).flatMap(({ instancePath, keyword, message, params }) => {
+    const path = instancePath.split('/').slice(1).join('.')
+    const about = (name: string) => [path, name].filter(Boolean).join('.')
+    if (keyword === 'unrecognized_keys')
+      return (params.keys as string[]).map((key) => ({ param: about(key), message: 'is not known' }))
+    return [{ param: path || error.validationContext || 'body', message: message ?? 'is invalid' }]
+  })
+  const first = details[0]
+  return new AppError('invalid_request', {
+    message: first && `${first.param}: ${first.message}`,
+    param: first?.param,
+    details,
+  })
+}
