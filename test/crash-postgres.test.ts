@@ -1,11 +1,14 @@
 // A Postgres that crashes, or is not there: 503 and come again, nothing half done.
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectDatabase, databaseCode, isUnavailable } from '#core/db.ts'
 import { freePort } from '#start/processes.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
 import { expectWhole, pay, startLoad } from '#test/load.ts'
 import { createDeployment, startProcess, until } from '#test/processes.ts'
+import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 90_000 }
 
@@ -72,6 +75,65 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
     },
   )
 })
+
+test(
+  'all connections fall silent under load: it is noticed, and work goes on over new ones',
+  { timeout: 90_000 },
+  async ({ onTestFinished }) => {
+    const deployment = await createDeployment({ queue: 'redis' })
+    onTestFinished(() => deployment.close())
+    const proxy = await startProxy(deployment.env.DATABASE_URL!)
+    onTestFinished(() => proxy.close())
+    await deployment.startApi({ DATABASE_URL: proxy.url })
+    await deployment.startWorker({ DATABASE_URL: proxy.url })
+    const load = startLoad(deployment.client, { clients: 10, pause_ms: 200 })
+    await until('the load is on', () => load.paid.length > 20)
+    proxy.freeze()
+    const before = load.paid.length
+    await until('payments go on', () => load.paid.length > before + 20)
+    await expectWhole(deployment, await load.stop())
+  },
+)
+
+test(
+  'a pool outlives crashes: every query is answered or refused at once, none waits for ever',
+  { timeout: 90_000 },
+  async ({ onTestFinished }) => {
+    const folder = await makeFolder()
+    onTestFinished(() => folder.remove())
+    const postgres = await startPostgres({
+      data_dir: join(folder.path, 'postgres'),
+      settings: { shared_buffers: '64MB' },
+    })
+    onTestFinished(() => postgres.stop())
+    const sql = connectDatabase(postgres.url, { max: 8, application_name: 'test' })
+    onTestFinished(() => sql.end({ timeout: 1 }))
+    let stopped = false
+    const refusals = new Set<string>()
+    async function ask(): Promise<void> {
+      for (let asked = 0; !stopped; asked++) {
+        const answer = await sql<{ asked: number }[]>`select ${asked}::integer as asked`.catch(
+          (error: unknown) => {
+            expect(isUnavailable(error), String(error)).toBe(true)
+            refusals.add(databaseCode(error)!)
+          },
+        )
+        if (answer) expect(answer[0]!.asked).toBe(asked)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    }
+    const all = Promise.all(Array.from({ length: 40 }, ask))
+    for (let crashes = 1; crashes <= 6; crashes++) {
+      await sleep(500)
+      await postgres.restart('immediate')
+    }
+    await sleep(500)
+    stopped = true
+    await all
+    // Nobody has kept a connection from being made: this would be a connection that can no longer write.
+    expect([...refusals]).not.toContain('CONNECT_TIMEOUT')
+  },
+)
 
 test('processes without a database in their configuration say which variable is missing', async () => {
   for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {

@@ -7,14 +7,14 @@ import type { World } from './world.ts'
 type Books = Pick<World, 'sql' | 'stripe'>
 
 /** Fails with the list of what does not add up in the end. */
-export async function checkBooks(world: World): Promise<void> {
+export async function checkBooks(world: Books): Promise<void> {
   expect(await problemsLeft(world)).toEqual([])
 }
 
 const PATIENCE_MS = 20_000
 
 /** What does not add up, after waiting for what the processor has still to tell. */
-export async function problemsLeft(world: World): Promise<Problem[]> {
+export async function problemsLeft(world: Books): Promise<Problem[]> {
   const until = performance.now() + PATIENCE_MS
   for (;;) {
     const problems = await findProblems(world)

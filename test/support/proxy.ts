@@ -10,6 +10,8 @@ export type Proxy = {
    * hears of it.
    */
   withholdAnswersTo(text: string): void
+  /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
+  freeze(): void
   /** Ends all connections; new ones are made. */
   cut(): void
   close(): Promise<void>
@@ -19,11 +21,14 @@ export type Proxy = {
 export async function startProxy(url: string): Promise<Proxy> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
+  const freezers = new Set<() => void>()
   let needle: string | null = null
 
   const server = createServer((client) => {
     const upstream = connect({ host: target.hostname, port: Number(target.port) })
     let withheld = false
+    let frozen = false
+    freezers.add(() => (frozen = true))
     for (const [one, other] of [
       [client, upstream],
       [upstream, client],
@@ -38,10 +43,10 @@ export async function startProxy(url: string): Promise<Proxy> {
     }
     client.on('data', (data) => {
       if (needle !== null && data.includes(needle)) withheld = true
-      upstream.write(data)
+      if (!frozen) upstream.write(data)
     })
     upstream.on('data', (data) => {
-      if (!withheld) client.write(data)
+      if (!withheld && !frozen) client.write(data)
     })
   })
   server.listen(0, '127.0.0.1')
@@ -56,6 +61,9 @@ export async function startProxy(url: string): Promise<Proxy> {
     url: through.href,
     withholdAnswersTo(text) {
       needle = text
+    },
+    freeze() {
+      for (const freeze of freezers) freeze()
     },
     cut,
     async close() {
