@@ -132,7 +132,18 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     await pages.register(helmet, { contentSecurityPolicy: false })
     await pages.register(scalar, {
       routePrefix: '/docs',
-      configuration: { title: 'Sluice API', url: '/openapi.json', telemetry: false, withDefaultFonts: false },
+      configuration: {
+        title: 'Sluice API',
+        url: '/openapi.json',
+        // Nothing is fetched from or sent to anywhere else.
+        telemetry: false,
+        withDefaultFonts: false,
+        showDeveloperTools: 'never',
+        hideClientButton: true,
+        agent: { disabled: true },
+        mcp: { disabled: true },
+        authentication: { preferredSecurityScheme: 'api_key' },
+      },
     })
   })
   await app.ready()

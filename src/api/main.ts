@@ -35,11 +35,9 @@ export async function startApi(
     readOutcome: createReadOutcome(sql),
   }
   const app = await buildApi(context)
-  const url = await app
-    .listen({ host: config.HOST, port: config.API_PORT, listenTextResolver: () => '' })
-    .catch((error: unknown) => {
-      throw portError(error, 'API_PORT', config.API_PORT)
-    })
+  const url = await app.listen({ host: config.HOST, port: config.API_PORT }).catch((error: unknown) => {
+    throw portError(error, 'API_PORT', config.API_PORT)
+  })
   log.info({ url, queue: queue.backend }, 'the API listens')
   return {
     url,

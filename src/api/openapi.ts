@@ -17,17 +17,20 @@ before anything was written is not remembered.
 finished by then answers 202 with the resource as it stands; the work goes on.
 `
 
+const ERROR_SHAPE =
+  'An error is `{ "error": { code, message, param?, details?, context?, request_id, doc_url } }`; each code has one status:'
+
 /** The document's own part: title, introduction, authentication, the error catalogue. */
 export function openapi(config: Config) {
   const rows = Object.entries(ERRORS).map(
-    ([code, [status, message]]) => `| ${status} | \`${code}\` | ${message} |`,
+    ([code, [status, message]]) => `- **${status}** \`${code}\`: ${message}`,
   )
   return {
     openapi: '3.1.0',
     info: {
       title: 'Sluice API',
       version: '1.0.0',
-      description: `${INTRODUCTION}\n## Errors\n\n| status | code | meaning |\n|---|---|---|\n${rows.join('\n')}\n`,
+      description: `${INTRODUCTION}\n## Errors\n\n${ERROR_SHAPE}\n\n${rows.join('\n')}\n`,
     },
     ...(config.API_URL !== undefined && { servers: [{ url: config.API_URL }] }),
     tags: [

@@ -28,7 +28,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
     { message, param, details, context }: Partial<AppError>,
     request_id: string,
   ): { error: unknown } {
-    const doc_url = `${config.API_URL ?? ''}/docs#errors-${code}`
+    const doc_url = `${config.API_URL ?? ''}/docs#description/errors`
     return { error: { code, message, param, details, context, request_id, doc_url } }
   }
 

@@ -18,7 +18,8 @@ export function createListener(
 ): FastifyInstance {
   // As a variable of the base type: Fastify's own types follow the logger's.
   const listenerOptions: FastifyHttpOptions<Server> = {
-    loggerInstance: log,
+    // Of its own accord Fastify only warns: who listens where, and what was answered, is said here once.
+    loggerInstance: log.child({}, { level: log.isLevelEnabled('info') ? 'warn' : log.level }),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     requestTimeout: request_timeout_ms,

@@ -3,8 +3,16 @@ import pino, { type Logger } from 'pino'
 
 export type Log = Logger
 
-/** A logger that writes JSON lines to standard output; what could be a credential is cut out. */
-export function createLog(level: string, name: string, destination?: pino.DestinationStream): Log {
+/** A logger that writes JSON lines to standard output, or all of them to `file` and warnings to both; what could be a credential is cut out. */
+export function createLog(level: string, name: string, file?: string): Log {
+  const output = pino.destination({ sync: false })
+  const destination =
+    file === undefined
+      ? output
+      : pino.multistream([
+          { level: 'trace', stream: pino.destination({ dest: file, sync: false }) },
+          { level: 'warn', stream: output },
+        ])
   return pino(
     {
       level,
@@ -24,7 +32,7 @@ export function createLog(level: string, name: string, destination?: pino.Destin
       },
       serializers: { err: plainError },
     },
-    destination ?? pino.destination({ sync: false }),
+    destination,
   )
 }
 

@@ -24,7 +24,10 @@ type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret:
 
 /** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
 export async function startAll(given: Config): Promise<Part & { log: Log }> {
-  const log = createLog(given.LOG_LEVEL, 'sluice')
+  const data_dir = resolve(given.DATA_DIR)
+  await mkdir(data_dir, { recursive: true })
+  const log_file = join(data_dir, 'sluice.log')
+  const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
   const parts: Part[] = []
   const notes: string[] = []
   const close = async () => {
@@ -32,11 +35,10 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
   }
   try {
     refuseInProduction(given)
-    const data_dir = resolve(given.DATA_DIR)
-    await mkdir(data_dir, { recursive: true })
     const secrets = await loadSecrets(data_dir)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
+    if (config.API_PORT !== 0) config.API_URL ??= `http://${config.HOST}:${config.API_PORT}`
 
     if (config.DATABASE_URL === undefined) {
       const postgres = await startPostgres({
@@ -95,6 +97,7 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
     )
     parts.push(operations)
 
+    notes.push(`Log          ${log_file} (warnings also here)`)
     const started = {
       api_url: config.API_URL ?? api.url,
       webhooks_url: config.WEBHOOKS_URL,

@@ -29,11 +29,9 @@ export async function startWebhooks(
     doorbell,
     stripe_secrets: list(need(config, 'STRIPE_WEBHOOK_SECRET')),
   })
-  const url = await app
-    .listen({ host: config.HOST, port: config.WEBHOOKS_PORT, listenTextResolver: () => '' })
-    .catch((error: unknown) => {
-      throw portError(error, 'WEBHOOKS_PORT', config.WEBHOOKS_PORT)
-    })
+  const url = await app.listen({ host: config.HOST, port: config.WEBHOOKS_PORT }).catch((error: unknown) => {
+    throw portError(error, 'WEBHOOKS_PORT', config.WEBHOOKS_PORT)
+  })
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
   return {
     url,
