@@ -66,6 +66,10 @@ export const list: Measure = {
         ...results.bareFirst,
         name: 'a bare SELECT',
       }),
+      cost({ ...row, name: `List customers, ${page(deep)}` }, results.last, {
+        ...results.bareLast,
+        name: 'a bare SELECT',
+      }),
     ]
   },
 }

@@ -135,7 +135,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       const state = await untilReady(server, () => acceptsConnections(place.data, server.pid), START_LIMIT_MS)
       if (state === 'ready') return server
       // The sessions of a postmaster that was killed end a moment after it.
-      const waits = server.log().includes('pre-existing shared memory block is still in use')
+      const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
       if (!waits || Date.now() > deadline) {
         const what =
           state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
