@@ -34,7 +34,7 @@ export type System = {
   floor_url: string
   stop(): Promise<void>
 }
-export type Product = Running & { url: string }
+type Product = Running & { url: string }
 
 export type Options = {
   /** Of each run; every number is the median of `rounds` of them. */

@@ -132,7 +132,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   test('an API told to stop under load finishes every request that it has begun', inTurn, async () => {
     const api = await deployment.startApi()
     const load = startLoad(deployment.client, { clients: 20, pause_ms: 100 })
-    await until('the load is on', () => load.paid.length > 20)
+    await load.goesOn(20)
     expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
     const next = await deployment.startApi()
     paid.push(...(await load.stop()))

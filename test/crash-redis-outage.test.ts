@@ -10,8 +10,8 @@ type Redis = NonNullable<Deployment['redis']>
 
 const outages: {
   name: string
-  begin(redis: Redis): Promise<void> | void
-  end(redis: Redis): Promise<void> | void
+  begin: (redis: Redis) => Promise<void> | void
+  end: (redis: Redis) => Promise<void> | void
 }[] = [
   {
     name: 'killed, and empty when it comes back',

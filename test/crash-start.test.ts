@@ -73,8 +73,8 @@ test(
     const ended = first.end('SIGINT')
     expect([200, 202]).toContain((await answer).status)
     expect(await ended).toEqual({ code: 0, signal: null })
-    await expect(fetch(before.api_url)).rejects.toThrow()
-    await expect(fetch(before.emulators.stripe_url)).rejects.toThrow()
+    await expect(fetch(before.api_url)).rejects.toThrow('fetch failed')
+    await expect(fetch(before.emulators.stripe_url)).rejects.toThrow('fetch failed')
 
     const second = await start()
     onTestFinished(async () => void (await second.end('SIGTERM')))

@@ -1,7 +1,7 @@
 // Workers that are killed or frozen at the worst moments: the job goes on, and the money moves once.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { createDeployment, until, type Deployment } from '#test/processes.ts'
@@ -17,8 +17,9 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 
   beforeAll(async () => {
     deployment = await createDeployment({ queue })
-    await deployment.startApi()
   })
+  beforeEach(async () => void (await deployment.startApi()))
+  afterEach(async () => await deployment.killAll())
   afterAll(async () => await deployment.close())
 
   test(
@@ -39,12 +40,11 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       const answer = capture(deployment, payment)
       await called
       await doomed.end()
-      expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running', attempt: 1 })
-      const heir = await deployment.startWorker()
+      expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running' })
+      await deployment.startWorker()
       expect(await answer).toMatchObject(done)
       paid.push(payment)
       await expectWhole(deployment, paid)
-      await heir.end()
     },
   )
 
@@ -55,14 +55,13 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const answer = capture(deployment, payment)
     await hold.reached()
     await worker.end()
-    const heir = await deployment.startWorker()
+    await deployment.startWorker()
     // The processor refuses the second call while the first is under way, so the heir comes again.
     await until('the heir tried', async () => (await captureJob(deployment, payment)).attempt >= 2)
     await hold.release()
     expect(await answer).toMatchObject(done)
     paid.push(payment)
     await expectWhole(deployment, paid)
-    await heir.end()
   })
 
   test('a worker killed after the effect and before its commit: a colleague finishes', inTurn, async () => {
@@ -79,7 +78,6 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     expect(attempts.map(({ outcome }) => outcome)).toEqual([null, 'done'])
     paid.push(payment)
     await expectWhole(deployment, paid)
-    await Promise.all(workers.map((worker) => worker.end()))
   })
 
   test('a worker killed right after its commit: who waits is answered all the same', inTurn, async () => {
@@ -95,12 +93,11 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await worker.end()
     deployment.redis?.signal('SIGCONT')
     expect(await answer).toMatchObject(done)
-    const heir = await deployment.startWorker()
+    await deployment.startWorker()
     paid.push(payment, await pay(deployment.client))
     await expectWhole(deployment, paid)
     const attempts = await captureAttempts(deployment, payment)
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['done'])
-    await heir.end()
   })
 
   test('a worker frozen past its lease wakes up too late: its write changes nothing', inTurn, async () => {
@@ -111,7 +108,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await hold.reached()
     frozen.signal('SIGSTOP')
     await hold.release()
-    const colleague = await deployment.startWorker()
+    await deployment.startWorker()
     expect(await answer).toMatchObject(done)
     const { sql } = deployment
     const everything = async () => [
@@ -126,7 +123,6 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     expect(await everything()).toEqual(before)
     paid.push(payment)
     await expectWhole(deployment, paid)
-    await Promise.all([frozen.end(), colleague.end()])
   })
 
   test('a worker frozen past its lease, the only one: it claims its own job anew', inTurn, async () => {
@@ -143,7 +139,6 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     expect(await answer).toMatchObject(done)
     paid.push(payment)
     await expectWhole(deployment, paid)
-    await worker.end()
   })
 
   test('a worker told to stop finishes what it performs and leaves nothing behind', inTurn, async () => {
@@ -162,10 +157,9 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const sessions = await deployment.sql`
       select from pg_stat_activity where datname = current_database() and application_name = 'sluice-worker'`
     expect(sessions).toHaveLength(0)
-    const next = await deployment.startWorker()
+    await deployment.startWorker()
     paid.push(payment, await pay(deployment.client))
     await expectWhole(deployment, paid)
-    await next.end()
   })
 })
 
@@ -186,7 +180,9 @@ describe.concurrent.each(BACKENDS)('ten workers killed over one job, with bells 
     }
     expect(await capture(deployment, payment)).toMatchObject(done)
     const attempts = await captureAttempts(deployment, payment)
-    expect(attempts.map(({ outcome }) => outcome)).toEqual([...Array<null>(10).fill(null), 'done'])
+    // A slow machine gives back a claim that came too late: nothing was tried then.
+    const tried = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
+    expect(tried).toEqual([...Array<null>(10).fill(null), 'done'])
     await expectWhole(deployment, [payment])
   })
 })

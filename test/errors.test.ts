@@ -230,7 +230,7 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
     const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
     expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
     expect(body.error.request_id).toBe(headers.get('x-request-id'))
-    expect(body.error.doc_url).toMatch(new RegExp(`/docs#errors-${code}$`))
+    expect(body.error.doc_url).toMatch(/\/docs#description\/errors$/)
     const later = headers.get('retry-after')
     expect(later === null || later === undefined).toBe(status !== 503 && status !== 429)
     expect(later ?? '1').toMatch(/^[1-9]\d*$/)
@@ -243,7 +243,7 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
 test('the documentation explains every code', async () => {
   const { info } = await readDocument(client)
   for (const [code, [status, message]] of Object.entries(ERRORS))
-    expect(info.description).toContain(`| ${status} | \`${code}\` | ${message} |`)
+    expect(info.description).toContain(`- **${status}** \`${code}\`: ${message}`)
 })
 
 function silent() {

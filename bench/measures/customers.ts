@@ -63,7 +63,7 @@ export const customers: Measure = {
 }
 
 /** 64 connections that create customers, with the same bytes for product and floor. */
-export async function createCustomers(url: string, path: string, keys: Key[], seconds: number) {
+async function createCustomers(url: string, path: string, keys: Key[], seconds: number) {
   let turn = 0
   return await closedLoop({
     url,

@@ -11,11 +11,62 @@ export type Fragment = postgres.PendingQuery<postgres.Row[]>
 /** What may stand in a JSON column. */
 export type Json = postgres.JSONValue
 
+/** Connections lost within this time are lost to one cause: one new pool is enough. */
+const REPLACE_AFTER_MS = 250
+/** What an old pool is still granted to finish; what waits in it after that is refused. */
+const OLD_POOL_S = 2
+/** A connection can go silent without closing: who does not answer a greeting in this time is given up. */
+const GREETING_MS = 8_000
+
 /**
  * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or
  * a socket error).
+ *
+ * When a connection is lost, the whole pool is replaced: in postgres.js 3.4 one that closes while a write is scheduled
+ * never writes again, and what is asked on it waits for ever. Likewise when it answers no more. Who holds the pool does
+ * not notice.
  */
 export function connectDatabase(url: string, options: { max: number; application_name: string }): Sql {
+  let pool = open()
+  let replacing: NodeJS.Timeout | undefined
+  let ended = false
+
+  function open(): Sql {
+    const opened: Sql = openPool(url, options, () => {
+      if (opened === pool && !ended) replacing ??= setTimeout(replace, REPLACE_AFTER_MS)
+    })
+    return opened
+  }
+  function replace(): void {
+    clearTimeout(replacing)
+    replacing = undefined
+    if (ended) return
+    const old = pool
+    pool = open()
+    old.end({ timeout: OLD_POOL_S }).catch(() => {})
+  }
+  async function greet(): Promise<void> {
+    const greeted = pool
+    const silent = setTimeout(() => {
+      if (greeted === pool) replace()
+    }, GREETING_MS).unref()
+    await greeted`select 1`.catch(() => {})
+    clearTimeout(silent)
+  }
+  const greeting = setInterval(() => void greet(), GREETING_MS).unref()
+  async function end(limit?: { timeout?: number }): Promise<void> {
+    ended = true
+    clearTimeout(replacing)
+    clearInterval(greeting)
+    await pool.end(limit)
+  }
+  return new Proxy(pool, {
+    apply: (_target, _this, given) => Reflect.apply(pool, undefined, given),
+    get: (_target, name) => (name === 'end' ? end : Reflect.get(pool, name)),
+  })
+}
+
+function openPool(url: string, options: { max: number; application_name: string }, onclose: () => void): Sql {
   return postgres(url, {
     max: options.max,
     idle_timeout: 0,
@@ -42,6 +93,7 @@ export function connectDatabase(url: string, options: { max: number; application
       timestamp: { to: 1184, from: [1184], serialize: (value: string) => value, parse: isoFromPostgres },
     },
     onnotice: () => {},
+    onclose,
   })
 }
 

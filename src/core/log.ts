@@ -10,7 +10,7 @@ export function createLog(level: string, name: string, file?: string): Log {
     file === undefined
       ? output
       : pino.multistream([
-          { level: 'trace', stream: pino.destination({ dest: file, sync: false }) },
+          { level: 'trace', stream: pino.destination({ dest: file, sync: true }) },
           { level: 'warn', stream: output },
         ])
   return pino(

@@ -83,24 +83,28 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
     process.stdout.write(`${help}\n`)
     return
   }
+  const starting = Promise.resolve().then(start)
+  let stopping = false
+  // One that comes while it starts waits for that: nothing half started is left behind.
+  const stop = (signal: NodeJS.Signals) => {
+    if (stopping) process.exit(130)
+    stopping = true
+    setTimeout(() => process.exit(1), SHUTDOWN_MS).unref()
+    void starting
+      .then(async (part) => {
+        part.log?.info({ signal }, 'stopping: what is in flight is finished first')
+        await part.close()
+        process.exit(0)
+      })
+      .catch((error: unknown) => {
+        process.stderr.write(`${String(error)}\n`)
+        process.exit(1)
+      })
+  }
+  process.on('SIGINT', stop)
+  process.on('SIGTERM', stop)
   try {
-    const part = await start()
-    let stopping = false
-    const stop = (signal: NodeJS.Signals) => {
-      if (stopping) process.exit(130)
-      stopping = true
-      part.log?.info({ signal }, 'stopping: what is in flight is finished first')
-      setTimeout(() => process.exit(1), SHUTDOWN_MS).unref()
-      part.close().then(
-        () => process.exit(0),
-        (error: unknown) => {
-          process.stderr.write(`${String(error)}\n`)
-          process.exit(1)
-        },
-      )
-    }
-    process.on('SIGINT', stop)
-    process.on('SIGTERM', stop)
+    await starting
   } catch (error) {
     process.stderr.write(
       error instanceof ConfigError

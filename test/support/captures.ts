@@ -70,12 +70,16 @@ export async function captureJob(
   return job!
 }
 
-/** Of each attempt at the capture, whose it was and what came of it; null: nobody knows. */
+/**
+ * Of each attempt at the capture, whose it was and what came of it; null: nobody knows. Without those given back untried,
+ * as a busy machine's are.
+ */
 export async function captureAttempts(
   { sql }: Deployment,
   { payment_id }: Authorized,
 ): Promise<{ worker: string; outcome: string | null }[]> {
   return await sql<{ worker: string; outcome: string | null }[]>`
     select a.worker, a.outcome from job_attempts a join jobs j on j.id = a.job_id
-    where j.subject_id = ${payment_id} and j.name = 'payment.capture' order by a.attempt`
+    where j.subject_id = ${payment_id} and j.name = 'payment.capture' and a.outcome is distinct from 'returned'
+    order by a.attempt`
 }

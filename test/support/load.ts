@@ -52,26 +52,42 @@ async function insist(wanted: number, answers: number[], send: () => Promise<Ans
   }
 }
 
-/** Keeps that many clients paying, one payment after the other, until `stop`, which resolves with all that they paid. */
+export type Load = {
+  paid: Paid[]
+  /** Resolves when this many more were paid; rejects with what a client could not bear. */
+  goesOn(payments: number): Promise<void>
+  /** Resolves with all that were paid. */
+  stop(): Promise<Paid[]>
+}
+
+/** Keeps that many clients paying, one payment after the other, until it is stopped. */
 export function startLoad(
   client: Client,
   { clients, pause_ms = 0 }: { clients: number; pause_ms?: number },
-): { paid: Paid[]; stop: () => Promise<Paid[]> } {
+): Load {
   const paid: Paid[] = []
-  let stopped = false
+  const stopping = new AbortController()
   async function keepPaying(): Promise<void> {
-    while (!stopped) {
+    while (!stopping.signal.aborted) {
       paid.push(await pay(client))
       await sleep(pause_ms)
     }
   }
   const all = Promise.all(Array.from({ length: clients }, keepPaying))
-  // Told to whoever stops it; until then it is no unhandled rejection.
-  all.catch(() => (stopped = true))
+  // Told to whoever waits for payments or stops it; until then it is no unhandled rejection.
+  all.catch(() => stopping.abort())
   return {
     paid,
+    async goesOn(payments) {
+      const before = paid.length
+      await until(
+        `${payments} payments more`,
+        () => stopping.signal.aborted || paid.length >= before + payments,
+      )
+      if (stopping.signal.aborted) await all
+    },
     async stop() {
-      stopped = true
+      stopping.abort()
       await all
       return paid
     },
@@ -100,8 +116,8 @@ export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise
     select id, idempotency_key as key, status, amount_minor as amount, amount_captured_minor as captured, processor_reference as reference
     from payments`
   const total = paid.reduce((sum, { amount_minor }) => sum + amount_minor, 0)
-  expect(rows.map(({ id, key, status, captured }) => [key, id, status, captured]).sort()).toEqual(
-    paid.map(({ key, payment_id, amount_minor }) => [key, payment_id, 'captured', amount_minor]).sort(),
+  expect(rows.map(({ id, key, status, captured }) => `${key} ${id} ${status} ${captured}`).sort()).toEqual(
+    paid.map(({ key, payment_id, amount_minor }) => `${key} ${payment_id} captured ${amount_minor}`).sort(),
   )
 
   const { data: effects } = (await stripe('GET', '/_emulator/effects')) as {

@@ -113,8 +113,10 @@ export type Deployment = {
   /** Each process may be given variables of its own. They are killed when the deployment closes. */
   startApi(env?: Record<string, string>): Promise<Process>
   startWorker(env?: Record<string, string>): Promise<Process>
+  /** Kills the APIs and workers that still run. */
+  killAll(): Promise<void>
   /** Calls the emulator, which is a process of its own: `/_emulator/...` scripts and shows it. */
-  stripe(method: string, path: string, body?: unknown): Promise<any>
+  stripe: (method: string, path: string, body?: unknown) => Promise<any>
   close(): Promise<void>
 }
 
@@ -154,11 +156,9 @@ export async function createDeployment({
 
   const [api_port, webhooks_port] = [await freePort(HOST), await freePort(HOST)]
   const emulator = await startProcess('src/emulators/stripe/main.ts', {
-    args: [
-      ...['--port', '0', '--api-key', STRIPE_KEY],
-      ...(webhooks ? ['--webhook-url', `http://${HOST}:${webhooks_port}/stripe`] : []),
-      ...['--webhook-secret', WEBHOOK_SECRET],
-    ],
+    args: ['--port=0', `--api-key=${STRIPE_KEY}`, `--webhook-secret=${WEBHOOK_SECRET}`].concat(
+      webhooks ? [`--webhook-url=http://${HOST}:${webhooks_port}/stripe`] : [],
+    ),
     ready: 'stripe_url',
   })
   closers.push(() => emulator.end())
@@ -182,14 +182,18 @@ export async function createDeployment({
     ...more,
   }
   const processes = new Set<Process>()
-  closers.push(() => Promise.all([...processes].map((one) => one.end())))
+  const killAll = async () => void (await Promise.all([...processes].map((one) => one.end())))
+  closers.push(killAll)
   async function start(file: string, ready: string, own: Record<string, string> = {}): Promise<Process> {
     const started = await startProcess(file, { env: { ...env, ...own }, ready })
     processes.add(started)
     void started.ended.then(() => processes.delete(started))
     return started
   }
-  if (webhooks) await start('src/webhooks/main.ts', 'the webhooks host listens')
+  if (webhooks) {
+    const host = await startProcess('src/webhooks/main.ts', { env, ready: 'the webhooks host listens' })
+    closers.push(() => host.end())
+  }
 
   const sql = connectDatabase(database.url, { max: 4, application_name: 'test' })
   closers.push(() => sql.end())
@@ -203,6 +207,7 @@ export async function createDeployment({
     redis,
     startApi: (own) => start('src/api/main.ts', 'the API listens', own),
     startWorker: (own) => start('src/workers/main.ts', 'the worker works', own),
+    killAll,
     async stripe(method, path, body) {
       const response = await fetch(`${stripe_url}${path}`, {
         method,
