@@ -57,13 +57,15 @@ export type Settlement = {
 export async function claimJobs(sql: Sql, ids: string[], worker: string): Promise<ClaimedJob[]> {
   return await sql<ClaimedJob[]>`
     with due as (
-      select j.id from jobs j
-      where j.id = any(${ids}::uuid[]) and j.finished_at is null and j.run_at <= now()
-        and (j.state <> 'running' or j.lease_until <= now())
-        and not exists (
-          select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
-      order by j.id
-      for update of j skip locked
+      select j.id from (select unnest(${ids}::uuid[]) as id order by 1) asked
+      cross join lateral (
+        select j.id from jobs j
+        where j.id = asked.id and j.run_at <= now()
+          and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
+          and not exists (
+            select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
+        for update of j skip locked
+      ) j
     ), claimed as (
       update jobs j set state = 'running', attempt = j.attempt + 1, lease_token = gen_random_uuid(),
         lease_until = now() + ${LEASE_MS} * interval '1 millisecond', started_at = coalesce(j.started_at, now())
@@ -88,19 +90,24 @@ export async function claimJobs(sql: Sql, ids: string[], worker: string): Promis
 
 /**
  * The fence: opens a settling statement with `held`, the settlements whose lease is still ours, their rows locked. Every
- * later part selects from it: what lost its lease changes nothing. `change` is what the noun's own parts read.
+ * later part selects from it: what lost its lease changes nothing. `change` is what the noun's own parts read. The rows are
+ * looked up one by one, in order (`lateral`): no plan can scan for them, and no two batches can deadlock over them.
  */
 export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
     held as (
       select s.*, j.tenant_id
-      from jsonb_to_recordset(${sql.json(settlements)}) as s(
-        job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
-        call_outcome text, provider_reference text, rotate boolean, forgive boolean, change jsonb)
-      join jobs j on j.id = s.job_id
-      where j.lease_token = s.lease_token and j.lease_until > now()
-      order by j.id
-      for update of j
+      from (
+        select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
+          job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
+          call_outcome text, provider_reference text, rotate boolean, forgive boolean, change jsonb)
+        order by job_id
+      ) s
+      cross join lateral (
+        select j.tenant_id from jobs j
+        where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()
+        for update
+      ) j
     )`
 }
 
@@ -153,11 +160,12 @@ export async function renewLeases(
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with held as (
-      select j.id from jobs j
-      join jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid) on l.id = j.id and l.lease_token = j.lease_token
-      where j.lease_until > now()
-      order by j.id
-      for update of j
+      select j.id from (
+        select * from jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid) order by id
+      ) l
+      cross join lateral (
+        select j.id from jobs j where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now() for update
+      ) j
     )
     update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond' from held where j.id = held.id returning j.id`
   return new Set(rows.map((row) => row.id))

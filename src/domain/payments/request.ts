@@ -135,13 +135,15 @@ export async function requestCancels(
 function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
   return sql`
     locked as (
-      select a.* from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-        amount_minor bigint, reason text, cancellation_reason text)
-      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
-      where ${guard}
-      order by p.tenant_id, p.id
-      for update of p
+      select a.* from (
+        select * from jsonb_to_recordset(${sql.json(requests)}) as a(
+          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
+          amount_minor bigint, reason text, cancellation_reason text)
+        order by tenant_id, payment_id
+      ) a
+      cross join lateral (
+        select from payments p where p.tenant_id = a.tenant_id and p.id = a.payment_id and ${guard} for update
+      ) p
     )`
 }
 

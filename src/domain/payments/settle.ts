@@ -72,9 +72,10 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
         amount_captured_minor bigint, client_secret text, capture_before timestamptz, cancellation_reason text, failure jsonb,
         event_id uuid, transaction_id uuid, follow_up_job_id uuid, notification_id uuid)
     ), locked as (
-      select told.* from told join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
-      order by p.tenant_id, p.id
-      for update of p
+      select told.* from (select * from told order by tenant_id, payment_id) told
+      cross join lateral (
+        select from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
+      ) p
     ), p as (
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
