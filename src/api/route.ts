@@ -24,7 +24,7 @@ type Schemas = {
   response: Record<number, z.ZodType>
 }
 
-export const errorSchema = z
+const errorSchema = z
   .object({
     error: z.object({
       code: z.string(),

@@ -48,7 +48,7 @@ export async function serveOperations(
 }
 
 /** Listens, and answers where. Errors: ConfigError naming `variable` when the port is taken. */
-export async function listen(
+async function listen(
   server: Server,
   { host, port, variable }: { host: string; port: number; variable: string },
 ): Promise<string> {

@@ -3,10 +3,10 @@ import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Failure } from '#core/outcome.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
-export const LEASE_MS = 4000
+const LEASE_MS = 4000
 
 /** A provider call as it was stored with the job. After `look_only` it may be looked up, never sent. */
-export type ProviderCall = {
+type ProviderCall = {
   generation: number
   key: string
   operation: string

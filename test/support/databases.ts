@@ -22,14 +22,6 @@ export async function createDatabase(): Promise<{ url: string; drop: () => Promi
   }
 }
 
-/** The url of the suite's Redis, which all files share: give queues a prefix of their own. Throws where there is none. */
-export function redisUrl(): string {
-  const url = inject('redis_url')
-  if (url === null)
-    throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
-  return url
-}
-
 /** The migrations run once for the suite, by whoever comes first; the others wait and copy. */
 async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
   await sql`select pg_advisory_lock(${LOCK})`

@@ -95,7 +95,7 @@ export function startLoad(
 }
 
 /** Waits until no job is open; fails with those that are. */
-export async function drained({ sql }: Deployment): Promise<void> {
+async function drained({ sql }: Deployment): Promise<void> {
   const open = async () =>
     await sql`select name, state, attempt, run_at, now(), lease_until, last_error from jobs where finished_at is null`
   await until('no job is open', async () => (await open()).length === 0).catch(async () =>

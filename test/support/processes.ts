@@ -20,7 +20,7 @@ const HOST = '127.0.0.1'
 const STRIPE_KEY = 'sk_test_emulator'
 const WEBHOOK_SECRET = 'whsec_test_current'
 
-export type Ended = { code: number | null; signal: NodeJS.Signals | null }
+type Ended = { code: number | null; signal: NodeJS.Signals | null }
 export type Process = {
   pid: number
   /** The line that said it was ready. */
@@ -121,7 +121,7 @@ export type Deployment = {
 }
 
 /** A Redis that comes back on the same port, and empty. */
-export type DeployedRedis = {
+type DeployedRedis = {
   start(): Promise<void>
   kill(): Promise<void>
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void

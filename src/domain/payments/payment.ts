@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 export const PAYMENT_STATUSES = [
   'pending',
@@ -120,7 +120,7 @@ export async function findPaymentByReference(
 }
 
 /** The columns that are answered, in the order of the schema. */
-export function paymentColumns(sql: Sql | Tx, table: Fragment = sql``): Fragment {
+function paymentColumns(sql: Sql | Tx, table: Fragment = sql``): Fragment {
   const t = table
   return sql`
     ${t}id, ${t}tenant_id, ${t}idempotency_key, ${t}status, ${t}amount_minor, ${t}currency, ${t}method, ${t}customer_id, ${t}description,
@@ -133,6 +133,3 @@ export function paymentColumns(sql: Sql | Tx, table: Fragment = sql``): Fragment
 export function paymentEventData(sql: Sql | Tx): Fragment {
   return sql`to_jsonb(p) - array['client_secret', 'open', 'amount_refund_reserved_minor', 'cancel_requested_at', 'capture_expiry_warned_at']`
 }
-
-/** JSON that a statement takes as one parameter. */
-export type Rows = Json
