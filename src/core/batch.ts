@@ -5,6 +5,12 @@ import { metrics } from './metrics.ts'
 
 /** A run that takes longer waits for somebody's lock: the others need not. */
 const PATIENCE_MS = 20
+/**
+ * So many are worth a run beside those under way, up to so many runs: in one run at a time all callers would move in step
+ * and leave the other stages idle.
+ */
+const WORTH_A_RUN = 8
+const SIDE_BY_SIDE = 3
 /** A connection can go silent without failing; what was asked on it then may or may not have happened. */
 const DEADLINE_MS = 10_000
 /** The database cannot keep up: what comes on top is refused before it is accepted. */
@@ -12,8 +18,8 @@ const MAX_WAITING = 5_000
 
 /**
  * Turns a set-based step into one that takes a single item. `run` gets 1..`max` items and answers one result each, in
- * their order. One run is under way at a time, and what arrives meanwhile travels in the next; only when a run takes long
- * does another begin beside it, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
+ * their order. What arrives while a run is under way travels in the next, which begins beside it when enough has gathered or
+ * the run takes long, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
  * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
  * itself, so that no caller fails for a neighbour's sake. Items of the same `key` never share a run: a statement writes no
  * row twice. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits;
@@ -31,7 +37,7 @@ export function batcher<I, O>(
 
   function next(): void {
     if (waiting.length === 0 || running >= concurrency) return
-    if (running === 0) start()
+    if (running === 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
     else
       impatient ??= setTimeout(() => {
         impatient = undefined
