@@ -17,6 +17,8 @@ const REPLACE_AFTER_MS = 250
 const OLD_POOL_S = 2
 /** A connection can go silent without closing: who does not answer a greeting in this time is given up. */
 const GREETING_MS = 8_000
+/** The server ends each statement before this (`statement_timeout`): what is unanswered then will stay so. */
+const SILENT_MS = 18_000
 
 /**
  * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or
@@ -53,6 +55,21 @@ export function connectDatabase(url: string, options: { max: number; application
     await greeted`select 1`.catch(() => {})
     clearTimeout(silent)
   }
+  // A greeting may find one of the connections that still answer, so each statement is watched as well.
+  function watch(query: PromiseLike<unknown>): void {
+    const asked = pool
+    const then = query.then.bind(query)
+    // A query of postgres.js is sent when somebody waits for it, which is when its time begins.
+    // oxlint-disable-next-line unicorn/no-thenable
+    query.then = (...given) => {
+      const silent = setTimeout(() => {
+        if (asked === pool) replace()
+      }, SILENT_MS).unref()
+      const answered = () => clearTimeout(silent)
+      then(answered, answered)
+      return then(...given)
+    }
+  }
   const greeting = setInterval(() => void greet(), GREETING_MS).unref()
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
@@ -61,7 +78,11 @@ export function connectDatabase(url: string, options: { max: number; application
     await pool.end(limit)
   }
   return new Proxy(pool, {
-    apply: (_target, _this, given) => Reflect.apply(pool, undefined, given),
+    apply(_target, _this, given: unknown[]) {
+      const made: unknown = Reflect.apply(pool, undefined, given)
+      if (made instanceof Promise) watch(made)
+      return made
+    },
     get: (_target, name) => (name === 'end' ? end : Reflect.get(pool, name)),
   })
 }
