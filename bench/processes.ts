@@ -1,7 +1,7 @@
 // The processes under measurement: started as in production, watched for memory and CPU, ended by name.
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -44,17 +44,23 @@ export async function startNode(
 ): Promise<Running> {
   const flags =
     options.profile == null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(options.profile, name)}`]
-  const child = spawn(process.execPath, [...flags, join(root, file), ...(options.args ?? [])], {
-    cwd: options.cwd,
-    env: {
-      PATH: process.env.PATH ?? '',
-      HOME: process.env.HOME ?? '',
-      NODE_ENV: 'production',
-      TZ: 'UTC',
-      ...options.env,
+  const usual = asPackaged(file)
+  const child = spawn(
+    process.execPath,
+    [...flags, ...usual.flags, join(root, file), ...(options.args ?? [])],
+    {
+      cwd: options.cwd,
+      env: {
+        PATH: process.env.PATH ?? '',
+        HOME: process.env.HOME ?? '',
+        NODE_ENV: 'production',
+        TZ: 'UTC',
+        ...usual.env,
+        ...options.env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  )
   started.add(child)
   const ended = once(child, 'exit').then(() => started.delete(child))
   const tail: string[] = []
@@ -126,6 +132,23 @@ export async function peakRss<T>(
 
 function rssMb(pid: number): number {
   return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / 1024
+}
+
+/** Node's flags and environment as the scripts of package.json give them to this file. */
+function asPackaged(file: string): { flags: string[]; env: Record<string, string> } {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const words = Object.values(scripts)
+    .find((script) => script.endsWith(` ${file}`))
+    ?.split(' ')
+  return {
+    flags: words?.filter((word) => word.startsWith('--')) ?? [],
+    // A process that is measured runs in another folder.
+    env: words?.[0]?.startsWith('NODE_COMPILE_CACHE=')
+      ? { NODE_COMPILE_CACHE: join(root, words[0].split('=')[1]!) }
+      : {},
+  }
 }
 
 function folderOf(profile: string, name: string): string {

@@ -1,7 +1,5 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
-import helmet from '@fastify/helmet'
 import swagger from '@fastify/swagger'
-import scalar from '@scalar/fastify-api-reference'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import {
   jsonSchemaTransform,
@@ -16,6 +14,7 @@ import { createAuthenticate, createLimit } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { customerRoutes } from './customers.ts'
+import { docsRoutes } from './docs.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapi } from './openapi.ts'
 import { paymentRoutes } from './payments.ts'
@@ -127,25 +126,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
   app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'))
-  // Pages want all of helmet's headers; what answers JSON only needs to be taken for nothing else.
-  await app.register(async (pages) => {
-    await pages.register(helmet, { contentSecurityPolicy: false })
-    await pages.register(scalar, {
-      routePrefix: '/docs',
-      configuration: {
-        title: 'Sluice API',
-        url: '/openapi.json',
-        // Nothing is fetched from or sent to anywhere else.
-        telemetry: false,
-        withDefaultFonts: false,
-        showDeveloperTools: 'never',
-        hideClientButton: true,
-        agent: { disabled: true },
-        mcp: { disabled: true },
-        authentication: { preferredSecurityScheme: 'api_key' },
-      },
-    })
-  })
+  docsRoutes(app)
   await app.ready()
   return app
 }

@@ -78,7 +78,8 @@ export function createLimit({ rps, burst }: { rps: number; burst: number }): Lim
     }
     // The time at which the bucket would be full again.
     const at = Math.max(full.get(id) ?? now, now) + perRequest_ms
-    const left = Math.floor((depth_ms - (at - now)) / perRequest_ms)
+    // What fits to the last request must not fail by a rounding of the clock's fractions.
+    const left = Math.floor((depth_ms - (at - now)) / perRequest_ms + 1e-6)
     reply.header('ratelimit-policy', policy)
     if (left < 0) {
       const wait_s = Math.max(1, Math.ceil((at - now - depth_ms) / 1000))
