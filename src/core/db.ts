@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { AppError } from './errors.ts'
 import { isoFromPostgres } from './time.ts'
 
-type Types = { bigint: number; timestamp: string }
+type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
 export type Tx = postgres.TransactionSql<Types>
 /** A piece of SQL to be put into a statement. */
@@ -109,7 +109,12 @@ function openPool(url: string, options: { max: number; application_name: string 
       seq_page_cost: 0.1,
       jit: 'off',
     },
+    // With each connection the driver would look array types up, in a promise that nobody holds: when the connection ends
+    // meanwhile, its rejection ends the process. The arrays we use are declared here.
+    fetch_types: false,
     types: {
+      texts: { to: 1009, from: [1009], serialize: arrayLiteral, parse: elementsOf },
+      uuids: { to: 2951, from: [2951], serialize: arrayLiteral, parse: elementsOf },
       bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
       timestamp: { to: 1184, from: [1184], serialize: (value: string) => value, parse: isoFromPostgres },
     },
@@ -138,6 +143,18 @@ export function isUnavailable(error: unknown): boolean {
     /^(08|53|57P0|58)/.test(code) ||
     code === '57014' ||
     code === '25006'
+  )
+}
+
+/** As PostgreSQL reads an array of text. */
+function arrayLiteral(values: string[]): string {
+  return `{${values.map((value) => `"${value.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(',')}}`
+}
+
+function elementsOf(literal: string): string[] {
+  return Array.from(
+    literal.matchAll(/"((?:[^"\\]|\\.)*)"|([^,{}"]+)/g),
+    ([, quoted, plain]) => plain ?? quoted!.replaceAll(/\\(.)/g, '$1'),
   )
 }
 

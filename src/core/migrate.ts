@@ -11,7 +11,7 @@ const LOCK = 7_583_240_117
  * Throws when a file that was applied has since been changed.
  */
 export async function migrate(database_url: string): Promise<string[]> {
-  const sql = postgres(database_url, { max: 1, onnotice: () => {} })
+  const sql = postgres(database_url, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     return await sql.begin(async (tx) => {
       await tx`select pg_advisory_xact_lock(${LOCK})`

@@ -3,7 +3,6 @@ import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { ConfigError, loadConfig, type Config } from './config.ts'
-import { isUnavailable } from './db.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
 
@@ -84,13 +83,6 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
     process.stdout.write(`${help}\n`)
     return
   }
-  // postgres.js 3.4 rejects a promise that nobody holds when a connection ends while it is being opened. The pool is
-  // replaced then; no other surprise is survived.
-  process.on('unhandledRejection', (error) => {
-    if (isUnavailable(error)) return
-    process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
-    process.exit(1)
-  })
   const starting = Promise.resolve().then(start)
   let stopping = false
   // One that comes while it starts waits for that: nothing half started is left behind.

@@ -264,7 +264,7 @@ async function postmasterFile(data: string): Promise<string[]> {
 }
 
 async function createDatabase(url: string): Promise<void> {
-  const sql = postgres(url, { database: 'postgres', max: 1, onnotice: () => {} })
+  const sql = postgres(url, { database: 'postgres', max: 1, fetch_types: false, onnotice: () => {} })
   try {
     const [found] = await sql`select 1 from pg_database where datname = 'sluice'`
     if (!found) await sql`create database sluice`

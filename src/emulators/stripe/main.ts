@@ -81,10 +81,15 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     readExchange(request, response, (exchange) => answer(emulator, exchange)),
   )
   server.keepAliveTimeout = KEEP_ALIVE_MS
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, host, resolve)
-  })
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(options.port, host, resolve)
+    })
+  } catch (error) {
+    await closeFiles(emulator)
+    throw error
+  }
   const { port } = server.address() as AddressInfo
   emulator.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
@@ -111,8 +116,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
       server.closeAllConnections()
       emulator.webhooks?.close()
       await closed
-      await emulator.journal?.close()
-      await emulator.effects.file?.close()
+      await closeFiles(emulator)
     },
   }
 }
@@ -135,6 +139,11 @@ async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
   emulator.effects.file = await openAppendFile(join(data_dir, 'stripe-effects.jsonl'), (line) =>
     lines.push(line as Effect),
   )
+}
+
+async function closeFiles(emulator: Emulator): Promise<void> {
+  await emulator.journal?.close()
+  await emulator.effects.file?.close()
 }
 
 /** After a restart: what is still held, and until when. */

@@ -1,0 +1,43 @@
+// The connection to Postgres: what our own types make of values.
+import * as fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { connectDatabase, type Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { createDatabase } from '#test/databases.ts'
+
+let database: Awaited<ReturnType<typeof createDatabase>>
+let sql: Sql
+beforeAll(async () => {
+  database = await createDatabase()
+  sql = connectDatabase(database.url, { max: 1, application_name: 'test' })
+})
+afterAll(async () => {
+  await sql?.end()
+  await database?.drop()
+})
+
+test('arrays of text come back as they went, whatever stands in them', async () => {
+  const text = fc
+    .oneof(fc.string({ unit: 'binary' }), fc.constantFrom('', 'NULL', '"', '\\', '{a,b}', ' '))
+    .filter((value) => !value.includes('\0') && value.isWellFormed())
+  await fc.assert(
+    fc.asyncProperty(fc.array(text), async (values) => {
+      const [row] = await sql<{ echo: string[]; texts: string }[]>`
+        select echo, array_to_json(echo)::text as texts from (select ${values}::text[] as echo) asked`
+      expect(row!.echo).toEqual(values)
+      expect(JSON.parse(row!.texts)).toEqual(values)
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('arrays of ids come back as they went', async () => {
+  const ids = [newId(), newId()]
+  const [row] = await sql<{ echo: string[]; first: string }[]>`
+    select echo, echo[1] as first from (select ${ids}::uuid[] as echo) asked`
+  expect(row).toEqual({ echo: ids, first: ids[0] })
+})
+
+test('a whole number beyond what JSON can carry is an error and not another number', async () => {
+  await expect(sql`select 9007199254740993::bigint as amount`).rejects.toThrow('left the safe range')
+})
