@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { z } from 'zod'
+import { parseRedisUrl } from './redis-url.ts'
 
 const anyPort = z.coerce.number().int().min(0).max(65535)
 const port = (standard: number) => anyPort.default(standard)
@@ -28,7 +29,16 @@ const VARIABLES = {
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
   ],
   DATABASE_POOL: [count(10, 500), '10'],
-  REDIS_URL: [z.url({ protocol: /^rediss?$/ }).optional(), 'redis://127.0.0.1:6379'],
+  REDIS_URL: [
+    z
+      .string()
+      .refine((text) => parseRedisUrl(text) !== undefined, {
+        error:
+          'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
+      })
+      .optional(),
+    'redis://127.0.0.1:6379',
+  ],
   QUEUE: [z.enum(['redis', 'postgres']).optional(), 'redis'],
   QUEUES: [z.string().default(''), 'payments,notifications'],
   WORKER_CONCURRENCY: [count(100, 5000), '100'],

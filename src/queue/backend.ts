@@ -13,6 +13,8 @@ export type Backend = {
   probe(): Promise<void>
   /** Drops connections that no longer answer; others are made. */
   reconnect(): void
+  /** Whether a worker finds back by itself after an outage; if not, another takes its place. */
+  readonly worker_outlives_outage: boolean
   startWorker(options: WorkerStart): RunningWorker
   listen(onMessage: (message: string) => void): Listener
   close(): Promise<void>

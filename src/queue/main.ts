@@ -61,7 +61,10 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       )
       producer.forget()
     },
-    onBack: () => hooks.log('info', { backend: backend.name }, 'the queue is back'),
+    onBack() {
+      hooks.log('info', { backend: backend.name }, 'the queue is back')
+      if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
+    },
   })
   const producer = createProducer(backend, watch, (bells) => {
     try {

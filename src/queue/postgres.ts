@@ -101,6 +101,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     },
     // The pool throws away a connection whose query was late.
     reconnect: () => {},
+    worker_outlives_outage: true,
     startWorker: (options) => startWorker(place, options, signals.failed),
     listen: (onMessage) => listen(place, onMessage, signals.failed),
     async close() {

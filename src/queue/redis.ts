@@ -1,8 +1,10 @@
 // The backend on Redis or Valkey.
 import { Queue, createRedisBackend } from 'bullmq'
-import { Redis } from 'ioredis'
+import type { RedisOptions } from 'ioredis'
+import { QUEUES } from '#jobs/job.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type BellData } from './bells.ts'
+import { connectListener, connectRedis, type RedisClient } from './connection.ts'
 import {
   bellOptions,
   blocking_socket_timeout_ms,
@@ -19,7 +21,7 @@ import { createWorker } from './worker.ts'
 const channel = 'sluice:outcomes'
 
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
-  const client = new Redis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
+  const client = connectRedis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
   client.on('close', () => signals.lost('the connection to Redis is closed'))
   client.on('ready', signals.changed)
@@ -58,9 +60,14 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       await Promise.all(messages.map((message) => client.publish(channel, message)))
     },
     async probe() {
-      await client.set('sluice:probe', process_id, 'PX', 10_000)
+      // In a Cluster each queue may be on another server.
+      await Promise.all(
+        QUEUES.map((queue) => client.set(`${redisPrefix(queue)}:probe`, process_id, 'PX', 10_000)),
+      )
     },
     reconnect: () => client.disconnect(true),
+    // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
+    worker_outlives_outage: !client.isCluster,
     startWorker: (options) => startWorker(url, options, signals.failed),
     listen: (onMessage) => listen(url, process_id, onMessage, signals.failed),
     async close() {
@@ -72,20 +79,27 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
 
 function startWorker(url: string, options: WorkerStart, failed: (error: unknown) => void): RunningWorker {
   let closing = false
-  const client = new Redis(url, {
-    ...consumerConnection,
-    // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an answer.
-    retryStrategy: () => (closing ? null : consumer_retry_ms),
-  })
-  client.on('error', failed)
-  const clients = [client]
-  // BullMQ makes its blocking connection as a duplicate, and gives no way to end it while Redis is away.
-  client.duplicate = (override) => {
-    const duplicate = new Redis({ ...client.options, ...override, socketTimeout: blocking_socket_timeout_ms })
-    duplicate.on('error', failed)
-    clients.push(duplicate)
-    return duplicate
+  const open = (options: RedisOptions) => {
+    const client = connectRedis(url, {
+      ...consumerConnection,
+      ...options,
+      // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an answer.
+      retryStrategy: () => (closing ? null : consumer_retry_ms),
+    })
+    client.on('error', failed)
+    clients.push(client)
+    return client
   }
+  const clients: RedisClient[] = []
+  const client = open({})
+  // BullMQ makes its blocking connection as a duplicate, and gives no way to end it while Redis is away.
+  client.duplicate = ((
+    ...given: { connectionName?: string; redisOptions?: { connectionName?: string } }[]
+  ) => {
+    const named = given.find((one) => one !== undefined)
+    const connectionName = named?.connectionName ?? named?.redisOptions?.connectionName
+    return open({ socketTimeout: blocking_socket_timeout_ms, ...(connectionName && { connectionName }) })
+  }) as RedisClient['duplicate']
   const worker = createWorker(
     options,
     { connection: client, prefix: redisPrefix(options.queue), skipVersionCheck: true },
@@ -109,7 +123,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
 }
 
 /** Until the connection is usable or has ended; a second at most. */
-function untilDecided(client: Redis): Promise<void> {
+function untilDecided(client: RedisClient): Promise<void> {
   return new Promise((resolve) => {
     if (client.status === 'ready' || client.status === 'end') return resolve()
     const timer = setTimeout(decided, close_limit_ms / 2)
@@ -128,7 +142,10 @@ function listen(
   onMessage: (message: string) => void,
   failed: (error: unknown) => void,
 ): Listener {
-  const client = new Redis(url, { ...subscriberConnection, connectionName: `sluice:${process_id}:outcomes` })
+  const client = connectListener(url, {
+    ...subscriberConnection,
+    connectionName: `sluice:${process_id}:outcomes`,
+  })
   const first = Promise.withResolvers<void>()
   let hears_since = Infinity
 

@@ -1,0 +1,56 @@
+// Connections to Redis, whether it is one server, the primary that Sentinels name, or a Cluster.
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { parseRedisUrl, type RedisPlace } from '#core/redis-url.ts'
+
+export type RedisClient = Redis | Cluster
+
+/** Connects in the background, and again whenever the connection is lost, as `options` say. */
+export function connectRedis(url: string, options: RedisOptions): RedisClient {
+  const place = placeOf(url)
+  if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
+  const { retryStrategy, enableOfflineQueue, ...each } = options
+  return new Cluster(place.nodes, {
+    redisOptions: { ...credentialsOf(place), ...each },
+    clusterRetryStrategy: retryStrategy,
+    enableOfflineQueue,
+    // A replica that takes over is found sooner than by the first command that goes astray.
+    slotsRefreshInterval: 2_000,
+    slotsRefreshTimeout: options.connectTimeout,
+  })
+}
+
+/** Connects to hear what is published: in a Cluster each server hears all of it, so one after the other is tried. */
+export function connectListener(url: string, options: RedisOptions): Redis {
+  const place = placeOf(url)
+  if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
+  const { nodes } = place
+  let turn = Math.floor(Math.random() * nodes.length)
+  const client = new Redis({ ...credentialsOf(place), ...options, ...nodes[turn] })
+  client.on('close', () => {
+    turn = (turn + 1) % nodes.length
+    Object.assign(client.options, nodes[turn])
+  })
+  return client
+}
+
+function optionsOf(place: Exclude<RedisPlace, { kind: 'cluster' }>, options: RedisOptions): RedisOptions {
+  if (place.kind === 'single') return { ...credentialsOf(place), db: place.db, ...options, ...place.nodes[0] }
+  return {
+    ...credentialsOf(place),
+    ...options,
+    name: place.primary,
+    sentinels: place.nodes,
+    sentinelRetryStrategy: options.retryStrategy ?? undefined,
+    ...(place.tls && { enableTLSForSentinelMode: true }),
+  }
+}
+
+function credentialsOf({ username, password, tls }: RedisPlace): RedisOptions {
+  return { username, password, ...(tls && { tls: {} }) }
+}
+
+function placeOf(url: string): RedisPlace {
+  const place = parseRedisUrl(url)
+  if (place === undefined) throw new Error('the address of Redis cannot be read')
+  return place
+}

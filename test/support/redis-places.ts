@@ -1,0 +1,165 @@
+// Redis as more than one server: a Cluster of three masters with a replica each, and a primary with a replica under three Sentinels.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { findProgram, freePort, spawnServer } from '#start/processes.ts'
+import { startRedis, type EmbeddedRedis } from '#start/redis.ts'
+import { makeFolder } from './folders.ts'
+import { until } from './processes.ts'
+
+export type RedisPlaces = {
+  url: string
+  /** The port of the server that takes writes to `key`; undefined while none does. */
+  primaryOf(key: string): Promise<number | undefined>
+  /** Ends that server, as a crash would. */
+  killPrimaryOf(key: string): Promise<void>
+  stop(): Promise<void>
+}
+
+const SLOTS = 16_384
+const MASTERS = 3
+/** How long a server may be silent before the others replace it. */
+const PATIENCE_MS = '1000'
+
+type Node = { server: EmbeddedRedis; client: Redis; bus: number; alive: boolean }
+
+async function startNode(settings: Record<string, string>, bus = 0): Promise<Node> {
+  const server = await startRedis({ data_dir: null, settings })
+  if (server === null)
+    throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
+  const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
+  client.on('error', () => {})
+  return { server, client, bus, alive: true }
+}
+
+async function kill(node: Node): Promise<void> {
+  node.alive = false
+  node.client.disconnect()
+  await node.server.kill()
+}
+
+async function stopAll(nodes: Node[]): Promise<void> {
+  for (const { client } of nodes) client.disconnect()
+  await Promise.all(nodes.filter(({ alive }) => alive).map(({ server }) => server.stop()))
+}
+
+export async function startRedisCluster(): Promise<RedisPlaces> {
+  const nodes = await Promise.all(
+    Array.from({ length: 2 * MASTERS }, async () => {
+      const bus = await freePort('127.0.0.1')
+      return await startNode(
+        { 'cluster-enabled': 'yes', 'cluster-port': String(bus), 'cluster-node-timeout': PATIENCE_MS },
+        bus,
+      )
+    }),
+  )
+  const masters = nodes.slice(0, MASTERS)
+  const share = Math.ceil(SLOTS / MASTERS)
+  for (const [index, { client }] of masters.entries()) {
+    const last = Math.min(SLOTS, (index + 1) * share) - 1
+    await client.call('CLUSTER', 'ADDSLOTSRANGE', index * share, last)
+    await client.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+  }
+  for (const { server, bus } of nodes.slice(1))
+    await nodes[0]!.client.call('CLUSTER', 'MEET', '127.0.0.1', server.port, bus)
+  const whole = (lines: string) =>
+    lines.split('\n').filter((line) => / connected/.test(line)).length === nodes.length
+  for (const { client } of nodes)
+    await until('they know each other', async () => whole(String(await client.call('CLUSTER', 'NODES'))))
+  for (const [index, { client }] of nodes.slice(MASTERS).entries()) {
+    const id = await masters[index]!.client.call('CLUSTER', 'MYID')
+    await client.call('CLUSTER', 'REPLICATE', String(id))
+    await until('it follows', async () =>
+      (await client.info('replication')).includes('master_link_status:up'),
+    )
+  }
+  for (const { client } of nodes)
+    await until('the cluster is up', async () =>
+      String(await client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    )
+
+  async function takers(key: string): Promise<Node[]> {
+    const takes = await Promise.all(
+      nodes.map(
+        async ({ client, alive }) =>
+          alive &&
+          (await client.set(`${key}:taker`, '1').then(
+            () => true,
+            () => false,
+          )),
+      ),
+    )
+    return nodes.filter((_node, index) => takes[index])
+  }
+  return {
+    url: `redis+cluster://${nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(',')}`,
+    async killPrimaryOf(key) {
+      for (const node of await takers(key)) await kill(node)
+    },
+    primaryOf: async (key) => (await takers(key))[0]?.server.port,
+    stop: () => stopAll(nodes),
+  }
+}
+
+export async function startRedisSentinels(): Promise<RedisPlaces> {
+  const program = findProgram(['redis-server', 'valkey-server'])
+  if (program === null) throw new Error('this test needs redis-server or valkey-server on the PATH')
+  const nodes = [await startNode({}), await startNode({})]
+  const [primary, replica] = nodes as [Node, Node]
+  await replica.client.replicaof('127.0.0.1', primary.server.port)
+  await until('it follows', async () =>
+    (await replica.client.info('replication')).includes('master_link_status:up'),
+  )
+  const folders = await Promise.all(Array.from({ length: 3 }, makeFolder))
+  const sentinels = await Promise.all(
+    folders.map(async ({ path }) => {
+      const port = await freePort('127.0.0.1')
+      const file = join(path, 'sentinel.conf')
+      const lines = [
+        `port ${port}`,
+        'bind 127.0.0.1',
+        `dir ${path}`,
+        `sentinel monitor sluice 127.0.0.1 ${primary.server.port} 2`,
+        `sentinel down-after-milliseconds sluice ${PATIENCE_MS}`,
+        'sentinel failover-timeout sluice 5000',
+      ]
+      await writeFile(file, `${lines.join('\n')}\n`)
+      const server = await spawnServer({
+        command: program,
+        args: [file, '--sentinel'],
+        folder: path,
+        account: null,
+        end_signal: 'SIGTERM',
+      })
+      return { port, server }
+    }),
+  )
+  for (const { port } of sentinels) {
+    const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 100 })
+    client.on('error', () => {})
+    const state = async () => String(await client.call('SENTINEL', 'MASTER', 'sluice'))
+    await until('the Sentinels know the replica and each other', async () => {
+      const fields = (await state().catch(() => '')).split(',')
+      const count = (name: string) => Number(fields[fields.indexOf(name) + 1])
+      return count('num-slaves') === 1 && count('num-other-sentinels') === 2
+    })
+    client.disconnect()
+  }
+
+  async function primaries(): Promise<Node[]> {
+    const told = await Promise.all(nodes.map(({ client }) => client.info('replication').catch(() => '')))
+    return nodes.filter(({ alive }, index) => alive && told[index]!.includes('role:master'))
+  }
+  return {
+    url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/sluice`,
+    async killPrimaryOf() {
+      for (const node of await primaries()) await kill(node)
+    },
+    primaryOf: async () => (await primaries())[0]?.server.port,
+    async stop() {
+      await Promise.all(sentinels.map(({ server }) => server.end(['SIGTERM', 'SIGKILL'], 5_000)))
+      await stopAll(nodes)
+      await Promise.all(folders.map((folder) => folder.remove()))
+    },
+  }
+}
