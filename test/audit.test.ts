@@ -3,10 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { deliver, madeUp } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -17,7 +18,7 @@ let returned: any
 let held: any
 
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ webhooks: false, env: { AUDIT_EVERY_S: '1' } })
   await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   payment = await capturedPayment(world.client)
   returned = (await refund(world.client, payment.id, { amount_minor: 300 })).body
@@ -198,7 +199,36 @@ test('of what has not changed since, only what is named again is looked at', asy
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
   const again = [{ tenant_id: world.tenant_id, payment_id: payment.id }]
   expect((await auditChanges(world.sql, tomorrow, again)).problems).toMatchObject([{ off_by: 2 }])
+  // Named and changed: it is looked at once.
+  expect((await auditChanges(world.sql, LONG_AGO, again)).problems).toMatchObject([{ off_by: 2 }])
   await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+})
+
+test('a worker audits by the clock: gauges, a log of it, and the same again until it is mended', async () => {
+  const gauge = async () => {
+    const { values } = await metrics.auditProblems.get()
+    return values.find(({ labels }) => labels.check === 'payments')?.value
+  }
+  const ended = async () =>
+    (await world.sql<{ ended_at: string }[]>`select ended_at from recurring_work where name = 'audit'`)[0]!
+      .ended_at
+  await eventually(async () => expect(await gauge()).toBe(0))
+  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  await eventually(async () => expect(await gauge()).toBe(1))
+  const [row] = await world.sql<{ rows: unknown; position: { again: unknown } }[]>`
+    select result -> 'rows' as rows, position from recurring_work where name = 'audit'`
+  expect(row!.rows).toMatchObject([{ check: 'payments', id: payment.id, off_by: 2 }])
+  expect(row!.position.again).toEqual([{ tenant_id: world.tenant_id, payment_id: payment.id }])
+
+  // Long after it changed it is still wrong, so it is still said.
+  await world.sql`
+    update recurring_work set position = jsonb_set(position, '{since}', to_jsonb(now() + interval '1 day')) where name = 'audit'`
+  const before = await ended()
+  await eventually(async () => expect(await ended()).not.toBe(before))
+  expect(await gauge()).toBe(1)
+  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  await eventually(async () => expect(await gauge()).toBe(0))
+  expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
 test('the command names the row, says so by its exit code, and changes nothing', async () => {

@@ -9,8 +9,10 @@ import { runService, type Part } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import { audits } from './audit.ts'
 import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
+import { reconcile } from './reconcile.ts'
 import { schedule } from './schedule.ts'
 import { dispatch, sweep, watch } from './sweep.ts'
 
@@ -55,6 +57,8 @@ export async function startWorker(
       restart: async (name) => await consumers.get(name as QueueName)?.restart(),
     }),
     schedule(context),
+    audits(context, config.AUDIT_EVERY_S),
+    reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
   return {

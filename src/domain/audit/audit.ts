@@ -63,7 +63,8 @@ export async function auditChanges(
 ): Promise<AuditReport> {
   const limits = { stuck_after_s: options.stuck_after_s ?? STUCK_AFTER_S, since }
   const changed = await inSnapshot(sql, options, (tx) => findChanged(tx, since))
-  const keys = [...again, ...changed]
+  // Each once: a payment that is asked for twice would count its refunds twice.
+  const keys = [...new Map([...again, ...changed].map((each) => [each.payment_id, each])).values()]
   const reports = [
     await inSnapshot(sql, options, (tx) => look(tx, CHECKS_OF_THE_WHOLE, everything(tx), limits)),
   ]
