@@ -88,7 +88,7 @@ if (import.meta.main) {
   await runService({
     name: 'worker',
     metrics_port: 9466,
-    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.',
+    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, RECONCILE_EVERY_S, RECONCILE_AFTER_S, AUDIT_EVERY_S, METRICS_PORT.',
     start: startWorker,
   })
 }

@@ -43,15 +43,17 @@ export const CHECKS_OF_THE_WHOLE = { balances, jobs, in_flight, keys, notificati
 export type CheckName = keyof typeof CHECKS_OF_PAYMENTS | keyof typeof CHECKS_OF_THE_WHOLE
 
 /** The ledger sums to zero per transaction and currency, and has no transaction without entries. */
-function postings(sql: Sql | Tx, { ledger_entries, ledger_transactions }: Scope): Fragment {
+function postings(sql: Sql | Tx, { ledger_transactions }: Scope): Fragment {
   return sql`
-    select 'a transaction does not sum to zero' as problem, tenant_id, null::uuid as payment_id, transaction_id::text as id,
-      currency as what, 0::bigint as expected, sum(amount_minor)::bigint as found, sum(amount_minor)::bigint as off_by
-    from ${ledger_entries} e group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0
-    union all
-    select 'a transaction has no entries', t.tenant_id, null, t.id::text, t.kind, null, null, null
+    select case when e.currency is null then 'a transaction has no entries' else 'a transaction does not sum to zero' end as problem,
+      t.tenant_id, null::uuid as payment_id, t.id::text as id, t.kind || coalesce(' ' || e.currency, '') as what,
+      0::bigint as expected, e.sum as found, e.sum as off_by
     from ${ledger_transactions} t
-    where not exists (select from ledger_entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)`
+    left join lateral (
+      select e.currency, sum(e.amount_minor)::bigint as sum from ledger_entries e
+      where e.tenant_id = t.tenant_id and e.transaction_id = t.id group by e.currency
+    ) e on true
+    where coalesce(e.sum, 1) <> 0`
 }
 
 /** Each balance is the sum of its entries, and those of a currency sum to zero. */
@@ -72,56 +74,50 @@ function balances(sql: Sql | Tx): Fragment {
 }
 
 /** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
-function payments(sql: Sql | Tx, { payments, refunds, ledger_transactions }: Scope): Fragment {
+function payments(sql: Sql | Tx, { payments }: Scope): Fragment {
   return sql`
-    with p as (
-      select p.*, coalesce(r.refunded, 0) as refunded, coalesce(r.reserved, 0) as reserved, coalesce(c.posted, 0) as posted,
-        c.currency as posted_currency
-      from ${payments} p
-      left join (
-        select tenant_id, payment_id, sum(amount_minor) filter (where status = 'succeeded') as refunded,
-          sum(amount_minor) filter (where status in ('pending', 'succeeded')) as reserved
-        from ${refunds} r group by 1, 2
-      ) r on r.tenant_id = p.tenant_id and r.payment_id = p.id
-      left join (
-        select t.tenant_id, t.subject_id, sum(e.amount_minor) as posted, min(e.currency) as currency
-        from ${ledger_transactions} t
-        join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
-        where t.kind = 'capture' group by 1, 2
-      ) c on c.tenant_id = p.tenant_id and c.subject_id = p.id
-    )
     select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
       told.found::bigint as found, (told.found - told.expected)::bigint as off_by
-    from p cross join lateral (values
+    from ${payments} p
+    cross join lateral (
+      select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
+        coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
+      from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
+    ) r
+    cross join lateral (${postedFor(sql, sql`p.id`, 'capture')}) c
+    cross join lateral (values
       ('more was captured than authorized', amount_captured_minor > amount_minor, amount_minor, amount_captured_minor),
       ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor, amount_refund_reserved_minor),
-      ('the refunded amount is not that of its refunds', amount_refunded_minor <> refunded, refunded, amount_refunded_minor),
-      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> reserved, reserved, amount_refund_reserved_minor),
-      ('what was captured is not what was posted', amount_captured_minor <> posted, amount_captured_minor, posted),
-      ('what was captured is posted in another currency', posted_currency <> currency, null, null)
+      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded, amount_refunded_minor),
+      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved, amount_refund_reserved_minor),
+      ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
+      ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
     ) as told(problem, wrong, expected, found)
     where told.wrong`
 }
 
 /** What was refunded is posted, and given back when the refund failed after all. */
-function refunds(sql: Sql | Tx, { refunds, ledger_transactions }: Scope): Fragment {
+function refunds(sql: Sql | Tx, { payments }: Scope): Fragment {
   return sql`
-    with posted as (
-      select t.tenant_id, t.subject_id, t.kind, sum(e.amount_minor) as amount, min(e.currency) as currency
-      from ${ledger_transactions} t
-      join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
-      where t.kind in ('refund', 'refund_failed') group by 1, 2, 3
-    )
     select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id, r.status as what,
-      wanted.amount as expected, (coalesce(p.amount, 0) + coalesce(f.amount, 0))::bigint as found,
-      (coalesce(p.amount, 0) + coalesce(f.amount, 0) - wanted.amount)::bigint as off_by
-    from ${refunds} r
-    cross join lateral (select case when r.status = 'succeeded' then -r.amount_minor else 0 end as amount) wanted
-    left join posted p on p.tenant_id = r.tenant_id and p.subject_id = r.id and p.kind = 'refund'
-    left join posted f on f.tenant_id = r.tenant_id and f.subject_id = r.id and f.kind = 'refund_failed'
-    where coalesce(p.amount, 0) + coalesce(f.amount, 0) <> wanted.amount
-      or coalesce(-p.amount, r.amount_minor) <> r.amount_minor or (f.amount is not null and p.amount is null)
-      or p.currency <> r.currency or f.currency <> r.currency`
+      r.expected, (taken.posted + given.posted)::bigint as found, (taken.posted + given.posted - r.expected)::bigint as off_by
+    from ${payments} p
+    cross join lateral (
+      select r.*, case when r.status = 'succeeded' then -r.amount_minor else 0 end as expected
+      from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id offset 0
+    ) r
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) taken
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund_failed')}) given
+    where taken.posted + given.posted <> r.expected or taken.posted not in (0, -r.amount_minor)
+      or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
+}
+
+/** What was posted to \`available\` for a subject of the payment \`p\`; 0 where nothing was. */
+function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
+  return sql`
+    select coalesce(sum(e.amount_minor), 0) as posted, min(e.currency) as currency from ledger_transactions t
+    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
+    where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
 }
 
 /** What is finished has closed its provider call. */
@@ -134,33 +130,34 @@ function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
 }
 
 /** An event exists if and only if its state change does. */
-function events(sql: Sql | Tx, { payments, refunds, events }: Scope): Fragment {
+function events(sql: Sql | Tx, { payments }: Scope): Fragment {
   return sql`
-    with told as (
-      select tenant_id, subject_id, type, coalesce(data ->> 'id', '') as id, count(*) as times from ${events} e
-      where type like 'payment.%' or type like 'refund.%' group by 1, 2, 3, 4
-    ), expected as (
-      select tenant_id, id as payment_id, id::text as id, 'payment.created' as type from ${payments} p
-      union all
-      select tenant_id, id, id::text, 'payment.' || status from ${payments} p where status in ('captured', 'canceled', 'failed')
-      union all
-      select tenant_id, payment_id, id::text, 'refund.created' from ${refunds} r
-      union all
-      select tenant_id, payment_id, id::text, 'refund.' || status from ${refunds} r where status in ('succeeded', 'failed')
-    )
-    select 'an event is missing or was written twice' as problem, e.tenant_id, e.payment_id, e.id, e.type as what,
-      1::bigint as expected, coalesce(t.times, 0) as found, coalesce(t.times, 0) - 1 as off_by
-    from expected e left join told t
-      on t.tenant_id = e.tenant_id and t.subject_id = e.payment_id and t.type = e.type and t.id = e.id
-    where coalesce(t.times, 0) <> 1
-    union all
-    select 'an event tells what did not happen', t.tenant_id, p.id, p.id::text, t.type, 0, t.times, t.times
-    from told t join ${payments} p on p.tenant_id = t.tenant_id and p.id = t.subject_id
-    where t.type in ('payment.captured', 'payment.canceled', 'payment.failed') and t.type <> 'payment.' || p.status
-    union all
-    select 'an event tells of a refund that is not there', t.tenant_id, t.subject_id, t.id, t.type, 0, t.times, t.times
-    from told t where t.type like 'refund.%' and not exists (
-      select from refunds r where r.tenant_id = t.tenant_id and r.payment_id = t.subject_id and r.id::text = t.id)`
+    select case when e.type is not null then 'an event is missing or was written twice'
+        when t.type like 'refund.%' then 'an event tells of a refund that is not there'
+        else 'an event tells what did not happen' end as problem,
+      p.tenant_id, p.id as payment_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
+      coalesce(t.times, 0) - (e.type is not null)::integer as off_by
+    from ${payments} p
+    cross join lateral (
+      select * from (
+        select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
+        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id group by 1, 2
+      ) t full join (
+        select 'payment.created' as type, p.id::text as id
+        union all
+        select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
+        union all
+        select told.type, r.id::text from refunds r cross join lateral (
+          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') told
+        where r.tenant_id = p.tenant_id and r.payment_id = p.id
+      ) e on e.type = t.type and e.id = t.id
+    ) as told(t_type, t_id, times, e_type, e_id)
+    cross join lateral (select t_type as type, t_id as id, times) t
+    cross join lateral (select e_type as type, e_id as id) e
+    where case when e.type is not null then coalesce(t.times, 0) <> 1
+      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed') or (t.type like 'refund.%' and not exists (
+        select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
 }
 
 /** Every open job is due at some time or held by somebody; none waits for ever. */

@@ -1,52 +1,45 @@
-// What an audit looks at: every row there is, or the payments that changed and all that belongs to them.
+// What an audit looks at: every payment there is, or those that changed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** Sources of rows, to be put after `from` under an alias of the check's own. */
 export type Scope = {
   payments: Fragment
-  refunds: Fragment
+  /** The jobs and the postings of these payments and their refunds; of everything, all that there are. */
   jobs: Fragment
-  events: Fragment
   ledger_transactions: Fragment
-  ledger_entries: Fragment
 }
 
 export type PaymentKey = { tenant_id: string; payment_id: string }
 
 /** Every row. */
 export function everything(sql: Sql | Tx): Scope {
-  return {
-    payments: sql`payments`,
-    refunds: sql`refunds`,
-    jobs: sql`jobs`,
-    events: sql`events`,
-    ledger_transactions: sql`ledger_transactions`,
-    ledger_entries: sql`ledger_entries`,
-  }
+  return { payments: sql`payments`, jobs: sql`jobs`, ledger_transactions: sql`ledger_transactions` }
 }
 
-/** The rows of these payments: look-ups all of them, however large the tables are. */
+/**
+ * These payments. How many there are is not known when a statement is planned, so all that belongs to them is looked up
+ * one by one (`lateral`, `offset 0`), here as in the checks: a join would be planned for a handful.
+ */
 export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
-  const payments = keys.map(({ payment_id }) => payment_id)
-  const asked = sql`unnest(${tenants}::uuid[], ${payments}::uuid[]) as asked(tenant_id, payment_id)`
-  const refunds = sql`
-    (select r.* from ${asked} join refunds r on r.tenant_id = asked.tenant_id and r.payment_id = asked.payment_id)`
-  const ledger_transactions = sql`
-    (select t.* from (
-      select tenant_id, payment_id as subject_id from ${asked} union all select tenant_id, id from ${refunds} r
-    ) subject join ledger_transactions t on t.tenant_id = subject.tenant_id and t.subject_id = subject.subject_id)`
+  const ids = keys.map(({ payment_id }) => payment_id)
+  const payments = sql`(
+    select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as asked(tenant_id, id)
+    cross join lateral (select p.* from payments p where p.tenant_id = asked.tenant_id and p.id = asked.id offset 0) p)`
   return {
-    payments: sql`
-      (select p.* from ${asked} join payments p on p.tenant_id = asked.tenant_id and p.id = asked.payment_id)`,
-    refunds,
-    jobs: sql`
-      (select j.* from ${asked} join jobs j on j.tenant_id = asked.tenant_id and j.subject_id = asked.payment_id)`,
-    events: sql`
-      (select e.* from ${asked} join events e on e.tenant_id = asked.tenant_id and e.subject_id = asked.payment_id)`,
-    ledger_transactions,
-    ledger_entries: sql`
-      (select e.* from ${ledger_transactions} t
-       join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id)`,
+    payments,
+    jobs: sql`(
+      select j.* from ${payments} p
+      cross join lateral (select j.* from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
+    ledger_transactions: sql`(
+      select t.* from ${payments} p
+      cross join lateral (
+        select p.id as subject_id
+        union all
+        select r.id from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
+      ) subject
+      cross join lateral (
+        select t.* from ledger_transactions t
+        where t.tenant_id = p.tenant_id and t.subject_id = subject.subject_id offset 0) t)`,
   }
 }
