@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { freshKey } from '#test/client.ts'
@@ -10,6 +11,7 @@ import { runCommand } from '#test/commands.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { deliver, madeUp } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
+import { startWorker } from '#workers/main.ts'
 
 let world: World
 /** Captured 1000 and refunded 300. */
@@ -273,4 +275,28 @@ test('it finds the database of an npm start by itself, and says what it misses',
     code: 2,
     stderr: '--stuck-after must be a number of seconds\n',
   })
+})
+
+test('a worker stops in the middle of an audit', async () => {
+  const other = await createWorld({ parts: [], env: { AUDIT_EVERY_S: '1' } })
+  const blocker = await other.sql.reserve()
+  try {
+    await blocker`begin`
+    await blocker`lock table ledger_accounts in access exclusive mode`
+    const worker = await startWorker(other.config, createLog('silent', 'test'))
+    await eventually(async () =>
+      expect(
+        await other.sql`select from recurring_work where name = 'audit' and lease_token is not null`,
+      ).toHaveLength(1),
+    )
+    await worker.close()
+    // Nobody waited for it: it still holds its turn.
+    expect(
+      await other.sql`select from recurring_work where lease_token is not null and ended_at is null`,
+    ).toHaveLength(1)
+  } finally {
+    await blocker`rollback`
+    blocker.release()
+    await other.close()
+  }
 })

@@ -269,6 +269,66 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
+  test('is none while a refund is pending on both sides, and one when the processor does not know it', async () => {
+    const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    const { body } = await refund(client, id, { amount_minor: 400 })
+    expect(body.status).toBe('pending')
+    const looked = async (reference: string) =>
+      await eventually(async () => {
+        const [look] = await world.sql`
+          select state from notifications where kind = 'reconciliation.look' and object_id = ${reference}`
+        expect(['applied', 'ignored']).toContain(look?.state)
+      }, 30_000)
+    await looked(body.processor_reference)
+    const filter = `?payment_id=${id}`
+    expect(await driftsOf(client, filter)).toEqual([])
+
+    const name = async (reference: string) =>
+      await world.sql`
+        update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() where id = ${body.id}`
+    await name('re_nobody')
+    await looked('re_nobody')
+    expect(await onlyDrift(filter)).toMatchObject({
+      subject: 'refund',
+      subject_id: body.id,
+      state: 'stale',
+      ours: { status: 'pending', processor_reference: 're_nobody' },
+      theirs: null,
+      detail: 'the processor does not know the refund',
+    })
+    await name(body.processor_reference)
+    await mended(filter)
+    await world.stripe('POST', `/_emulator/refunds/${body.processor_reference}/settle`, {
+      status: 'succeeded',
+    })
+    await eventually(async () =>
+      expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded'),
+    )
+    await checkBooks(world)
+  })
+
+  test('of a refund that failed here and went through there is shown, and gone when it is so here', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const { body } = await refund(client, id, { amount_minor: 400 })
+    await paymentIn(client, id, 'captured')
+    await eventually(async () => expect((await storyOf(world, id)).postings).toHaveLength(2))
+    await world.sql`update refunds set status = 'failed' where id = ${body.id}`
+    const [event] = (await listEvents(world, processor_reference)).filter(
+      ({ type }) => type === 'refund.created',
+    )
+    await deliver(world, { ...event!, id: 'evt_told_again' })
+    const filter = `?payment_id=${id}`
+    expect(await onlyDrift(filter)).toMatchObject({
+      subject: 'refund',
+      state: 'differs',
+      ours: { status: 'failed' },
+      theirs: { status: 'succeeded', amount_minor: 400, processor_reference: body.processor_reference },
+    })
+    await world.sql`update refunds set status = 'succeeded', updated_at = clock_timestamp() where id = ${body.id}`
+    await mended(filter)
+    await checkBooks(world)
+  })
+
   test('is listed newest first, in pages, and not without the scope', async () => {
     const { id } = await heldPayment(client)
     const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })

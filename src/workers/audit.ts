@@ -1,4 +1,5 @@
 // The audit in production: what changed since the last one, by one worker at a time; what it finds is raised, not mended.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -17,6 +18,7 @@ import { every, type Loop } from './schedule.ts'
 const NAME = 'audit'
 const LOOK_MS = 10_000
 const LEASE_S = 3600
+const PATIENCE_MS = 1_000
 /** A check that takes longer says nothing and is reported so: an audit must not be what brings a database down. */
 const TIMEOUT_MS = 60_000
 /** Kept with the result, and looked at again by the next audit until they are mended. */
@@ -30,10 +32,13 @@ const resultSchema = z.object({
   unfinished: z.array(z.string()),
 })
 
-/** Audits every `every_s`: at first everything, later what changed and what was wrong the last time. */
+/**
+ * Audits every `every_s`: at first everything, later what changed and what was wrong the last time. A worker that stops
+ * does not wait for it: the audit is begun anew by another.
+ */
 export function audits(context: WorkerContext, every_s: number): Loop {
   const { sql, log } = context
-  return every(
+  const loop = every(
     log,
     'audit',
     () => Math.min(LOOK_MS, every_s * 1000),
@@ -66,6 +71,11 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       await measure(sql)
     },
   )
+  return {
+    async close() {
+      await Promise.race([loop.close(), sleep(PATIENCE_MS, undefined, { ref: false })])
+    },
+  }
 }
 
 /** Sets the gauges from what the last audit found, whichever worker made it. */
