@@ -329,6 +329,25 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
+  test('is none when the processor answered before the payment moved here', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const [event] = (await listEvents(world, processor_reference)).filter(
+      ({ type }) => type === 'payment_intent.amount_capturable_updated',
+    )
+    const slow = await fault(world, {
+      match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
+      fault: { hold: 'after' },
+    })
+    await deliver(world, event!)
+    await slow.hit()
+    expect((await client.post(`/v1/payments/${id}/capture`)).body.status).toBe('captured')
+    await slow.remove()
+    await eventually(async () => expect(await stateOf(world, event!)).toBe('applied'))
+    await world.drain()
+    expect([...(await world.sql`select * from drifts where payment_id = ${id}`)]).toEqual([])
+    await checkBooks(world)
+  })
+
   test('is listed newest first, in pages, and not without the scope', async () => {
     const { id } = await heldPayment(client)
     const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })
