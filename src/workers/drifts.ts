@@ -1,0 +1,79 @@
+// Compares a payment or refund with what the processor says of it, and keeps the record of drifts.
+import { disagreement } from '#domain/reconciliation/compare.ts'
+import { findOurs, mendDrift, openDrift, type Side } from '#domain/reconciliation/drift.ts'
+import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
+import type { WorkerContext } from './context.ts'
+
+/** Ours may move while the processor is asked; what moves is asked about again, and after that left to its next news. */
+const TRIES = 3
+
+/** The processor's payment as one side of a comparison. */
+export function sideOfPayment(payment: ProcessorPayment): Side {
+  return {
+    status: payment.status,
+    amount_minor: payment.amount_minor,
+    amount_capturable_minor: payment.amount_capturable_minor,
+    amount_captured_minor: payment.amount_captured_minor,
+    currency: payment.currency,
+    processor_reference: payment.reference,
+  }
+}
+
+/** The processor's refund as one side of a comparison. */
+export function sideOfRefund(refund: ProcessorRefund): Side {
+  return {
+    status: refund.status,
+    amount_minor: refund.amount_minor,
+    currency: refund.currency,
+    processor_reference: refund.reference,
+  }
+}
+
+/**
+ * Opens, updates or mends the drift of a payment (or of its refund, when `refund_id` is given), after all that the
+ * processor said was applied. What it said may be older than what we see by now, so before a drift is opened it is asked
+ * again while ours stands still.
+ */
+export async function compare(
+  context: WorkerContext,
+  { tenant_id, payment_id, refund_id }: { tenant_id: string; payment_id: string; refund_id?: string },
+  said: Side | null,
+): Promise<void> {
+  const { sql, log } = context
+  const subject = refund_id === undefined ? 'payment' : 'refund'
+  const of = { tenant_id, subject, subject_id: refund_id ?? payment_id, payment_id } as const
+  let found = await findOurs(sql, of)
+  if (found === undefined) return
+  if (disagreement(subject, found, said) === null) return await mendDrift(sql, of)
+  for (let tries = 0; tries < TRIES; tries++) {
+    const reference: string | null = said?.processor_reference ?? found.ours.processor_reference
+    if (reference === null) return
+    const theirs = await ask(context, subject, reference)
+    if (theirs === undefined) return
+    const before = found.since
+    found = await findOurs(sql, of)
+    if (found === undefined) return
+    const state = disagreement(subject, found, theirs)
+    if (state === null) return await mendDrift(sql, of)
+    const { ours, since } = found
+    if (since !== before) continue
+    const detail = theirs === null ? `the processor does not know the ${subject}` : null
+    await openDrift(sql, of, { state, ours, theirs, detail, since })
+    log.error({ ...of, state, ours, theirs, since }, 'the processor has it otherwise than we do')
+    return
+  }
+}
+
+// Undefined when it could not be asked.
+async function ask(
+  { processor }: WorkerContext,
+  subject: 'payment' | 'refund',
+  reference: string,
+): Promise<Side | null | undefined> {
+  if (subject === 'payment') {
+    const looked = await processor.findPayment(reference)
+    return looked.kind === 'done' ? looked.value && sideOfPayment(looked.value) : undefined
+  }
+  const looked = await processor.findRefund(reference)
+  return looked.kind === 'done' ? looked.value && sideOfRefund(looked.value) : undefined
+}
