@@ -191,9 +191,10 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
         })
       }
       const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
+      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method)
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
       const outcome = await acceptOnce(sql, tenant_id, asked, () =>
-        create({ ...body, ...asked, ...ids, tenant_id, rung, processor: 'stripe' }),
+        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
       )
       if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
       if (outcome.kind === 'replayed') {

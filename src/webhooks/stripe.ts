@@ -55,6 +55,8 @@ export function stripeRoute(
 }
 
 const MAX_LEVELS = 100
+/** What an event tells and nobody here needs: tokens, and addresses that carry one. The provider can be asked for them. */
+const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
 
 /** JSON as Postgres can store it; undefined when it is none, or nested as no event is. */
 function parsed(raw: Buffer): unknown {
@@ -72,6 +74,9 @@ function storable(value: unknown, levels: number): unknown {
   if (levels === 0) throw new RangeError('nested too deeply')
   if (Array.isArray(value)) return value.map((each) => storable(each, levels - 1))
   return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [storable(name, 0), storable(each, levels - 1)]),
+    Object.entries(value).map(([name, each]) => [
+      storable(name, 0),
+      SECRETS.has(name) && each !== null ? '[redacted]' : storable(each, levels - 1),
+    ]),
   )
 }

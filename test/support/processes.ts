@@ -12,7 +12,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/main.ts'
 import { freePort } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
-import { createClient, type Client } from './client.ts'
+import { createClient, type Answer, type Client } from './client.ts'
 import { createDatabase } from './databases.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -113,10 +113,14 @@ export type Deployment = {
   /** Each process may be given variables of its own. They are killed when the deployment closes. */
   startApi(env?: Record<string, string>): Promise<Process>
   startWorker(env?: Record<string, string>): Promise<Process>
+  /** What all processes of ours have written so far, also those that ended. */
+  output(): string
   /** Kills the APIs and workers that still run. */
   killAll(): Promise<void>
   /** Calls the emulator, which is a process of its own: `/_emulator/...` scripts and shows it. */
   stripe: (method: string, path: string, body?: unknown) => Promise<any>
+  /** Posts to the webhooks host, if it was started. */
+  webhook: (body: string, signature: string) => Promise<Answer>
   close(): Promise<void>
 }
 
@@ -182,16 +186,19 @@ export async function createDeployment({
     ...more,
   }
   const processes = new Set<Process>()
+  const everStarted: Process[] = []
   const killAll = async () => void (await Promise.all([...processes].map((one) => one.end())))
   closers.push(killAll)
   async function start(file: string, ready: string, own: Record<string, string> = {}): Promise<Process> {
     const started = await startProcess(file, { env: { ...env, ...own }, ready })
     processes.add(started)
+    everStarted.push(started)
     void started.ended.then(() => processes.delete(started))
     return started
   }
   if (webhooks) {
     const host = await startProcess('src/webhooks/main.ts', { env, ready: 'the webhooks host listens' })
+    everStarted.push(host)
     closers.push(() => host.end())
   }
 
@@ -207,6 +214,7 @@ export async function createDeployment({
     redis,
     startApi: (own) => start('src/api/main.ts', 'the API listens', own),
     startWorker: (own) => start('src/workers/main.ts', 'the worker works', own),
+    output: () => everStarted.map((one) => one.output()).join('\n'),
     killAll,
     async stripe(method, path, body) {
       const response = await fetch(`${stripe_url}${path}`, {
@@ -215,6 +223,10 @@ export async function createDeployment({
       })
       return await response.json()
     },
+    webhook: (body, signature) =>
+      createClient(`http://${HOST}:${webhooks_port}`, '').post('/stripe', JSON.parse(body), {
+        'stripe-signature': signature,
+      }),
     async close() {
       for (const close of closers.toReversed()) await close()
     },

@@ -20,6 +20,7 @@ export type CreateRequest = Asked & {
   method: 'card'
   customer_id: string | null
   description: string | null
+  /** Sealed. */
   payment_method: string | null
   return_url: string | null
   metadata: Json
@@ -54,8 +55,8 @@ export async function createPayments(sql: Sql, requests: CreateRequest[]): Promi
       sql,
       'authorize',
       sql`select job_id, jsonb_build_object(
-        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'payment_method', payment_method,
-        'return_url', return_url,
+        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'return_url', return_url,
+        'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
         'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
     )})
     select id from p`
