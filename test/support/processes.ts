@@ -14,6 +14,7 @@ import { freePort } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { createClient, type Answer, type Client } from './client.ts'
 import { createDatabase } from './databases.ts'
+import { createUsers, urlAs } from './users.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const HOST = '127.0.0.1'
@@ -189,15 +190,27 @@ export async function createDeployment({
   const everStarted: Process[] = []
   const killAll = async () => void (await Promise.all([...processes].map((one) => one.end())))
   closers.push(killAll)
-  async function start(file: string, ready: string, own: Record<string, string> = {}): Promise<Process> {
-    const started = await startProcess(file, { env: { ...env, ...own }, ready })
+  async function start(
+    role: 'api' | 'worker',
+    file: string,
+    ready: string,
+    own: Record<string, string> = {},
+  ): Promise<Process> {
+    const all = { ...env, ...own }
+    const started = await startProcess(file, {
+      env: { ...all, DATABASE_URL: urlAs(role, all.DATABASE_URL) },
+      ready,
+    })
     processes.add(started)
     everStarted.push(started)
     void started.ended.then(() => processes.delete(started))
     return started
   }
   if (webhooks) {
-    const host = await startProcess('src/webhooks/main.ts', { env, ready: 'the webhooks host listens' })
+    const host = await startProcess('src/webhooks/main.ts', {
+      env: { ...env, DATABASE_URL: urlAs('webhooks', database.url) },
+      ready: 'the webhooks host listens',
+    })
     everStarted.push(host)
     closers.push(() => host.end())
   }
@@ -212,8 +225,8 @@ export async function createDeployment({
     client: createClient(`http://${HOST}:${api_port}`, key.secret),
     tenant_id: tenant.id,
     redis,
-    startApi: (own) => start('src/api/main.ts', 'the API listens', own),
-    startWorker: (own) => start('src/workers/main.ts', 'the worker works', own),
+    startApi: (own) => start('api', 'src/api/main.ts', 'the API listens', own),
+    startWorker: (own) => start('worker', 'src/workers/main.ts', 'the worker works', own),
     output: () => everStarted.map((one) => one.output()).join('\n'),
     killAll,
     async stripe(method, path, body) {
@@ -238,10 +251,13 @@ async function createDatabaseOn(server_url: string): Promise<{ url: string; drop
   const name = `sluice_${randomBytes(6).toString('hex')}`
   const sql = connectDatabase(server_url, { max: 1, application_name: 'test' })
   await sql.unsafe(`create database ${name}`)
-  await sql.end()
   const url = new URL(server_url)
   url.pathname = `/${name}`
   await migrate(url.href)
+  const [known] =
+    await sql`select from pg_roles where rolname = ${new URL(urlAs('api', server_url)).username}`
+  if (known === undefined) await createUsers(sql)
+  await sql.end()
   return { url: url.href, drop: () => Promise.resolve() }
 }
 
