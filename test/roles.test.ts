@@ -4,7 +4,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { migrate } from '#core/migrate.ts'
 import { startPostgres } from '#start/postgres.ts'
-import { checkBooks } from '#test/books.ts'
+import { checkBooks, findCrossings } from '#test/books.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -120,7 +120,7 @@ describe('no role may do more than its process does', () => {
   test.each(
     Object.entries(REFUSED).flatMap(([role, statements]) => statements.map((statement) => [role, statement])),
   )('%s: %s', async (role, statement) => {
-    await expect(asked(role!, statement!)).rejects.toMatchObject({ code: DENIED })
+    await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
   })
 
   test('none of them owns anything, can log in, or has a right of its own beyond tables', async () => {
@@ -226,6 +226,32 @@ test('a row cannot point across tenants', async () => {
   await expect(
     world.sql`update notifications set tenant_id = ${tenant_id} where subject_id = ${mine.id}`,
   ).rejects.toMatchObject({ code: '23503' })
+})
+
+test.each([
+  'job_attempts',
+  'provider_calls',
+  'idempotency_keys',
+  'jobs',
+  'events',
+  'ledger_transactions',
+  'ledger_entries',
+])('where there is no foreign key the books tell: %s', async (table) => {
+  await world.drain()
+  expect(await findCrossings(world.sql)).toEqual([])
+  const undo = new Error('undo')
+  const found = world.sql.begin(async (tx) => {
+    // The ledger is append-only, also for its owner.
+    await tx`set local session_replication_role = replica`
+    const moved = await tx`
+      update ${tx(table)} set tenant_id = ${other.tenant_id}
+      where ctid = (select ctid from ${tx(table)} where tenant_id = ${world.tenant_id} limit 1)`
+    expect(moved.count).toBe(1)
+    const crossings = await findCrossings(tx)
+    expect(crossings.map(({ name }) => name)).toContain(table)
+    throw undo
+  })
+  await expect(found).rejects.toBe(undo)
 })
 
 test('a user who may not create roles migrates all the same, is told, and has them when somebody else made them', async () => {
