@@ -32,6 +32,7 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
+import { listEvents, stateOf } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 /** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
@@ -152,7 +153,9 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 
   test('a worker that comes back after its lease was taken over changes nothing', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    // The news from outside would settle it too.
+    // The news from outside would settle it too, also late news of the authorization.
+    for (const event of await listEvents(world, processor_reference))
+      await eventually(async () => expect(await stateOf(world, event)).toMatch(/applied|ignored/))
     await world.stripe('POST', '/_emulator/webhooks', { paused: true })
     const held = await fault(world, {
       match: { path: `${processor_reference}/capture` },

@@ -54,7 +54,7 @@ export async function findCrossings(sql: World['sql'] | Tx): Promise<Problem[]> 
       union all select 'idempotency_keys', tenant_id, resource_id from idempotency_keys
       union all select 'jobs', tenant_id, subject_id from jobs where subject_id is not null
       union all select 'events', tenant_id, subject_id from events
-      union all select 'ledger_transactions', tenant_id, subject_id from ledger_transactions
+      union all select 'ledger_transactions', tenant_id, subject_id from ledger_transactions where kind in ('capture', 'refund', 'refund_failed')
       union all select 'ledger_entries', tenant_id, transaction_id from ledger_entries
       union all select 'notifications', tenant_id, subject_id from notifications where subject_id is not null
     ), target as (
