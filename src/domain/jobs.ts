@@ -117,7 +117,9 @@ export function finishing(sql: Sql | Tx): Fragment {
   return sql`
     call as (
       update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
-        provider_reference = coalesce(held.provider_reference, c.provider_reference)
+        provider_reference = coalesce(held.provider_reference, c.provider_reference),
+        -- The tokens of a call that is over are of no more use.
+        request = case when held.rotate then c.request else c.request - 'sealed' end
       from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
         and (held.rotate or held.call_outcome is not null)
       returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
