@@ -60,6 +60,7 @@ begin
     ('sluice_api', 'ledger_entries', 'select'),
     -- Erasing a customer erases what earlier events told.
     ('sluice_api', 'events', 'select, insert, update (data)'),
+    ('sluice_api', 'drifts', 'select'),
 
     ('sluice_webhooks', 'notifications', 'insert, select (id)'),
     ('sluice_webhooks', 'jobs', 'insert'),
@@ -70,10 +71,17 @@ begin
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
-    ('sluice_worker', 'ledger_transactions', 'insert'),
-    ('sluice_worker', 'ledger_entries', 'insert'),
-    ('sluice_worker', 'events', 'insert, select (id)'),
-    ('sluice_worker', 'notifications', 'select, update'),
+    -- It audits the books as well.
+    ('sluice_worker', 'tenants', 'select'),
+    ('sluice_worker', 'customers', 'select (tenant_id, id)'),
+    ('sluice_worker', 'ledger_transactions', 'select, insert'),
+    ('sluice_worker', 'ledger_entries', 'select, insert'),
+    ('sluice_worker', 'ledger_accounts', 'select'),
+    ('sluice_worker', 'events', 'select, insert'),
+    -- News that never arrived are stored by the reconciler.
+    ('sluice_worker', 'notifications', 'select, insert, update'),
+    ('sluice_worker', 'recurring_work', 'select, insert, update'),
+    ('sluice_worker', 'drifts', 'select, insert, update'),
     ('sluice_worker', 'idempotency_keys', 'select, insert, delete')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
@@ -83,7 +91,7 @@ begin
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'schema_migrations'
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('provider_calls', 'request'), ('jobs', 'lease_token'))
     group by c.relname

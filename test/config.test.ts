@@ -51,6 +51,9 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RATE_LIMIT_RPS', '0'],
     ['RATE_LIMIT_BURST', 'many'],
     ['REQUEST_TIMEOUT_MS', '-5'],
+    ['AUDIT_EVERY_S', '0'],
+    ['RECONCILE_EVERY_S', '0'],
+    ['RECONCILE_AFTER_S', '-1'],
     ['ALLOW_EMULATORS', 'perhaps'],
     ['LOG_LEVEL', 'loud'],
   ] as const) {

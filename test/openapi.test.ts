@@ -5,7 +5,7 @@ import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/api-keys.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
-import { capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, drift, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -30,6 +30,7 @@ const INTERFACE = [
   'GET /v1/payments/{id}',
   'GET /v1/payments/{id}/refunds',
   'GET /v1/payments/{id}/timeline',
+  'GET /v1/reconciliation',
   'GET /v1/refunds/{id}',
   'PATCH /v1/customers/{id}',
   'POST /v1/customers',
@@ -172,6 +173,7 @@ test('answers are what the document says', async () => {
   const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
+  await drift(world, captured.id)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/customers', '/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
     ['POST', '/v1/customers', '/v1/customers', {}],
@@ -201,6 +203,7 @@ test('answers are what the document says', async () => {
     ],
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
+    ['GET', '/v1/reconciliation', '/v1/reconciliation'],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

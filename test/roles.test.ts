@@ -95,8 +95,8 @@ describe('no role may do more than its process does', () => {
     ],
     worker: [
       `select from api_keys`,
-      `select from tenants`,
-      `select from customers`,
+      `insert into tenants select * from tenants`,
+      `select email from customers`,
       `insert into payments (tenant_id) select tenant_id from payments`,
       `delete from jobs`,
       `update ledger_entries set amount_minor = 1`,
@@ -147,7 +147,7 @@ describe('readers', () => {
           when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') then 'tenant_id' end as tenant,
         array(select p.polname::text || ' ' || array_to_string(p.polroles::regrole[], ' ') from pg_policy p
           where p.polrelid = c.oid order by p.polname) as policies
-      from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'schema_migrations'
+      from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
       order by c.relname`
   }
 
@@ -166,6 +166,7 @@ describe('readers', () => {
   test('a reader sees nothing until a tenant is named, and then only what is its', async () => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
     const reader = connections.reader!
+    const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {
       const count = async (tenant_id: string | null) =>
         await reader.begin(async (tx) => {
@@ -180,10 +181,12 @@ describe('readers', () => {
       expect([name, await count(null)]).toEqual([name, 0])
       expect([name, await count('')]).toEqual([name, 0])
       for (const tenant_id of [world.tenant_id, other.tenant_id]) {
-        expect([name, of.get(tenant_id) ?? 0]).not.toEqual([name, 0])
-        expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id)])
+        if (!of.has(tenant_id)) empty.add(name)
+        expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
+    // Nothing differs in this story; of everything else there were rows to be hidden.
+    expect([...empty]).toEqual(['drifts'])
   })
 
   test('no column that is called like a secret is readable', async () => {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
+import { drift } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -27,6 +28,7 @@ beforeAll(async () => {
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  await drift(world, payment.id)
   owned = {
     customers: customer.id,
     payments: payment.id,
@@ -109,6 +111,7 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     `/v1/payments?customer_id=${owned.customers}`,
     '/v1/payments?metadata[order]=A-17',
     '/v1/payments?status=captured',
+    `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
       path,

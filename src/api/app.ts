@@ -20,6 +20,7 @@ import { openapi } from './openapi.ts'
 import { paymentRoutes } from './payments.ts'
 import { checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
+import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
 
@@ -121,6 +122,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   customerRoutes(app, context)
   paymentRoutes(app, context)
   refundRoutes(app, context)
+  reconciliationRoutes(app, context)
   idempotencyKeyRoutes(app, context)
 
   app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))

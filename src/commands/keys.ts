@@ -1,7 +1,7 @@
 // `npm run keys`: makes, lists, rotates and revokes API keys, until there is a dashboard for it.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { ConfigError, list, loadConfig, need } from '#core/config.ts'
+import { ConfigError, list, loadConfig } from '#core/config.ts'
 import { connectDatabase, type Sql } from '#core/db.ts'
 import {
   createApiKey,
@@ -12,6 +12,7 @@ import {
   type Scope,
 } from '#domain/api-keys.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
+import { databaseUrl } from './database.ts'
 
 const HELP = `sluice keys: the API keys of a tenant.
 
@@ -25,7 +26,7 @@ rotate   makes a key with the same name and scopes; the old one works for --grac
 revoke   the key stops working everywhere within a second.
 
 Scopes: ${SCOPES.join(', ')}
-DATABASE_URL names the database (a running \`npm start\` writes its own to .data/dev.json).`
+DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -53,7 +54,7 @@ async function main(): Promise<void> {
   if (!['create', 'list', 'rotate', 'revoke'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
-  const sql = connectDatabase(need(loadConfig(), 'DATABASE_URL'), { max: 1, application_name: 'sluice-keys' })
+  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 1, application_name: 'sluice-keys' })
   try {
     if (command === 'create') return await create(sql, slug, values)
     const tenant = await findTenant(sql, slug)

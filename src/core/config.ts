@@ -8,6 +8,7 @@ const port = (standard: number) => anyPort.default(standard)
 const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
 const count = (standard: number, max = 1_000_000) =>
   z.coerce.number().int().positive().max(max).default(standard)
+const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
 
 const AREAS = ['customers', 'payments'] as const
 export type Area = (typeof AREAS)[number]
@@ -45,6 +46,9 @@ const VARIABLES = {
       .optional(),
     '$(openssl rand -base64 32)',
   ],
+  AUDIT_EVERY_S: [count(3600), '3600'],
+  RECONCILE_EVERY_S: [count(10), '10'],
+  RECONCILE_AFTER_S: [seconds(300), '300'],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
   RATE_LIMIT_RPS: [count(500), '500'],
   RATE_LIMIT_BURST: [count(2000), '2000'],

@@ -96,4 +96,38 @@ export const metrics = {
     help: 'Jobs whose effect at the provider is not known',
     registers,
   }),
+  auditProblems: new Gauge({
+    name: 'sluice_audit_problems',
+    help: 'What the last audit found, by check',
+    labelNames: ['check'],
+    registers,
+  }),
+  auditUnfinished: new Gauge({
+    name: 'sluice_audit_unfinished',
+    help: '1 where the last audit took too long and says nothing',
+    labelNames: ['check'],
+    registers,
+  }),
+  auditAge: new Gauge({
+    name: 'sluice_audit_age_seconds',
+    help: 'Since the last audit ended',
+    registers,
+  }),
+  drifts: new Gauge({
+    name: 'sluice_open_drifts',
+    help: 'Payments and refunds that stand otherwise at the processor, or where nobody knows',
+    labelNames: ['state'],
+    registers,
+  }),
+  oldestDrift: new Gauge({
+    name: 'sluice_oldest_drift_seconds',
+    help: 'Age of the oldest open drift',
+    registers,
+  }),
+  eventsRecovered: new Counter({
+    name: 'sluice_notifications_recovered_total',
+    help: "Notifications that never arrived and were read from the processor's own list",
+    labelNames: ['provider'],
+    registers,
+  }),
 }

@@ -1,6 +1,7 @@
 // Notifications from providers: stored once, applied once, parked while they name what we do not know.
+import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
-import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import { enqueue } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from './jobs.ts'
@@ -14,6 +15,32 @@ export type Notification = {
   /** The provider's name of what it is about, e.g. `pi_...`. */
   object_id: string | null
   payload: Json
+}
+
+/** What we need of an event; the rest is kept as it came. */
+const eventSchema = z.looseObject({
+  id: z.string().min(1).max(255),
+  type: z.string().min(1).max(255),
+  account: z.string().max(255).optional(),
+  data: z.looseObject({
+    object: z.looseObject({ id: z.string().max(255).optional(), object: z.string().optional() }),
+  }),
+})
+
+/** An event of a provider, sent by it or read from its list: the same one has the same id. Undefined when it is none. */
+export function notificationOf(provider: string, value: unknown): Notification | undefined {
+  const event = eventSchema.safeParse(value)
+  if (!event.success) return undefined
+  const { id, type, account = '', data } = event.data
+  return {
+    id: derivedId(provider, account, id),
+    provider,
+    account,
+    event_id: id,
+    kind: type,
+    object_id: data.object.id ?? null,
+    payload: event.data as Json,
+  }
 }
 
 /**

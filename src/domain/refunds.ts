@@ -215,14 +215,30 @@ export async function importRefund(
   }
 }
 
-/** The refund that a processor knows by `reference`, whoever's it is: for its notifications. */
+/** Whose a refund is and how it stands, for what a processor tells. */
+export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
+
+/** The refund that a processor knows by `reference`, whoever's it is. */
 export async function findRefundByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<{ tenant_id: string; payment_id: string; id: string } | undefined> {
-  const [row] = await sql<{ tenant_id: string; payment_id: string; id: string }[]>`
-    select tenant_id, payment_id, id from refunds where processor = ${processor} and processor_reference = ${reference}`
+): Promise<KnownRefund | undefined> {
+  const [row] = await sql<KnownRefund[]>`
+    select tenant_id, payment_id, id, status from refunds where processor = ${processor} and processor_reference = ${reference}`
+  return row
+}
+
+/** The refund of these ids, unless it is known to the processor by another reference. */
+export async function findRefundByIds(
+  sql: Sql,
+  { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
+  reference: string,
+): Promise<KnownRefund | undefined> {
+  const [row] = await sql<KnownRefund[]>`
+    select tenant_id, payment_id, id, status from refunds
+    where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
+      and coalesce(processor_reference, ${reference}) = ${reference}`
   return row
 }
 

@@ -116,6 +116,29 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         }
       }),
 
+    listEvents: ({ from_s, to_s, after }) =>
+      call('list_events', async () => {
+        const page = await stripe.events.list({
+          created: { gte: from_s, lte: to_s },
+          types: EVENT_TYPES,
+          limit: 100,
+          ...(after !== null && { starting_after: after }),
+        })
+        believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
+        believe(
+          page.data.every(
+            (each) => each.object === 'event' && isId(each.id, 'evt_') && isAmount(each.created),
+          ),
+          'not events',
+        )
+        believe(!page.has_more || page.data.length > 0, 'more to come after an empty page')
+        return {
+          events: page.data,
+          newest_s: page.data[0]?.created ?? null,
+          last: page.has_more ? page.data.at(-1)!.id : null,
+        }
+      }),
+
     close: () => client.close(),
   }
 }
@@ -126,6 +149,19 @@ function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
   const message = outcome.failure.message.replaceAll(token, '[payment_method]')
   return { ...outcome, failure: { ...outcome.failure, message } }
 }
+
+/** Events that change what we keep of payments and refunds; at most 20, says Stripe. */
+const EVENT_TYPES = [
+  'payment_intent.amount_capturable_updated',
+  'payment_intent.canceled',
+  'payment_intent.payment_failed',
+  'payment_intent.processing',
+  'payment_intent.requires_action',
+  'payment_intent.succeeded',
+  'refund.created',
+  'refund.failed',
+  'refund.updated',
+]
 
 function authorizeParams(request: AuthorizeRequest): Stripe.PaymentIntentCreateParams {
   const params: Stripe.PaymentIntentCreateParams = {

@@ -52,6 +52,17 @@ export type RefundRequest = {
   metadata: Record<string, string>
 }
 
+/** Unix seconds, both included; `after` is the `last` of the page before, null for the first. */
+type EventRange = { from_s: number; to_s: number; after: string | null }
+type EventPage = {
+  /** As their notifications would have brought them. */
+  events: unknown[]
+  /** When the first of them happened, unix seconds; null on an empty page. */
+  newest_s: number | null
+  /** Null when there are no more. */
+  last: string | null
+}
+
 /** Every writing call takes the stored key of its provider call; every answer is classified, none is thrown. */
 export type PaymentProcessor = {
   readonly name: string
@@ -66,4 +77,6 @@ export type PaymentProcessor = {
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
   /** By `sluice_refund_id` among the refunds of a payment. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
+  /** What happened to payments and refunds, newest first, a page at a time. */
+  listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

@@ -1,19 +1,9 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance } from 'fastify'
-import { z } from 'zod'
-import { derivedId } from '#core/ids.ts'
+import { storable } from '#core/json.ts'
+import { notificationOf } from '#domain/notifications.ts'
 import { verifyStripe } from '#providers/signatures.ts'
 import type { Take, WebhooksContext } from './app.ts'
-
-/** What we need of an event; the rest is kept as it came. */
-const eventSchema = z.looseObject({
-  id: z.string().min(1).max(255),
-  type: z.string().min(1).max(255),
-  account: z.string().max(255).optional(),
-  data: z.looseObject({
-    object: z.looseObject({ id: z.string().max(255).optional(), object: z.string().optional() }),
-  }),
-})
 
 export function stripeRoute(
   app: FastifyInstance,
@@ -35,48 +25,22 @@ export function stripeRoute(
         error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
       })
     }
-    const event = eventSchema.safeParse(parsed(raw))
-    if (!event.success)
+    const notification = notificationOf('stripe', parsed(raw))
+    if (notification === undefined)
       return await reply
         .code(400)
         .send({ error: { code: 'invalid_request', message: 'This is not an event.' } })
-    const { id, type, account = '', data } = event.data
-    const fresh = await take({
-      id: derivedId('stripe', account, id),
-      provider: 'stripe',
-      account,
-      event_id: id,
-      kind: type,
-      object_id: data.object.id ?? null,
-      payload: event.data as never,
-    })
+    const fresh = await take(notification)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
 }
 
-const MAX_LEVELS = 100
-/** What an event tells and nobody here needs: tokens, and addresses that carry one. The provider can be asked for them. */
-const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
-
 /** JSON as Postgres can store it; undefined when it is none, or nested as no event is. */
 function parsed(raw: Buffer): unknown {
   try {
-    return storable(JSON.parse(raw.toString('utf8')), MAX_LEVELS)
+    // Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
+    return storable(JSON.parse(raw.toString('utf8')))
   } catch {
     return undefined
   }
-}
-
-// Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
-function storable(value: unknown, levels: number): unknown {
-  if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
-  if (typeof value !== 'object' || value === null) return value
-  if (levels === 0) throw new RangeError('nested too deeply')
-  if (Array.isArray(value)) return value.map((each) => storable(each, levels - 1))
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [
-      storable(name, 0),
-      SECRETS.has(name) && each !== null ? '[redacted]' : storable(each, levels - 1),
-    ]),
-  )
 }

@@ -9,8 +9,10 @@ import { runService, type Part } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import { audits } from './audit.ts'
 import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
+import { reconcile } from './reconcile.ts'
 import { schedule } from './schedule.ts'
 import { dispatch, sweep, watch } from './sweep.ts'
 
@@ -55,6 +57,8 @@ export async function startWorker(
       restart: async (name) => await consumers.get(name as QueueName)?.restart(),
     }),
     schedule(context),
+    audits(context, config.AUDIT_EVERY_S),
+    reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
   return {
@@ -84,7 +88,7 @@ if (import.meta.main) {
   await runService({
     name: 'worker',
     metrics_port: 9466,
-    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, METRICS_PORT.',
+    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, RECONCILE_EVERY_S, RECONCILE_AFTER_S, AUDIT_EVERY_S, METRICS_PORT.',
     start: startWorker,
   })
 }

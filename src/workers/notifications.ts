@@ -2,17 +2,19 @@
 import { z } from 'zod'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import { findNotification, NOT_AT_PROCESSOR } from '#domain/notifications.ts'
-import { findPaymentByReference } from '#domain/payments/payment.ts'
-import { findRefundByReference, importRefund } from '#domain/refunds.ts'
+import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
+import { disagreement } from '#domain/reconciliation/compare.ts'
+import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
+import { findRefundByIds, findRefundByReference, importRefund, type KnownRefund } from '#domain/refunds.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
 import type { WorkerContext } from './context.ts'
+import { compare, sideOfPayment, sideOfRefund } from './drifts.ts'
 import { fencedUnless, lookFailed, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
 import { retried, returned, succeeded } from './settlement.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
-type Found = { tenant_id: string; id: string }
 
 const PARKED_MS = 3_600_000
 
@@ -31,11 +33,13 @@ export async function applyNotification(context: WorkerContext, job: Notificatio
   const event = told.safeParse(notification.payload)
   if (!event.success) return await note(context, job, 'ignored')
   const { object, id, payment_intent } = event.data.data.object
-  if (object === 'payment_intent') return await applyPayment(context, job, id)
-  if (object === 'refund') return await applyRefund(context, job, id)
+  const is_look = notification.kind === LOOK_KIND
+  if (object === 'payment_intent') return await applyPayment(context, job, id, is_look)
+  if (object === 'refund') return await applyRefund(context, job, id, is_look)
   // A charge changes with its payment. Its refunds come as events of their own: `charge.refunded` also fires when an
   // uncaptured hold is released.
-  if (object === 'charge' && payment_intent != null) return await applyPayment(context, job, payment_intent)
+  if (object === 'charge' && payment_intent != null)
+    return await applyPayment(context, job, payment_intent, false)
   return await note(context, job, 'ignored')
 }
 
@@ -43,77 +47,94 @@ async function applyPayment(
   context: WorkerContext,
   job: NotificationJob,
   reference: string,
+  is_look: boolean,
 ): Promise<Settlement> {
   const looked = await context.processor.findPayment(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  if (looked.value === null) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
-  const payment = await ownerOf(context, looked.value)
-  if (payment === undefined) return await note(context, job, 'parked')
-  const news = toldOf(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, looked.value)
-  if (news === undefined) return await note(context, job, 'applied')
-  const settlement = succeeded(job)
-  const ours = await context.settle.payment({
-    ...settlement,
-    told: news,
-    notification_id: job.payload.notification_id,
-  })
-  return fencedUnless(ours, settlement)
+  const payment =
+    looked.value === null
+      ? await findPaymentByReference(context.sql, context.processor.name, reference)
+      : await ownerOf(context, looked.value)
+  const theirs = looked.value && sideOfPayment(looked.value)
+  if (is_look && payment !== undefined && looked.value === null)
+    await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
+  if (payment === undefined || looked.value === null) {
+    if (is_look) return await note(context, job, 'ignored')
+    return await note(context, job, 'parked', looked.value === null ? NOT_AT_PROCESSOR : undefined)
+  }
+  const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  const news = toldOf(context, of, looked.value)
+  const settlement =
+    news === undefined
+      ? await note(context, job, 'applied')
+      : await settleNews(job, (settled) =>
+          context.settle.payment({ ...settled, told: news, notification_id: job.payload.notification_id }),
+        )
+  // What is settled here may stand otherwise there, and then no news moves it.
+  if (is_look || disagreement('payment', { ours: payment, worked_on: true }, theirs) !== null)
+    await compare(context, of, theirs)
+  return settlement
 }
 
 async function applyRefund(
   context: WorkerContext,
   job: NotificationJob,
   reference: string,
+  is_look: boolean,
 ): Promise<Settlement> {
   const looked = await context.processor.findRefund(reference)
   if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  if (looked.value === null) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
+  if (looked.value === null) {
+    if (!is_look) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
+    const ours = await findRefundByReference(context.sql, context.processor.name, reference)
+    if (ours !== undefined) await compare(context, { ...ours, refund_id: ours.id }, null)
+    return await note(context, job, 'ignored')
+  }
   if (looked.value.released_hold) return await note(context, job, 'ignored')
-  const of = (await ourRefund(context, looked.value)) ?? (await takeIn(context, looked.value))
+  const ours = await ourRefund(context, looked.value)
+  const of = ours ?? (await takeIn(context, looked.value))
   if (of === 'unknown payment') return await note(context, job, 'parked')
   if (of === 'not yet') {
     const settlement = retried(job, 'the refund does not fit what is captured and reserved yet')
     return fencedUnless(await context.settle.job(settlement), settlement)
   }
+  const ids = { tenant_id: of.tenant_id, payment_id: of.payment_id, refund_id: of.id }
+  const news = toldOfRefund(ids, looked.value)
+  const settlement = await settleNews(job, (settled) =>
+    context.settle.refund({ ...settled, told: news, notification_id: job.payload.notification_id }),
+  )
+  if (is_look || (ours?.status === 'failed' && news.status !== 'failed'))
+    await compare(context, ids, sideOfRefund(looked.value))
+  return settlement
+}
+
+async function settleNews(
+  job: NotificationJob,
+  settle: (settlement: Settlement) => Promise<boolean>,
+): Promise<Settlement> {
   const settlement = succeeded(job)
-  const news = toldOfRefund(of, looked.value)
-  const ours = await context.settle.refund({
-    ...settlement,
-    told: news,
-    notification_id: job.payload.notification_id,
-  })
-  return fencedUnless(ours, settlement)
+  return fencedUnless(await settle(settlement), settlement)
 }
 
 // By our own ids where the processor kept them: the news may be faster than the answer that names its reference. A copy
 // of them on something else makes that not ours.
-async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promise<Found | undefined> {
+async function ownerOf(context: WorkerContext, payment: ProcessorPayment): Promise<KnownPayment | undefined> {
   const { sluice_tenant_id, sluice_payment_id } = payment.metadata
   const ids = z
     .object({ tenant_id: z.uuid(), id: z.uuid() })
     .safeParse({ tenant_id: sluice_tenant_id, id: sluice_payment_id })
-  if (ids.success) {
-    const [row] = await context.sql<Found[]>`
-      select tenant_id, id from payments where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.id}
-        and coalesce(processor_reference, ${payment.reference}) = ${payment.reference}`
-    if (row !== undefined) return row
-  }
-  return await findPaymentByReference(context.sql, context.processor.name, payment.reference)
+  const known = ids.success && (await findPaymentByIds(context.sql, ids.data, payment.reference))
+  return known || (await findPaymentByReference(context.sql, context.processor.name, payment.reference))
 }
 
-async function ourRefund(context: WorkerContext, refund: ProcessorRefund) {
+async function ourRefund(context: WorkerContext, refund: ProcessorRefund): Promise<KnownRefund | undefined> {
   const known = await findRefundByReference(context.sql, context.processor.name, refund.reference)
-  if (known !== undefined)
-    return { tenant_id: known.tenant_id, payment_id: known.payment_id, refund_id: known.id }
+  if (known !== undefined) return known
   const { sluice_tenant_id, sluice_payment_id, sluice_refund_id } = refund.metadata
   const ids = z
-    .object({ tenant_id: z.uuid(), payment_id: z.uuid(), refund_id: z.uuid() })
-    .safeParse({ tenant_id: sluice_tenant_id, payment_id: sluice_payment_id, refund_id: sluice_refund_id })
-  if (!ids.success) return undefined
-  const [row] = await context.sql`
-    select from refunds where tenant_id = ${ids.data.tenant_id} and id = ${ids.data.refund_id} and payment_id = ${ids.data.payment_id}
-      and coalesce(processor_reference, ${refund.reference}) = ${refund.reference}`
-  return row === undefined ? undefined : ids.data
+    .object({ tenant_id: z.uuid(), payment_id: z.uuid(), id: z.uuid() })
+    .safeParse({ tenant_id: sluice_tenant_id, payment_id: sluice_payment_id, id: sluice_refund_id })
+  return ids.success ? await findRefundByIds(context.sql, ids.data, refund.reference) : undefined
 }
 
 // A refund made in the processor's own dashboard: it is in the books there, so it must be in ours.
@@ -131,7 +152,7 @@ async function takeIn(context: WorkerContext, refund: ProcessorRefund) {
   })
   return imported === undefined
     ? 'not yet'
-    : { tenant_id: payment.tenant_id, payment_id: payment.id, refund_id: imported.id }
+    : { tenant_id: payment.tenant_id, payment_id: payment.id, id: imported.id }
 }
 
 async function settleLookFailed(

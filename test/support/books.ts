@@ -1,7 +1,8 @@
-// The invariants of a world, checked after a story: our own books, and their agreement with the processor's record.
+// The invariants of a world, checked after a story: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { Tx } from '#core/db.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import type { World } from './world.ts'
 
 /** Of any deployment, in this process or in its own. */
@@ -15,7 +16,7 @@ export async function checkBooks(world: Books): Promise<void> {
 const PATIENCE_MS = 20_000
 
 /** What does not add up, after waiting for what the processor has still to tell. */
-export async function problemsLeft(world: Books): Promise<Problem[]> {
+export async function problemsLeft(world: Books): Promise<Found[]> {
   const until = performance.now() + PATIENCE_MS
   for (;;) {
     const problems = await findProblems(world)
@@ -24,27 +25,28 @@ export async function problemsLeft(world: Books): Promise<Problem[]> {
   }
 }
 
-type Problem = { problem: string; [fact: string]: unknown }
+type Found = { problem: string; [fact: string]: unknown }
+
+/** A test's workers take up what is due within seconds. */
+const STUCK_AFTER_S = 30
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
-async function findProblems(world: Books): Promise<Problem[]> {
-  const [ledger, payments, jobs, events, tenants, processor] = await Promise.all([
-    unbalanced(world),
-    inconsistent(world),
-    lost(world),
-    untold(world),
+async function findProblems(world: Books): Promise<Found[]> {
+  const [report, tenants, processor] = await Promise.all([
+    auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
     findCrossings(world.sql),
     disagreements(world),
   ])
-  return [...ledger, ...payments, ...jobs, ...events, ...tenants, ...processor]
+  expect(report.checks.filter(({ unfinished }) => unfinished)).toEqual([])
+  return [...report.problems, ...tenants, ...processor]
 }
 
 /**
  * Rows that point at another tenant's. What the hottest steps write has no foreign keys, which would cost them a tenth: the
  * steps take the tenant from the row that they have locked, and this looks whether they did.
  */
-export async function findCrossings(sql: World['sql'] | Tx): Promise<Problem[]> {
-  return await sql<Problem[]>`
+export async function findCrossings(sql: World['sql'] | Tx): Promise<Found[]> {
+  return await sql<Found[]>`
     with subject as (
       select tenant_id, id from customers union all select tenant_id, id from payments union all select tenant_id, id from refunds
     ), pointer as (
@@ -62,97 +64,6 @@ export async function findCrossings(sql: World['sql'] | Tx): Promise<Problem[]> 
     )
     select 'a row points at nothing of its tenant' as problem, p.name, p.tenant_id, p.at from pointer p
     where not exists (select from target t where t.tenant_id = p.tenant_id and t.id = p.at)`
-}
-
-/** The ledger sums to zero per transaction and currency, and each balance is the sum of its entries. */
-async function unbalanced({ sql }: Books): Promise<Problem[]> {
-  return await sql<Problem[]>`
-    select 'a transaction does not sum to zero' as problem, transaction_id, currency, sum(amount_minor) as off_by
-    from ledger_entries group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0
-    union all
-    select 'a transaction without entries', t.id, t.kind, null from ledger_transactions t
-    where not exists (select from ledger_entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)
-    union all
-    select 'a balance is not the sum of its entries', null, coalesce(a.currency || ' ' || a.name, e.currency || ' ' || e.account),
-      coalesce(a.balance_minor, 0) - coalesce(e.sum, 0)
-    from ledger_accounts a
-    full join (select tenant_id, currency, account, sum(amount_minor) from ledger_entries group by 1, 2, 3) e
-      on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
-    where coalesce(a.balance_minor, 0) <> coalesce(e.sum, 0)`
-}
-
-/** Captured within authorized, refunds within captured and as their rows say, and all of it posted. */
-async function inconsistent({ sql }: Books): Promise<Problem[]> {
-  return await sql<Problem[]>`
-    with refunded as (
-      select tenant_id, payment_id, coalesce(sum(amount_minor) filter (where status = 'succeeded'), 0) as refunded,
-        coalesce(sum(amount_minor) filter (where status in ('pending', 'succeeded')), 0) as reserved
-      from refunds group by 1, 2
-    ), posted as (
-      select t.tenant_id, t.subject_id, t.kind, sum(e.amount_minor) as amount, min(e.currency) as currency
-      from ledger_transactions t join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
-      group by 1, 2, 3
-    )
-    select 'more was captured than authorized' as problem, id, status from payments where amount_captured_minor > amount_minor
-    union all
-    select 'the refunds of a payment are not its refunded or reserved amount', p.id, p.status
-    from payments p left join refunded r on r.tenant_id = p.tenant_id and r.payment_id = p.id
-    where p.amount_refunded_minor <> coalesce(r.refunded, 0) or p.amount_refund_reserved_minor <> coalesce(r.reserved, 0)
-      or p.amount_refund_reserved_minor > p.amount_captured_minor
-    union all
-    select 'what was captured is not what was posted', p.id, p.status
-    from payments p left join posted on posted.tenant_id = p.tenant_id and posted.subject_id = p.id and posted.kind = 'capture'
-    where p.amount_captured_minor <> coalesce(posted.amount, 0) or posted.currency <> p.currency
-    union all
-    select 'what was refunded is not what was posted', r.id, r.status
-    from refunds r left join posted p on p.tenant_id = r.tenant_id and p.subject_id = r.id and p.kind = 'refund'
-    left join posted f on f.tenant_id = r.tenant_id and f.subject_id = r.id and f.kind = 'refund_failed'
-    where coalesce(p.amount, 0) + coalesce(f.amount, 0) <> case when r.status = 'succeeded' then -r.amount_minor else 0 end
-      or coalesce(-p.amount, r.amount_minor) <> r.amount_minor or (f.amount is not null and p.amount is null)`
-}
-
-/** Every job is finished, or due at some time, or held by somebody; what is under way has an open job. */
-async function lost({ sql }: Books): Promise<Problem[]> {
-  return await sql<Problem[]>`
-    select 'a job is neither finished, due nor held' as problem, id, name || ' ' || state as what from jobs
-    where finished_at is null and not (
-      (state in ('ready', 'unknown') and run_at is not null) or (state = 'running' and lease_until > now() - interval '30 s'))
-    union all
-    select 'a payment is under way and nothing works on it', p.id, p.status from payments p
-    where p.status in ('pending', 'capturing', 'canceling')
-      and not exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)
-    union all
-    select 'a finished job left its provider call open', c.job_id, c.operation
-    from jobs j join provider_calls c on c.job_id = j.id where j.state in ('succeeded', 'failed') and c.outcome is null`
-}
-
-/** An event exists if and only if its state change does. */
-async function untold({ sql }: Books): Promise<Problem[]> {
-  return await sql<Problem[]>`
-    with told as (
-      select tenant_id, subject_id, type, count(*) as times from events group by 1, 2, 3
-    ), told_of_refund as (
-      select tenant_id, data ->> 'id' as refund_id, type, count(*) as times from events where type like 'refund.%' group by 1, 2, 3
-    ), expected as (
-      select tenant_id, id, 'payment.created' as type from payments
-      union all
-      select tenant_id, id, 'payment.' || status from payments where status in ('captured', 'canceled', 'failed')
-    ), expected_of_refund as (
-      select tenant_id, id, 'refund.created' as type from refunds
-      union all
-      select tenant_id, id, 'refund.' || status from refunds where status in ('succeeded', 'failed')
-    )
-    select 'an event is missing or was written twice' as problem, e.id, e.type, coalesce(t.times, 0) as times
-    from expected e left join told t on t.tenant_id = e.tenant_id and t.subject_id = e.id and t.type = e.type
-    where coalesce(t.times, 0) <> 1
-    union all
-    select 'an event is missing or was written twice', e.id, e.type, coalesce(t.times, 0)
-    from expected_of_refund e left join told_of_refund t on t.tenant_id = e.tenant_id and t.refund_id = e.id::text and t.type = e.type
-    where coalesce(t.times, 0) <> 1
-    union all
-    select 'an event tells what did not happen', t.subject_id, t.type, t.times
-    from told t join payments p on p.tenant_id = t.tenant_id and p.id = t.subject_id
-    where t.type in ('payment.captured', 'payment.canceled', 'payment.failed') and t.type <> 'payment.' || p.status`
 }
 
 type Effect = {
@@ -186,7 +97,7 @@ type OurRefund = {
 }
 
 /** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
-async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
+async function disagreements({ sql, stripe }: Books): Promise<Found[]> {
   // Ours first: what the processor does meanwhile is then news, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
@@ -198,7 +109,7 @@ async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
   const effects: Effect[] = (await stripe('GET', '/_emulator/effects')).data
-  const problems: Problem[] = []
+  const problems: Found[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
 
   const of = Map.groupBy(effects, ({ payment_intent }) => payment_intent)

@@ -1,5 +1,6 @@
 // Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
 import { expect, vi } from 'vitest'
+import { findOurs, openDrift } from '#domain/reconciliation/drift.ts'
 import { freshKey, type Answer, type Client } from './client.ts'
 import type { World } from './world.ts'
 
@@ -87,4 +88,21 @@ export async function fault(world: World, script: Record<string, unknown>) {
 export async function effectsOf(world: World, processor_reference: string): Promise<any[]> {
   const { data } = await world.stripe('GET', `/_emulator/effects?payment_intent=${processor_reference}`)
   return data
+}
+
+/** A drift on record: the processor is said to have captured one less. Stays while nobody reconciles. */
+export async function drift({ sql, tenant_id }: World, payment_id: string): Promise<void> {
+  const found = await findOurs(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
+  const { ours, since } = found!
+  await openDrift(
+    sql,
+    { tenant_id, subject: 'payment', subject_id: payment_id, payment_id },
+    {
+      state: 'differs',
+      ours,
+      theirs: { ...ours, amount_captured_minor: ours.amount_captured_minor! - 1 },
+      detail: null,
+      since,
+    },
+  )
 }

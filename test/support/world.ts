@@ -81,6 +81,8 @@ export async function createWorld({
     RATE_LIMIT_RPS: '100000',
     RATE_LIMIT_BURST: '100000',
     DATABASE_POOL: '8',
+    // A test that wants it says so: what comes by itself would disturb the others' order of things.
+    RECONCILE_EVERY_S: '3600',
     ...env,
   })
   const log = createLog(config.LOG_LEVEL, 'test')

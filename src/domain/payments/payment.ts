@@ -108,14 +108,39 @@ export async function findPayment(sql: Sql, tenant_id: string, id: string): Prom
   return payment
 }
 
-/** The payment that a processor knows by `reference`, whoever's it is: for its notifications. */
+/** Whose a payment is and how it stands, for what a processor tells. */
+export type KnownPayment = Pick<
+  Payment,
+  | 'tenant_id'
+  | 'id'
+  | 'status'
+  | 'amount_minor'
+  | 'amount_captured_minor'
+  | 'currency'
+  | 'processor_reference'
+>
+
+/** The payment that a processor knows by `reference`, whoever's it is. */
 export async function findPaymentByReference(
   sql: Sql,
   processor: string,
   reference: string,
-): Promise<{ tenant_id: string; id: string } | undefined> {
-  const [payment] = await sql<{ tenant_id: string; id: string }[]>`
-    select tenant_id, id from payments where processor = ${processor} and processor_reference = ${reference}`
+): Promise<KnownPayment | undefined> {
+  const [payment] = await sql<KnownPayment[]>`
+    select tenant_id, id, status, amount_minor, amount_captured_minor, currency, processor_reference
+    from payments where processor = ${processor} and processor_reference = ${reference}`
+  return payment
+}
+
+/** The payment of these ids, unless it is known to the processor by another reference. */
+export async function findPaymentByIds(
+  sql: Sql,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  reference: string,
+): Promise<KnownPayment | undefined> {
+  const [payment] = await sql<KnownPayment[]>`
+    select tenant_id, id, status, amount_minor, amount_captured_minor, currency, processor_reference
+    from payments where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
   return payment
 }
 

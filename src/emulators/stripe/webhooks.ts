@@ -17,13 +17,12 @@ export type Webhooks = {
   send(event: StoredEvent): void
   /** Once more and at once, paused or not; resolves to the status, 0 without an answer. */
   sendNow(event: StoredEvent): Promise<number>
-  change(settings: { paused?: boolean; duplicate_percent?: number; shuffle?: boolean }): void
-  describe(): {
+  change(settings: Partial<WebhookSettings>): void
+  describe(): WebhookSettings & {
     url: string
-    paused: boolean
-    duplicate_percent: number
-    shuffle: boolean
     delivered: number
+    /** Never sent, and never will be. */
+    dropped: number
     failed_attempts: number
     given_up: number
     /** For their turn, or for their next attempt. */
@@ -31,6 +30,14 @@ export type Webhooks = {
     sending: number
   }
   close(): void
+}
+
+type WebhookSettings = {
+  paused: boolean
+  duplicate_percent: number
+  /** So many of them are lost before they are sent. */
+  drop_percent: number
+  shuffle: boolean
 }
 
 export type WebhookOptions = {
@@ -59,8 +66,8 @@ export function startWebhooks(options: WebhookOptions): Webhooks {
   const agent = isSecure
     ? new SecureAgent({ keepAlive: true, maxSockets: CONCURRENCY })
     : new Agent({ keepAlive: true, maxSockets: CONCURRENCY })
-  const settings = { paused: false, duplicate_percent: 0, shuffle: false }
-  const counts = { delivered: 0, failed_attempts: 0, given_up: 0 }
+  const settings: WebhookSettings = { paused: false, duplicate_percent: 0, drop_percent: 0, shuffle: false }
+  const counts = { delivered: 0, dropped: 0, failed_attempts: 0, given_up: 0 }
   const timers = new Set<NodeJS.Timeout>()
   let waiting: Delivery[] = []
   let head = 0
@@ -156,6 +163,7 @@ export function startWebhooks(options: WebhookOptions): Webhooks {
   return {
     wants: (type) => options.types === null || options.types.includes(type),
     send(event) {
+      if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
       if (settings.shuffle) return later({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
       waiting.push({ event, attempt: 1 })
       // After the answer to the request that caused it.

@@ -1,0 +1,36 @@
+// The route of what is not reconciled: where our books and the processor's are known to differ.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { DRIFT_STATES, DRIFT_SUBJECTS, driftSchema, listDrifts } from '#domain/reconciliation/drift.ts'
+import type { ApiContext } from './context.ts'
+import { nextPage, page, route } from './route.ts'
+
+const listQuery = page.extend({
+  state: z.enum(DRIFT_STATES).optional(),
+  subject: z.enum(DRIFT_SUBJECTS).optional(),
+  payment_id: z.uuid().optional().meta({ description: 'Those of one payment and its refunds.' }),
+})
+
+export function reconciliationRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/reconciliation',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'List open drifts',
+      description:
+        'Payments and refunds that the processor sees otherwise than we do, or of which nobody knows whether a call took effect: what we think, what the processor says, and since when. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; what is mended is no longer listed. Empty when all agree.',
+      querystring: listQuery,
+      response: { 200: z.array(driftSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const drifts = await listDrifts(sql, request.credentials.tenant_id, request.query)
+      reply.headers(nextPage(request.url, request.query.limit, drifts))
+      return drifts
+    },
+  )
+}

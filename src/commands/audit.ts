@@ -1,0 +1,87 @@
+// `npm run audit`: whether the books hold, and every row where they do not. It reads and changes nothing.
+import { parseArgs } from 'node:util'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import { connectDatabase } from '#core/db.ts'
+import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
+import type { Problem } from '#domain/audit/checks.ts'
+import { databaseUrl } from './database.ts'
+
+const HELP = `sluice audit: whether the invariants hold, read-only, on any Sluice database.
+
+  npm run audit                          a report; exit code 1 when something does not hold
+  npm run audit -- --json                the same as JSON
+  npm run audit -- --stuck-after 600     seconds after which a job that is due and not taken counts as stuck
+  npm run audit -- --timeout 600         seconds that each check may take
+
+Checks: ${CHECK_NAMES.join(', ')}.
+Exit code: 0 all holds, 1 something does not, 2 it could not be found out.
+DATABASE_URL names the database, also a standby; unset, it is that of the \`npm start\` that runs in this folder.`
+
+const OPTIONS = {
+  json: { type: 'boolean', default: false },
+  'stuck-after': { type: 'string', default: '600' },
+  timeout: { type: 'string', default: '600' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({ options: OPTIONS })
+  if (values.help) {
+    print(HELP)
+    return 0
+  }
+  const options = {
+    stuck_after_s: seconds(values['stuck-after'], '--stuck-after'),
+    timeout_ms: seconds(values.timeout, '--timeout') * 1000,
+  }
+  // One connection audits; the other shows the pool that the server answers.
+  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 2, application_name: 'sluice-audit' })
+  try {
+    const report = await auditEverything(sql, options)
+    const holds = report.problems.length === 0
+    const finished = report.checks.every(({ unfinished }) => !unfinished)
+    if (values.json) print(JSON.stringify({ holds: holds && finished, ...report }, null, 2))
+    else show(report)
+    return holds ? (finished ? 0 : 2) : 1
+  } finally {
+    await sql.end()
+  }
+}
+
+function show({ checks, problems }: AuditReport): void {
+  for (const { check, problems: count, duration_ms, unfinished } of checks) {
+    const verdict = unfinished ? 'NOT FINISHED' : count === 0 ? 'holds' : `${count} PROBLEMS`
+    print(`${check.padEnd(14)} ${verdict.padEnd(14)} ${duration_ms} ms`)
+  }
+  if (problems.length > 0) print('')
+  for (const problem of problems) print(lineOf(problem))
+  print(`\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} problems.`}`)
+}
+
+function lineOf({ check, problem, what, ...facts }: Problem): string {
+  const told = Object.entries(facts).filter(([name, value]) => value !== null && !isRepeated(name, facts))
+  const rest = told.map(([name, value]) => `${name}=${value}`).join(' ')
+  return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
+}
+
+function isRepeated(name: string, { id, payment_id }: { id: string | null; payment_id: string | null }) {
+  return name === 'payment_id' && payment_id === id
+}
+
+function seconds(text: string, option: string): number {
+  const value = Number(text)
+  if (text.trim() === '' || !Number.isInteger(value) || value < 0 || value > 1_000_000)
+    throw new ConfigError(`${option} must be a number of seconds`)
+  return value
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 2
+}

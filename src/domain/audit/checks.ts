@@ -1,0 +1,229 @@
+// The invariants as statements: each answers the rows that contradict it, so nothing when all is well.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Scope } from './scope.ts'
+
+/** Something that does not hold, and where. Amounts in the smallest unit; `off_by` is found minus expected. */
+export type Problem = {
+  check: CheckName
+  problem: string
+  tenant_id: string | null
+  /** The payment that it belongs to, where it belongs to one. */
+  payment_id: string | null
+  /** The row at fault. */
+  id: string | null
+  /** Its state, kind or account. */
+  what: string | null
+  expected: number | null
+  found: number | null
+  off_by: number | null
+}
+
+/** Every one selects what `Problem` has, in its order, without `check`. */
+type Check = (sql: Sql | Tx, scope: Scope, limits: Limits) => Fragment
+
+export type Limits = {
+  /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
+  stuck_after_s: number
+  /** What arrived since, ISO 8601; null: ever. Only for what belongs to no payment. */
+  since: string | null
+}
+
+/** Checks that look at payments and what belongs to them: possible for a part of the payments too. */
+export const CHECKS_OF_PAYMENTS = { postings, payments, refunds, calls, events } satisfies Record<
+  string,
+  Check
+>
+
+/** Checks that look at the whole. */
+export const CHECKS_OF_THE_WHOLE = { balances, jobs, in_flight, keys, notifications } satisfies Record<
+  string,
+  Check
+>
+
+export type CheckName = keyof typeof CHECKS_OF_PAYMENTS | keyof typeof CHECKS_OF_THE_WHOLE
+
+/** The ledger sums to zero per transaction and currency, and has no transaction without entries. */
+function postings(sql: Sql | Tx, { ledger_transactions }: Scope): Fragment {
+  return sql`
+    select case when e.currency is null then 'a transaction has no entries' else 'a transaction does not sum to zero' end as problem,
+      t.tenant_id, null::uuid as payment_id, t.id::text as id, t.kind || coalesce(' ' || e.currency, '') as what,
+      0::bigint as expected, e.sum as found, e.sum as off_by
+    from ${ledger_transactions} t
+    left join lateral (
+      select e.currency, sum(e.amount_minor)::bigint as sum from ledger_entries e
+      where e.tenant_id = t.tenant_id and e.transaction_id = t.id group by e.currency
+    ) e on true
+    where coalesce(e.sum, 1) <> 0`
+}
+
+/** Each balance is the sum of its entries, and those of a currency sum to zero. */
+function balances(sql: Sql | Tx): Fragment {
+  return sql`
+    select 'a balance is not the sum of its entries' as problem, coalesce(a.tenant_id, e.tenant_id) as tenant_id,
+      null::uuid as payment_id, null::text as id, coalesce(a.currency || ' ' || a.name, e.currency || ' ' || e.account) as what,
+      coalesce(e.sum, 0)::bigint as expected, coalesce(a.balance_minor, 0) as found,
+      (coalesce(a.balance_minor, 0) - coalesce(e.sum, 0))::bigint as off_by
+    from ledger_accounts a
+    full join (select tenant_id, currency, account, sum(amount_minor) from ledger_entries group by 1, 2, 3) e
+      on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
+    where coalesce(a.balance_minor, 0) <> coalesce(e.sum, 0)
+    union all
+    select 'the balances of a currency do not sum to zero', tenant_id, null, null, currency, 0, sum(balance_minor)::bigint,
+      sum(balance_minor)::bigint
+    from ledger_accounts group by tenant_id, currency having sum(balance_minor) <> 0`
+}
+
+/** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
+function payments(sql: Sql | Tx, { payments }: Scope): Fragment {
+  return sql`
+    select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
+      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    from ${payments} p
+    cross join lateral (
+      select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
+        coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
+      from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
+    ) r
+    cross join lateral (${postedFor(sql, sql`p.id`, 'capture')}) c
+    cross join lateral (values
+      ('more was captured than authorized', amount_captured_minor > amount_minor, amount_minor, amount_captured_minor),
+      ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor, amount_refund_reserved_minor),
+      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded, amount_refunded_minor),
+      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved, amount_refund_reserved_minor),
+      ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
+      ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
+    ) as told(problem, wrong, expected, found)
+    where told.wrong`
+}
+
+/** What was refunded is posted, and given back when the refund failed after all. */
+function refunds(sql: Sql | Tx, { payments }: Scope): Fragment {
+  return sql`
+    select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id, r.status as what,
+      r.expected, (taken.posted + given.posted)::bigint as found, (taken.posted + given.posted - r.expected)::bigint as off_by
+    from ${payments} p
+    cross join lateral (
+      select r.*, case when r.status = 'succeeded' then -r.amount_minor else 0 end as expected
+      from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id offset 0
+    ) r
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) taken
+    cross join lateral (${postedFor(sql, sql`r.id`, 'refund_failed')}) given
+    where taken.posted + given.posted <> r.expected or taken.posted not in (0, -r.amount_minor)
+      or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
+}
+
+/** What was posted to \`available\` for a subject of the payment \`p\`; 0 where nothing was. */
+function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
+  return sql`
+    select coalesce(sum(e.amount_minor), 0) as posted, min(e.currency) as currency from ledger_transactions t
+    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
+    where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
+}
+
+/** What is finished has closed its provider call. */
+function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
+  return sql`
+    select 'a finished job left its provider call open' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
+      c.operation || ' ' || j.state as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    from ${jobs} j join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
+    where j.state in ('succeeded', 'failed') and c.outcome is null`
+}
+
+/** An event exists if and only if its state change does. */
+function events(sql: Sql | Tx, { payments }: Scope): Fragment {
+  return sql`
+    select case when e.type is not null then 'an event is missing or was written twice'
+        when t.type like 'refund.%' then 'an event tells of a refund that is not there'
+        else 'an event tells what did not happen' end as problem,
+      p.tenant_id, p.id as payment_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
+      coalesce(t.times, 0) - (e.type is not null)::integer as off_by
+    from ${payments} p
+    cross join lateral (
+      select * from (
+        select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
+        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id group by 1, 2
+      ) t full join (
+        select 'payment.created' as type, p.id::text as id
+        union all
+        select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
+        union all
+        select told.type, r.id::text from refunds r cross join lateral (
+          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') told
+        where r.tenant_id = p.tenant_id and r.payment_id = p.id
+      ) e on e.type = t.type and e.id = t.id
+    ) as told(t_type, t_id, times, e_type, e_id)
+    cross join lateral (select t_type as type, t_id as id, times) t
+    cross join lateral (select e_type as type, e_id as id) e
+    where case when e.type is not null then coalesce(t.times, 0) <> 1
+      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed') or (t.type like 'refund.%' and not exists (
+        select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
+}
+
+/** Every open job is due at some time or held by somebody; none waits for ever. */
+function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment {
+  const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
+  return sql`
+    select 'a job is due and nobody takes it' as problem, j.tenant_id, null::uuid as payment_id, j.id::text as id,
+      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, null::bigint as expected,
+      null::bigint as found, null::bigint as off_by
+    from jobs j
+    where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
+      and not exists (
+        select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
+}
+
+/** What is on its way has a job that works on it; what is pending may also wait for the processor, which was asked. */
+function in_flight(sql: Sql | Tx): Fragment {
+  const asked = sql`exists (select from provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
+  return sql`
+    select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
+      p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    from payments p
+    where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
+      select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id
+        and (j.finished_at is null or (p.status = 'pending' and ${asked})))
+    union all
+    select 'a refund is under way and nothing works on it', r.tenant_id, r.payment_id, r.id::text,
+      r.status || ' since ' || r.updated_at, null, null, null
+    from refunds r
+    where r.status = 'pending' and not r.imported and not exists (
+      select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
+        and (j.finished_at is null or ${asked}))`
+}
+
+/** An idempotency key protects something that exists. */
+function keys(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
+  return sql`
+    select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id, k.resource_id::text as id,
+      k.scope || ' ' || k.key as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    from idempotency_keys k
+    where ${since === null ? sql`true` : sql`k.created_at >= ${since}`} and (
+      not case k.resource
+        when 'payment' then exists (select from payments p where p.tenant_id = k.tenant_id and p.id = k.resource_id)
+        when 'refund' then exists (select from refunds r where r.tenant_id = k.tenant_id and r.id = k.resource_id)
+        when 'customer' then exists (select from customers c where c.tenant_id = k.tenant_id and c.id = k.resource_id)
+        else true end
+      or (k.job_id is not null and not exists (select from jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
+}
+
+/** Each notification has its job and was applied once; what is parked names nothing that is known. */
+function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: Limits): Fragment {
+  return sql`
+    select case
+        when j.id is null then 'a notification has no job'
+        when n.state = 'parked' then 'a parked notification names what is known'
+        when j.finished_at is null then 'a notification was applied and its job is open'
+        else 'the job of a notification ended and it was not applied' end as problem,
+      n.tenant_id, case when n.state = 'applied' then n.subject_id end as payment_id, n.id::text as id,
+      n.provider || ' ' || n.event_id || ' ' || n.state as what, null::bigint as expected, null::bigint as found,
+      null::bigint as off_by
+    from notifications n left join jobs j on j.id = n.id
+    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and (
+      j.id is null
+      or (n.state in ('applied', 'ignored')) <> (j.state = 'succeeded')
+      or (n.state = 'parked' and j.state = 'ready' and j.last_error ->> 'code' is distinct from 'not_at_processor'
+        and n.applied_at < now() - ${stuck_after_s} * interval '1 second' and (
+          exists (select from payments p where p.processor = n.provider and p.processor_reference = n.object_id)
+          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.object_id))))`
+}

@@ -1,0 +1,170 @@
+// The drift: a payment or refund that stands otherwise at its processor, or of which nobody knows how it stands.
+import { z } from 'zod'
+import { newId } from '#core/ids.ts'
+import { timestamp } from '#core/time.ts'
+import type { Fragment, Sql } from '#core/db.ts'
+
+export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
+export const DRIFT_SUBJECTS = ['payment', 'refund'] as const
+
+const sideSchema = z.object({
+  status: z.string(),
+  amount_minor: z.int(),
+  amount_capturable_minor: z.int().optional(),
+  amount_captured_minor: z.int().optional(),
+  currency: z.string(),
+  processor_reference: z.string().nullable(),
+})
+/** How one side sees it. The amounts that are held and captured are those of payments only. */
+export type Side = z.output<typeof sideSchema>
+
+/** A drift as it is answered. */
+export const driftSchema = z
+  .object({
+    id: z.uuid(),
+    tenant_id: z.uuid(),
+    subject: z.enum(DRIFT_SUBJECTS),
+    subject_id: z.uuid().meta({ description: 'The payment or refund.' }),
+    payment_id: z.uuid(),
+    state: z.enum(DRIFT_STATES).meta({
+      description:
+        '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides, and not alike.',
+    }),
+    ours: sideSchema.meta({ description: 'What we think.' }),
+    theirs: sideSchema.nullable().meta({
+      description:
+        'What the processor says, in our words; null while it is not known, or where it knows none.',
+    }),
+    detail: z.string().nullable(),
+    since: timestamp,
+    age_s: z.int().nonnegative(),
+    checked_at: timestamp.nullable().meta({ description: 'When the processor was last asked.' }),
+    created_at: timestamp,
+  })
+  .meta({ id: 'Drift' })
+
+export type Drift = z.output<typeof driftSchema>
+
+export type DriftFilters = {
+  state?: Drift['state']
+  subject?: Drift['subject']
+  payment_id?: string
+  before?: string
+  limit: number
+}
+
+/** The open drifts of a tenant, newest first. */
+export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilters): Promise<Drift[]> {
+  const { state, subject, payment_id, before, limit } = filters
+  const conditions: Fragment[] = [
+    ...(state === undefined ? [] : [sql`and state = ${state}`]),
+    ...(subject === undefined ? [] : [sql`and subject = ${subject}`]),
+    ...(payment_id === undefined ? [] : [sql`and payment_id = ${payment_id}`]),
+    ...(before === undefined ? [] : [sql`and created_at < ${before}`]),
+  ]
+  return await sql<Drift[]>`
+    select id, tenant_id, subject, subject_id, payment_id, state, ours, theirs, detail, since,
+      greatest(0, floor(extract(epoch from now() - since)))::integer as age_s, checked_at, created_at
+    from drifts
+    where tenant_id = ${tenant_id} and mended_at is null ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
+    order by created_at desc limit ${limit}`
+}
+
+/** How many drifts are open, by state, and the age of the oldest in seconds. */
+export async function countDrifts(
+  sql: Sql,
+): Promise<{ state: Drift['state']; count: number; oldest_s: number }[]> {
+  return await sql<{ state: Drift['state']; count: number; oldest_s: number }[]>`
+    select state, count(*), extract(epoch from now() - min(since))::float8 as oldest_s from drifts
+    where mended_at is null group by state`
+}
+
+type Subject = { tenant_id: string; subject: Drift['subject']; subject_id: string; payment_id: string }
+
+/** Records that they disagree, or what the processor says by now of a drift that is open. */
+export async function openDrift(
+  sql: Sql,
+  of: Subject,
+  drift: {
+    state: 'stale' | 'differs'
+    ours: Side
+    theirs: Side | null
+    detail: string | null
+    since: string
+  },
+): Promise<void> {
+  await sql`
+    insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, theirs, detail, since, checked_at)
+    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${of.payment_id}, ${drift.state}, ${sql.json(drift.ours)},
+      nullif(${sql.json(drift.theirs)}::jsonb, 'null'), ${drift.detail}, ${drift.since}, now())
+    on conflict (tenant_id, subject, subject_id) where mended_at is null do update set state = excluded.state,
+      ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
+}
+
+/** Records that they agree. */
+export async function mendDrift(
+  sql: Sql,
+  { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
+): Promise<void> {
+  await sql`
+    update drifts set mended_at = now(), checked_at = now()
+    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null`
+}
+
+/**
+ * Brings the drifts of state `unknown` in line with the jobs: open for each whose effect nobody knows, mended for the
+ * others. These jobs look again by themselves.
+ */
+export async function followUnknownJobs(sql: Sql): Promise<void> {
+  const refund_id = sql`(j.payload ->> 'refund_id')::uuid`
+  await sql`
+    with unknown as (
+      select distinct on (j.tenant_id, j.subject_id, ${refund_id}) j.tenant_id, j.subject_id as payment_id, ${refund_id} as refund_id,
+        j.unknown_since as since, j.name || ': ' || (j.last_error ->> 'message') as detail
+      from jobs j
+      where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
+      order by j.tenant_id, j.subject_id, ${refund_id}, j.unknown_since
+    ), mended as (
+      update drifts d set mended_at = now()
+      where d.mended_at is null and d.state = 'unknown' and not exists (
+        select from unknown u where u.tenant_id = d.tenant_id and coalesce(u.refund_id, u.payment_id) = d.subject_id)
+    )
+    insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
+    select p.tenant_id, gen_random_uuid(), case when r.id is null then 'payment' else 'refund' end, coalesce(r.id, p.id), p.id,
+      'unknown', case when r.id is null then ${sidesOfPayment(sql)} else ${sidesOfRefund(sql)} end, u.detail, u.since
+    from unknown u
+    join payments p on p.tenant_id = u.tenant_id and p.id = u.payment_id
+    left join refunds r on r.tenant_id = u.tenant_id and r.id = u.refund_id
+    on conflict (tenant_id, subject, subject_id) where mended_at is null do update
+      set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
+      where (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))`
+}
+
+/** A payment or refund as we see it now, and whether a job works on it; undefined when there is none. */
+export async function findOurs(
+  sql: Sql,
+  { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
+): Promise<{ ours: Side; since: string; worked_on: boolean } | undefined> {
+  const works = (payment_id: Fragment) => sql`exists (
+    select from jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.finished_at is null)`
+  const [row] = await sql<{ ours: Side; since: string; worked_on: boolean }[]>`
+    ${
+      subject === 'payment'
+        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on
+            from payments p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
+        : sql`select ${sidesOfRefund(sql)} as ours, r.updated_at as since, ${works(sql`r.payment_id`)} as worked_on
+            from refunds r where r.tenant_id = ${tenant_id} and r.id = ${subject_id}`
+    }`
+  return row
+}
+
+function sidesOfPayment(sql: Sql): Fragment {
+  return sql`jsonb_build_object('status', p.status, 'amount_minor', p.amount_minor, 'currency', p.currency,
+    'amount_capturable_minor', p.amount_capturable_minor, 'amount_captured_minor', p.amount_captured_minor,
+    'processor_reference', p.processor_reference)`
+}
+
+function sidesOfRefund(sql: Sql): Fragment {
+  return sql`jsonb_build_object('status', r.status, 'amount_minor', r.amount_minor, 'currency', r.currency,
+    'processor_reference', r.processor_reference)`
+}

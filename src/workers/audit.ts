@@ -1,0 +1,99 @@
+// The audit in production: what changed since the last one, by one worker at a time; what it finds is raised, not mended.
+import { z } from 'zod'
+import type { Json, Sql } from '#core/db.ts'
+import { metrics } from '#core/metrics.ts'
+import {
+  auditChanges,
+  auditEverything,
+  CHECK_NAMES,
+  countsOf,
+  type AuditReport,
+} from '#domain/audit/audit.ts'
+import type { Problem } from '#domain/audit/checks.ts'
+import { endTurn, findLastTurn, takeTurn } from '#domain/recurring.ts'
+import type { WorkerContext } from './context.ts'
+import { every, type Loop } from './schedule.ts'
+
+const NAME = 'audit'
+const LOOK_MS = 10_000
+const LEASE_S = 3600
+/** A check that takes longer says nothing and is reported so: an audit must not be what brings a database down. */
+const TIMEOUT_MS = 60_000
+/** Kept with the result, and looked at again by the next audit until they are mended. */
+const MOST_KEPT = 1000
+const MOST_LOGGED = 20
+
+const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
+const positionSchema = z.object({ since: z.string().nullable(), again: z.array(key) })
+const resultSchema = z.object({
+  problems: z.record(z.string(), z.number()),
+  unfinished: z.array(z.string()),
+})
+
+/** Audits every `every_s`: at first everything, later what changed and what was wrong the last time. */
+export function audits(context: WorkerContext, every_s: number): Loop {
+  const { sql, log } = context
+  return every(
+    log,
+    'audit',
+    () => Math.min(LOOK_MS, every_s * 1000),
+    async () => {
+      await measure(sql)
+      const turn = await takeTurn(sql, NAME, { lease_s: LEASE_S, first_after_s: every_s })
+      if (turn === undefined) return
+      const { since, again } = positionSchema.safeParse(turn.position).data ?? { since: null, again: [] }
+      const options = { timeout_ms: TIMEOUT_MS }
+      const report =
+        since === null ? await auditEverything(sql, options) : await auditChanges(sql, since, again, options)
+      const unfinished = report.checks.filter((each) => each.unfinished).map(({ check }) => check)
+      const wrong = paymentsOf(report.problems)
+      // What could not be seen, is too much to name or belongs to no payment is within the next audit too.
+      const whole =
+        unfinished.length === 0 &&
+        wrong.length <= MOST_KEPT &&
+        !report.problems.some(({ check }) => check === 'keys' || check === 'notifications')
+      const position = {
+        since: whole || since === null ? turn.started_at : since,
+        again: wrong.slice(0, MOST_KEPT),
+      }
+      const result: Json = {
+        problems: countsOf(report),
+        unfinished,
+        rows: report.problems.slice(0, MOST_KEPT),
+      }
+      await endTurn(sql, turn, { position, result, next_s: every_s })
+      raise(context, report, unfinished)
+      await measure(sql)
+    },
+  )
+}
+
+/** Sets the gauges from what the last audit found, whichever worker made it. */
+async function measure(sql: Sql): Promise<void> {
+  const last = await findLastTurn(sql, NAME)
+  const result = resultSchema.safeParse(last?.result).data
+  if (last === undefined || result === undefined) return
+  metrics.auditAge.set(last.age_s)
+  for (const check of CHECK_NAMES) {
+    metrics.auditProblems.set({ check }, result.problems[check] ?? 0)
+    metrics.auditUnfinished.set({ check }, result.unfinished.includes(check) ? 1 : 0)
+  }
+}
+
+function raise({ log }: WorkerContext, { problems, checks }: AuditReport, unfinished: string[]): void {
+  for (const problem of problems.slice(0, MOST_LOGGED)) log.error({ ...problem }, `audit: ${problem.problem}`)
+  if (problems.length > 0)
+    log.error(
+      { problems: problems.length },
+      'the audit found what must not be: `npm run audit` names every row',
+    )
+  if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit took too long and say nothing')
+  else log.info({ checks }, 'audited')
+}
+
+function paymentsOf(problems: Problem[]): z.output<typeof key>[] {
+  const payments = new Map<string, z.output<typeof key>>()
+  for (const { tenant_id, payment_id } of problems)
+    if (tenant_id !== null && payment_id !== null) payments.set(payment_id, { tenant_id, payment_id })
+  return [...payments.values()]
+}

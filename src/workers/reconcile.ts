@@ -1,0 +1,135 @@
+// The reconciler: asks the processor about what stands still, and reads from its list the events that never arrived.
+import { z } from 'zod'
+import { metrics } from '#core/metrics.ts'
+import { storable } from '#core/json.ts'
+import { notificationOf, storeNotifications } from '#domain/notifications.ts'
+import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { findDrifting, findStalePayments, findStaleRefunds, looksOf } from '#domain/reconciliation/looks.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
+import type { WorkerContext } from './context.ts'
+import { every, type Loop } from './schedule.ts'
+
+const LEASE_S = 60
+/** Stripe keeps its events for 30 days. */
+const EVENTS_KEPT_S = 29 * 24 * 3600
+const PAGES_AT_ONCE = 50
+const LOOKS_AT_ONCE = 500
+
+export type ReconcileOptions = {
+  every_s: number
+  /** So long an event may take to arrive by itself before it is read. */
+  after_s: number
+}
+
+/** Both kinds of reconciling, each by one worker at a time. */
+export function reconcile(context: WorkerContext, options: ReconcileOptions): Loop {
+  const { log } = context
+  const interval_ms = () => options.every_s * 1000
+  let behind = false
+  const loops = [
+    every(log, 'reconciling', interval_ms, () => lookAtWhatStandsStill(context, options)),
+    every(
+      log,
+      'reading events',
+      () => (behind ? 0 : interval_ms()),
+      async () => {
+        behind = false
+        behind = await readEvents(context, options)
+      },
+    ),
+    every(log, 'gauges of drifts', interval_ms, () => measure(context)),
+  ]
+  return {
+    async close() {
+      await Promise.all(loops.map((loop) => loop.close()))
+    },
+  }
+}
+
+const walk = z.object({ tenant_id: z.string(), created_at: z.string() }).nullable()
+const walksSchema = z.object({ payments: walk, refunds: walk, drifts: walk })
+
+/** Jobs whose effect is unknown look by themselves; here are those that have no job left, and what is known to differ. */
+async function lookAtWhatStandsStill(
+  { sql, processor }: WorkerContext,
+  { every_s }: ReconcileOptions,
+): Promise<void> {
+  const turn = await takeTurn(sql, 'reconciling', { lease_s: LEASE_S })
+  if (turn === undefined) return
+  await followUnknownJobs(sql)
+  const from = walksSchema.safeParse(turn.position).data
+  const payments = await findStalePayments(sql, from?.payments ?? null)
+  const refunds = await findStaleRefunds(sql, from?.refunds ?? null)
+  const drifts = await findDrifting(sql, from?.drifts ?? null)
+  const stale = [payments, refunds, drifts].flatMap((stage) => stage.stale)
+  const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false }))
+  for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
+    await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
+  const position = { payments: payments.walk, refunds: refunds.walk, drifts: drifts.walk }
+  await endTurn(sql, turn, { position, next_s: every_s })
+}
+
+/** Events up to `from_s` were read; `range` is the one being read, page by page, newest first. */
+const positionSchema = z.object({
+  from_s: z.int(),
+  range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),
+})
+type Position = z.output<typeof positionSchema>
+
+/** Answers whether there is more to read. */
+async function readEvents(context: WorkerContext, { every_s, after_s }: ReconcileOptions): Promise<boolean> {
+  const { sql, log, processor } = context
+  const turn = await takeTurn(sql, `events of ${processor.name}`, { lease_s: LEASE_S })
+  if (turn === undefined) return false
+  const now_s = Math.floor(Date.now() / 1000)
+  let position: Position = positionSchema.safeParse(turn.position).data ?? {
+    from_s: now_s - EVENTS_KEPT_S,
+    range: null,
+  }
+  for (let pages = 0; pages < PAGES_AT_ONCE; pages++) {
+    const { from_s, range } = position
+    const to_s = range?.to_s ?? Math.max(from_s, now_s - after_s)
+    const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
+    if (page.kind !== 'done') {
+      const reason = page.kind === 'declined' ? page.failure.message : page.reason
+      log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
+      // A page that is refused may follow an event that is no longer kept: the range is begun anew.
+      if (page.kind === 'declined') position = { from_s, range: null }
+      await endTurn(sql, turn, { position, next_s: every_s })
+      return false
+    }
+    const { events, newest_s, last } = page.value
+    await takeIn(context, events)
+    // The processor's clock decides: only what it has shown is read.
+    const newest = range?.newest_s ?? newest_s ?? from_s
+    position =
+      last === null
+        ? { from_s: newest, range: null }
+        : { from_s, range: { to_s, after: last, newest_s: newest } }
+    if (last === null) break
+    if (!(await keepTurn(sql, turn, position, LEASE_S))) return false
+  }
+  const behind = position.range !== null
+  await endTurn(sql, turn, { position, next_s: behind ? 0 : every_s })
+  return behind
+}
+
+/** As if their notifications had come: what did come is absorbed, now or later. */
+async function takeIn({ sql, log, processor }: WorkerContext, events: unknown[]): Promise<void> {
+  const notifications = events.flatMap((event) => {
+    const notification = notificationOf(processor.name, storable(event))
+    return notification === undefined ? [] : [{ ...notification, rung: false }]
+  })
+  if (notifications.length === 0) return
+  const fresh = await storeNotifications(sql, notifications)
+  if (fresh.size === 0) return
+  metrics.eventsRecovered.inc({ provider: processor.name }, fresh.size)
+  log.warn({ events: fresh.size }, 'notifications never arrived and were read from the processor')
+}
+
+async function measure({ sql }: WorkerContext): Promise<void> {
+  const drifts = await countDrifts(sql)
+  for (const state of DRIFT_STATES)
+    metrics.drifts.set({ state }, drifts.find((each) => each.state === state)?.count ?? 0)
+  metrics.oldestDrift.set(Math.max(0, ...drifts.map(({ oldest_s }) => oldest_s)))
+}

@@ -1,0 +1,276 @@
+// The audit: it finds nothing in books that hold, and names the row and the amount in those that do not.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { metrics } from '#core/metrics.ts'
+import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
+import { freshKey } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { deliver, madeUp } from '#test/stripe-events.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** Captured 1000 and refunded 300. */
+let payment: any
+let returned: any
+let held: any
+
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false, env: { AUDIT_EVERY_S: '1' } })
+  await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  payment = await capturedPayment(world.client)
+  returned = (await refund(world.client, payment.id, { amount_minor: 300 })).body
+  held = await heldPayment(world.client)
+  await deliver(world, madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' }))
+  await world.drain()
+})
+afterAll(async () => await world?.close())
+
+const LONG_AGO = '2020-01-01T00:00:00Z'
+
+const audit = (args: string[] = [], env = {}) =>
+  runCommand('src/commands/audit.ts', args, { DATABASE_URL: world.config.DATABASE_URL, ...env })
+
+/** Writes past every trigger and constraint that has a trigger, as only a superuser can. */
+async function tamper(statement: string): Promise<void> {
+  await world.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`
+    await tx.unsafe(statement)
+  })
+}
+
+test('books that hold: nothing is found, every check is named, and the exit code is 0', async () => {
+  const { code, stdout } = await audit()
+  expect(stdout).toContain('No problem was found.')
+  for (const check of CHECK_NAMES) expect(stdout).toMatch(new RegExp(`^${check} +holds`, 'm'))
+  expect(code).toBe(0)
+  const json = await audit(['--json'])
+  expect(JSON.parse(json.stdout)).toMatchObject({ holds: true, problems: [] })
+  expect(json.code).toBe(0)
+})
+
+type Case = [name: string, check: string, harm: () => string, mend: () => string, found: () => object]
+
+describe('what does not hold is named with its row, and no longer once it is mended', () => {
+  const ledger = (sign: number) => `
+    update ledger_entries set amount_minor = amount_minor + ${sign * 7}
+    where account = 'available' and transaction_id = (select id from ledger_transactions where subject_id = '${payment.id}')`
+  const set = (table: string, id: string, values: string) =>
+    `update ${table} set ${values} where id = '${id}'`
+  const cases: Case[] = [
+    [
+      'an entry was changed',
+      'postings',
+      () => ledger(1),
+      () => ledger(-1),
+      () => ({ problem: 'a transaction does not sum to zero', what: 'capture USD', off_by: 7 }),
+    ],
+    [
+      'a balance was changed',
+      'balances',
+      () => `update ledger_accounts set balance_minor = balance_minor + 5 where name = 'available'`,
+      () => `update ledger_accounts set balance_minor = balance_minor - 5 where name = 'available'`,
+      () => ({
+        problem: 'a balance is not the sum of its entries',
+        what: 'USD available',
+        expected: 700,
+        found: 705,
+        off_by: 5,
+      }),
+    ],
+    [
+      'more is refunded than the refunds say',
+      'payments',
+      () => set('payments', payment.id, 'amount_refunded_minor = 301, amount_refund_reserved_minor = 301'),
+      () => set('payments', payment.id, 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300'),
+      () => ({
+        problem: 'the refunded amount is not that of its refunds',
+        id: payment.id,
+        expected: 300,
+        found: 301,
+        off_by: 1,
+      }),
+    ],
+    [
+      'a capture of another amount than was posted',
+      'payments',
+      () => set('payments', payment.id, 'amount_captured_minor = 999'),
+      () => set('payments', payment.id, 'amount_captured_minor = 1000'),
+      () => ({ problem: 'what was captured is not what was posted', expected: 999, found: 1000, off_by: 1 }),
+    ],
+    [
+      'a refund that failed and was not given back',
+      'refunds',
+      () => set('refunds', returned.id, `status = 'failed'`),
+      () => set('refunds', returned.id, `status = 'succeeded'`),
+      () => ({
+        problem: 'what was refunded is not what was posted',
+        id: returned.id,
+        payment_id: payment.id,
+        off_by: -300,
+      }),
+    ],
+    [
+      'a finished job that did not close its call',
+      'calls',
+      () => `update provider_calls set outcome = null where operation = 'capture'`,
+      () => `update provider_calls set outcome = 'done' where operation = 'capture'`,
+      () => ({ problem: 'a finished job left its provider call open', payment_id: payment.id }),
+    ],
+    [
+      'a state change without its event',
+      'events',
+      () => `update events set type = 'payment.told' where type = 'payment.captured'`,
+      () => `update events set type = 'payment.captured' where type = 'payment.told'`,
+      () => ({
+        problem: 'an event is missing or was written twice',
+        id: payment.id,
+        what: 'payment.captured',
+        expected: 1,
+        found: 0,
+      }),
+    ],
+    [
+      'an event without its state change',
+      'events',
+      () =>
+        `update events set type = 'payment.canceled' where type = 'payment.authorized' and subject_id = '${held.id}'`,
+      () =>
+        `update events set type = 'payment.authorized' where type = 'payment.canceled' and subject_id = '${held.id}'`,
+      () => ({ problem: 'an event tells what did not happen', id: held.id, what: 'payment.canceled' }),
+    ],
+    [
+      'a payment on its way without a job',
+      'in_flight',
+      () => set('payments', held.id, `status = 'capturing'`),
+      () => set('payments', held.id, `status = 'authorized'`),
+      () => ({ problem: 'a payment is under way and nothing works on it', id: held.id }),
+    ],
+    [
+      'a job that nobody takes',
+      'jobs',
+      () => `
+        insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+        values ('${world.tenant_id}', '${world.tenant_id}', 'nobody', 'nothing', '{}', 1, now() - interval '1 hour')`,
+      () => `delete from jobs where queue = 'nobody'`,
+      () => ({ problem: 'a job is due and nobody takes it', tenant_id: world.tenant_id }),
+    ],
+    [
+      'an idempotency key without its resource',
+      'keys',
+      () => `update idempotency_keys set resource = 'customer' where resource = 'refund'`,
+      () => `update idempotency_keys set resource = 'refund' where resource_id = '${returned.id}'`,
+      () => ({ problem: 'an idempotency key protects nothing', id: returned.id }),
+    ],
+    [
+      'a notification whose job was lost',
+      'notifications',
+      () => `update notifications set id = gen_random_uuid() where state = 'parked'`,
+      () =>
+        `update notifications n set id = j.id from jobs j where n.state = 'parked' and j.name = 'notification.apply'`,
+      () => ({ problem: 'a notification has no job' }),
+    ],
+    [
+      'a notification that was applied while its job goes on',
+      'notifications',
+      () => `update notifications set state = 'applied' where state = 'parked'`,
+      () => `update notifications set state = 'parked' where state = 'applied'`,
+      () => ({ problem: 'a notification was applied and its job is open' }),
+    ],
+  ]
+
+  test.each(cases)('%s', async (_name, check, harm, mend, found) => {
+    await tamper(harm())
+    const report = await auditEverything(world.sql)
+    const changes = await auditChanges(world.sql, LONG_AGO, [])
+    await tamper(mend())
+    expect(report.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
+    expect(changes.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
+    expect((await auditEverything(world.sql)).problems).toEqual([])
+    expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
+  })
+})
+
+test('of what has not changed since, only what is named again is looked at', async () => {
+  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
+  expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
+  const again = [{ tenant_id: world.tenant_id, payment_id: payment.id }]
+  expect((await auditChanges(world.sql, tomorrow, again)).problems).toMatchObject([{ off_by: 2 }])
+  // Named and changed: it is looked at once.
+  expect((await auditChanges(world.sql, LONG_AGO, again)).problems).toMatchObject([{ off_by: 2 }])
+  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+})
+
+test('a worker audits by the clock: gauges, a log of it, and the same again until it is mended', async () => {
+  const gauge = async () => {
+    const { values } = await metrics.auditProblems.get()
+    return values.find(({ labels }) => labels.check === 'payments')?.value
+  }
+  const ended = async () =>
+    (await world.sql<{ ended_at: string }[]>`select ended_at from recurring_work where name = 'audit'`)[0]!
+      .ended_at
+  await eventually(async () => expect(await gauge()).toBe(0))
+  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  await eventually(async () => expect(await gauge()).toBe(1))
+  const [row] = await world.sql<{ rows: unknown; position: { again: unknown } }[]>`
+    select result -> 'rows' as rows, position from recurring_work where name = 'audit'`
+  expect(row!.rows).toMatchObject([{ check: 'payments', id: payment.id, off_by: 2 }])
+  expect(row!.position.again).toEqual([{ tenant_id: world.tenant_id, payment_id: payment.id }])
+
+  // Long after it changed it is still wrong, so it is still said.
+  await world.sql`
+    update recurring_work set position = jsonb_set(position, '{since}', to_jsonb(now() + interval '1 day')) where name = 'audit'`
+  const before = await ended()
+  await eventually(async () => expect(await ended()).not.toBe(before))
+  expect(await gauge()).toBe(1)
+  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  await eventually(async () => expect(await gauge()).toBe(0))
+  expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
+})
+
+test('the command names the row, says so by its exit code, and changes nothing', async () => {
+  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  const { code, stdout } = await audit()
+  expect(code).toBe(1)
+  expect(stdout).toMatch(/^payments +1 PROBLEMS/m)
+  const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=998 found=1000 off_by=2`
+  expect(stdout).toContain(`payments: what was captured is not what was posted (captured) ${facts}`)
+  const json = await audit(['--json'])
+  expect(json.code).toBe(1)
+  expect(JSON.parse(json.stdout)).toMatchObject({ holds: false, problems: [{ id: payment.id, off_by: 2 }] })
+  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  expect((await audit()).code).toBe(0)
+})
+
+test('a check that may not take its time is said to be unfinished, not to hold', async () => {
+  const blocker = await world.sql.reserve()
+  await blocker`begin`
+  await blocker`lock table idempotency_keys in access exclusive mode`
+  const { code, stdout } = await audit(['--timeout', '1'])
+  await blocker`rollback`
+  blocker.release()
+  expect(code).toBe(2)
+  expect(stdout).toMatch(/^keys +NOT FINISHED/m)
+  expect(stdout).toMatch(/^notifications +holds/m)
+})
+
+test('it finds the database of an npm start by itself, and says what it misses', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-audit-'))
+  try {
+    const nowhere = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
+    expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('DATABASE_URL is not set.')])
+    await writeFile(join(folder, 'dev.json'), JSON.stringify({ database_url: world.config.DATABASE_URL }))
+    expect((await audit([], { DATABASE_URL: '', DATA_DIR: folder })).code).toBe(0)
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+  const help = await audit(['--help'])
+  expect([help.code, help.stdout]).toEqual([0, expect.stringContaining('--json')])
+  expect(await audit(['--stuck-after', 'soon'])).toMatchObject({
+    code: 2,
+    stderr: '--stuck-after must be a number of seconds\n',
+  })
+})

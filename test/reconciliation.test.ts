@@ -1,0 +1,358 @@
+// The reconciler: what the processor never told is found, and where the two disagree is shown until it is mended.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
+import { startWorker } from '#workers/main.ts'
+import { checkBooks } from '#test/books.ts'
+import type { Client } from '#test/client.ts'
+import { capturedPayment, eventually, fault, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import {
+  deliver,
+  listEvents,
+  notificationId,
+  stateOf,
+  storyOf,
+  type StripeEvent,
+} from '#test/stripe-events.ts'
+import { createWorld, WEBHOOK_SECRET, type World } from '#test/world.ts'
+
+const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
+/** Nobody listens there. */
+const NOWHERE = { webhook_url: 'http://127.0.0.1:1/stripe', webhook_secret: WEBHOOK_SECRET }
+
+async function driftsOf(client: Client, filter = ''): Promise<any[]> {
+  const answer = await client.get(`/v1/reconciliation${filter}`)
+  expect(answer.status, answer.text).toBe(200)
+  return answer.body
+}
+
+async function recovered(): Promise<number> {
+  return (await metrics.eventsRecovered.get()).values[0]?.value ?? 0
+}
+
+describe('while the webhooks host is down', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({ parts: ['api', 'worker'], stripe: NOWHERE, env: EAGER })
+  })
+  afterAll(async () => await world?.close())
+
+  const dashboard = (path: string, body?: object) => world.stripe('POST', `/_emulator/${path}`, body)
+
+  test('captures, cancellations, refunds and failed refunds made there are all found', async () => {
+    const { client } = world
+    const before = await recovered()
+    const [one, two, three] = [
+      await heldPayment(client),
+      await heldPayment(client),
+      await heldPayment(client),
+    ]
+    const four = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    await dashboard(`payment_intents/${one.processor_reference}/capture`)
+    await dashboard(`payment_intents/${two.processor_reference}/cancel`)
+    await dashboard(`payment_intents/${three.processor_reference}/capture`, { amount_to_capture: 800 })
+    await dashboard('refunds', { payment_intent: three.processor_reference, amount: 250 })
+    const asked = (await refund(client, four.id, { amount_minor: 400 })).body
+    expect(asked.status).toBe('pending')
+    await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'succeeded' })
+
+    await paymentIn(client, one.id, 'captured')
+    await paymentIn(client, two.id, 'canceled')
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${three.id}`)).body).toMatchObject({
+        status: 'captured',
+        amount_captured_minor: 800,
+        amount_refunded_minor: 250,
+      }),
+    )
+    await eventually(async () =>
+      expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('succeeded'),
+    )
+    await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'failed' })
+    await eventually(async () =>
+      expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('failed'),
+    )
+    await world.drain()
+    await checkBooks(world)
+    expect(await driftsOf(client)).toEqual([])
+    expect((await recovered()) - before).toBeGreaterThanOrEqual(5)
+  })
+
+  test('more events than a page holds are all read, while the processor fails at some', async () => {
+    const { client } = world
+    const held = await Promise.all(Array.from({ length: 70 }, () => heldPayment(client)))
+    await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'html_503' })
+    await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'rate_limited_429' })
+    await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'cut_body' })
+    await Promise.all(held.map((each) => dashboard(`payment_intents/${each.processor_reference}/capture`)))
+    for (const { id } of held) await paymentIn(client, id, 'captured')
+    await world.drain()
+    const told = (await listEvents(world)).filter(({ type }) => type === 'payment_intent.succeeded')
+    expect(told.length).toBeGreaterThan(70)
+    for (const event of told) expect(await stateOf(world, event)).toBe('applied')
+    await checkBooks(world)
+  })
+})
+
+describe('of an event that was both delivered and read', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({ webhooks: false, env: EAGER })
+  })
+  afterAll(async () => await world?.close())
+
+  /** Resolves when everything was read that had happened by now. */
+  async function allRead(): Promise<void> {
+    const { processor_reference } = await heldPayment(world.client)
+    const [last] = await listEvents(world, processor_reference).then((events) =>
+      events.filter(({ type }) => type === 'payment_intent.amount_capturable_updated'),
+    )
+    await eventually(async () => expect(await stateOf(world, last!)).toBe('applied'))
+  }
+
+  async function attempts(event: StripeEvent): Promise<unknown> {
+    const [row] = await world.sql`
+      select count(distinct n.id) as stored, count(distinct j.id) as jobs, count(a.attempt) as attempts
+      from notifications n join jobs j on j.id = n.id left join job_attempts a on a.job_id = j.id
+      where n.event_id = ${event.id}`
+    return { ...row }
+  }
+
+  test.each(['before', 'after'])(
+    'the one that was delivered %s it was read is applied once',
+    async (when) => {
+      const { id, processor_reference } = await capturedPayment(world.client)
+      await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 350 })
+      const [event] = await listEvents(world, processor_reference).then((events) =>
+        events.filter(({ type }) => type === 'refund.created'),
+      )
+      if (when === 'after') await allRead()
+      const answer = await deliver(world, event!)
+      expect(answer.status).toBe(200)
+      expect(answer.body).toEqual({ received: true, ...(when === 'after' && { duplicate: true }) })
+      await allRead()
+      await world.drain()
+      expect(await attempts(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+      const { refunds, postings } = await storyOf(world, id)
+      expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
+      expect(postings).toEqual(['capture 1000', 'refund -350'])
+      expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
+      await checkBooks(world)
+    },
+  )
+})
+
+test('webhooks that are dropped on the way are read, after they had the time to arrive by themselves', async () => {
+  const world = await createWorld({ env: { ...EAGER, RECONCILE_AFTER_S: '4' } })
+  try {
+    await world.stripe('POST', '/_emulator/webhooks', { drop_percent: 100 })
+    const { id, processor_reference } = await heldPayment(world.client)
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    const [happened] = await listEvents(world, processor_reference).then((events) =>
+      events.filter(({ type }) => type === 'payment_intent.succeeded'),
+    )
+    await paymentIn(world.client, id, 'captured')
+    const [row] = await world.sql<{ after_s: number }[]>`
+      select extract(epoch from received_at)::float8 - (payload ->> 'created')::integer as after_s
+      from notifications where id = ${notificationId(happened!)}`
+    expect(row!.after_s).toBeGreaterThanOrEqual(4)
+    const webhooks = await world.stripe('GET', '/_emulator/webhooks')
+    expect(webhooks).toMatchObject({ delivered: 0, waiting: 0, dropped: expect.any(Number) })
+    expect(webhooks.dropped).toBeGreaterThanOrEqual(2)
+    await checkBooks(world)
+  } finally {
+    await world.close()
+  }
+})
+
+describe('a drift', () => {
+  let world: World
+  let client: Client
+  let stranger: Client
+  beforeAll(async () => {
+    world = await createWorld({ webhooks: false, env: EAGER })
+    client = world.client
+    stranger = await world.clientOf()
+  })
+  afterAll(async () => await world?.close())
+
+  async function onlyDrift(filter: string): Promise<any> {
+    return await eventually(async () => {
+      const drifts = await driftsOf(client, filter)
+      expect(drifts).toHaveLength(1)
+      return drifts[0]
+    }, 30_000)
+  }
+  const mended = async (filter: string) =>
+    await eventually(async () => expect(await driftsOf(client, filter)).toEqual([]), 30_000)
+
+  test('of a refund that nobody knows is shown with its age, counted, and gone when it is known', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'error_500_before',
+    })
+    const { body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+    const filter = `?payment_id=${id}`
+    const drift = await onlyDrift(filter)
+    expect(drift).toMatchObject({
+      tenant_id: world.tenant_id,
+      subject: 'refund',
+      subject_id: body.id,
+      payment_id: id,
+      state: 'unknown',
+      ours: { status: 'pending', amount_minor: 300, currency: 'USD', processor_reference: null },
+      theirs: null,
+      detail: expect.stringContaining('refund.create: '),
+    })
+    await eventually(async () =>
+      expect((await driftsOf(client, filter))[0].age_s).toBeGreaterThan(drift.age_s),
+    )
+    await eventually(async () => {
+      const { values } = await metrics.drifts.get()
+      expect(values.find(({ labels }) => labels.state === 'unknown')?.value).toBeGreaterThanOrEqual(1)
+      expect((await metrics.oldestDrift.get()).values[0]!.value).toBeGreaterThan(0)
+    })
+    expect(await driftsOf(client, `${filter}&state=unknown&subject=refund`)).toHaveLength(1)
+    expect(await driftsOf(client, `${filter}&state=differs`)).toEqual([])
+    expect(await driftsOf(client, `${filter}&subject=payment`)).toEqual([])
+    expect(await driftsOf(stranger, filter)).toEqual([])
+    expect(await driftsOf(stranger)).toEqual([])
+
+    // It went through after all, only later.
+    await world.stripe('POST', '/_emulator/refunds', {
+      payment_intent: processor_reference,
+      amount: 300,
+      metadata: { sluice_refund_id: body.id, sluice_payment_id: id, sluice_tenant_id: world.tenant_id },
+    })
+    await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'unknown'`
+    await mended(filter)
+    expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
+    await world.drain()
+    await checkBooks(world)
+  })
+
+  test('of a payment that stands still here is looked at, and gone when it moves', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    // As if its job had been lost.
+    await world.sql`update payments set status = 'capturing', updated_at = now() where id = ${id}`
+    const filter = `?payment_id=${id}`
+    expect(await onlyDrift(filter)).toMatchObject({
+      subject: 'payment',
+      subject_id: id,
+      state: 'stale',
+      ours: { status: 'capturing', amount_captured_minor: 0 },
+      theirs: { status: 'authorized', amount_capturable_minor: 1000, processor_reference },
+      checked_at: expect.stringMatching(/Z$/),
+    })
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await paymentIn(client, id, 'captured')
+    await mended(filter)
+    await checkBooks(world)
+  })
+
+  test('of a payment that is settled otherwise there is shown as both see it, and gone when they agree', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    const filter = `?payment_id=${id}`
+    expect(await onlyDrift(filter)).toMatchObject({
+      state: 'differs',
+      ours: { status: 'failed', amount_captured_minor: 0 },
+      theirs: { status: 'captured', amount_captured_minor: 1000 },
+    })
+    await world.sql`
+      update payments set status = 'authorized', amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
+    await paymentIn(client, id, 'captured')
+    await mended(filter)
+    await checkBooks(world)
+  })
+
+  test('is listed newest first, in pages, and not without the scope', async () => {
+    const { id } = await heldPayment(client)
+    const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })
+    await world.sql`
+      insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, since)
+      select ${tenant_id}, gen_random_uuid(), 'refund', gen_random_uuid(), ${id}, 'differs',
+        '{"status":"failed","amount_minor":1,"currency":"USD","processor_reference":null}', now()
+      from generate_series(1, 5)`
+    const filter = `/v1/reconciliation?payment_id=${id}`
+    const seen: string[] = []
+    for (let path: string | undefined = `${filter}&limit=2`; path !== undefined;) {
+      const answer = await client.get(path)
+      seen.push(...answer.body.map(({ created_at }: { created_at: string }) => created_at))
+      path = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1]
+    }
+    expect(seen).toHaveLength(5)
+    expect(seen).toEqual(seen.toSorted().toReversed())
+    const writer = await world.clientOf({ tenant: 'acme', scopes: ['payments:write'] })
+    expect((await writer.get(filter)).status).toBe(403)
+    for (const query of ['state=open', 'subject=payout', 'payment_id=x', 'status=stale'])
+      expect((await client.get(`/v1/reconciliation?${query}`)).status).toBe(400)
+    await world.sql`delete from drifts where payment_id = ${id}`
+  })
+})
+
+describe('a turn', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({ parts: [] })
+  })
+  afterAll(async () => await world?.close())
+
+  test('is taken by one, ended by who took it, and taken over when its lease lapses', async () => {
+    const { sql } = world
+    const take = () => takeTurn(sql, 'a turn', { lease_s: 60 })
+    const turns = (await Promise.all(Array.from({ length: 20 }, take))).filter((turn) => turn !== undefined)
+    expect(turns).toHaveLength(1)
+    const [first] = turns
+    expect(first).toMatchObject({ position: null, result: null })
+    expect(await keepTurn(sql, first!, { at: 1 }, 60)).toBe(true)
+
+    await sql`update recurring_work set lease_until = now() where name = 'a turn'`
+    const second = (await take())!
+    expect(second.position).toEqual({ at: 1 })
+    expect(await keepTurn(sql, first!, { at: 2 }, 60)).toBe(false)
+    expect(await endTurn(sql, first!, { position: { at: 2 }, next_s: 0 })).toBe(false)
+    expect(await endTurn(sql, second, { position: { at: 3 }, next_s: 3600 })).toBe(true)
+    expect(await take()).toBeUndefined()
+    await sql`update recurring_work set due_at = now() where name = 'a turn'`
+    expect((await take())!.position).toEqual({ at: 3 })
+  })
+
+  test('that is not due at first is not taken at once', async () => {
+    const later = () => takeTurn(world.sql, 'later', { lease_s: 60, first_after_s: 3600 })
+    expect(await later()).toBeUndefined()
+    expect(await later()).toBeUndefined()
+  })
+})
+
+test('two workers read the events one after the other', async () => {
+  const world = await createWorld({ webhooks: false, env: EAGER })
+  const second = await startWorker(world.config, createLog('silent', 'test'))
+  try {
+    const slow = await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: { hold: 'before' } })
+    await slow.hit()
+    const asked = async () =>
+      (await world.stripe('GET', '/_emulator/requests?path=/v1/events')).count as number
+    const before = await asked()
+    const { id, processor_reference } = await heldPayment(world.client)
+    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    // The one that has the turn is held. Others come each second, to each worker: several of another kind go by.
+    for (let turns = 0, last = ''; turns < 4; turns++) {
+      const ended_at = async () =>
+        (await world.sql`select ended_at from recurring_work where name = 'reconciling'`)[0]
+          ?.ended_at as string
+      await eventually(async () => expect(await ended_at()).not.toBe(last))
+      last = await ended_at()
+    }
+    expect(await asked()).toBe(before)
+    await slow.remove()
+    await paymentIn(world.client, id, 'captured')
+    await checkBooks(world)
+  } finally {
+    await second.close()
+    await world.close()
+  }
+})
