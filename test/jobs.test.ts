@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { createVault } from '#core/secrets.ts'
 import {
   claimJobs,
   findOverdue,
@@ -31,10 +32,14 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
+import { listEvents, stateOf } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 /** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
-function request(tenant_id: string, { rung }: { rung: boolean }): CreateRequest {
+function request(
+  { config, tenant_id: first }: World,
+  { rung, tenant_id = first }: { rung: boolean; tenant_id?: string },
+): CreateRequest {
   return {
     tenant_id,
     payment_id: newId(),
@@ -49,7 +54,7 @@ function request(tenant_id: string, { rung }: { rung: boolean }): CreateRequest 
     method: 'card',
     customer_id: null,
     description: null,
-    payment_method: 'pm_card_visa',
+    payment_method: createVault(config.ENCRYPTION_KEY!).seal('pm_card_visa'),
     return_url: null,
     metadata: {},
     processor: 'stripe',
@@ -84,7 +89,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   afterAll(async () => await world?.close())
 
   test('a job whose bell was lost is claimed from the database', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world.tenant_id, { rung: true }))
+    const asked = Array.from({ length: 20 }, () => request(world, { rung: true }))
     await createPayments(world.sql, asked)
     for (const { payment_id } of asked)
       expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
@@ -93,7 +98,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   })
 
   test('a job that nobody rang for is admitted and rung', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world.tenant_id, { rung: false }))
+    const asked = Array.from({ length: 20 }, () => request(world, { rung: false }))
     await createPayments(world.sql, asked)
     for (const { payment_id } of asked) await paymentIn(client, payment_id, 'authorized')
     const rows =
@@ -148,7 +153,9 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 
   test('a worker that comes back after its lease was taken over changes nothing', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    // The news from outside would settle it too.
+    // The news from outside would settle it too, also late news of the authorization.
+    for (const event of await listEvents(world, processor_reference))
+      await eventually(async () => expect(await stateOf(world, event)).toMatch(/applied|ignored/))
     await world.stripe('POST', '/_emulator/webhooks', { paused: true })
     const held = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -504,7 +511,7 @@ describe('shares', () => {
     for (let batch = 0; batch < 10; batch += 1)
       await createPayments(
         sql,
-        Array.from({ length: 400 }, () => request(noisy.tenant_id, { rung: false })),
+        Array.from({ length: 400 }, () => request(world, { tenant_id: noisy.tenant_id, rung: false })),
       )
     // Due at as many times as there are jobs: the window is then a window to the job.
     await sql`

@@ -41,6 +41,7 @@ async function made(scopes = 'customer:write', tenant = 'shop'): Promise<{ id: s
 test('a revoked key is refused by every process within a second', async () => {
   const client = await world.clientOf()
   const urls = [world.client.url, second.url]
+  for (const url of urls) expect(await statusOf(client.key, url)).toBe(200)
   const lastAccepted = urls.map(async (url) => {
     for (let accepted_at = 0; ; await sleep(5)) {
       const asked_at = performance.now()

@@ -6,6 +6,7 @@ import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { UnknownKeyError } from '#core/secrets.ts'
 import { dateTime } from '#core/time.ts'
 import {
   PAYMENT_STATUSES,
@@ -126,10 +127,18 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
     },
   )
 
-  const shown = (payment: Payment): Payment => ({
-    ...payment,
-    client_secret: payment.client_secret === null ? null : vault.open(payment.client_secret),
-  })
+  const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
+
+  // One secret whose key was taken away too early must not hide its payment, nor a whole list.
+  function opened({ id, client_secret }: Payment): string | null {
+    try {
+      return client_secret === null ? null : vault.open(client_secret)
+    } catch (error) {
+      if (!(error instanceof UnknownKeyError)) throw error
+      context.log.error({ err: error, payment_id: id }, 'a client secret cannot be shown')
+      return null
+    }
+  }
 
   async function find(tenant_id: string, id: string): Promise<Payment> {
     const payment = await read({ tenant_id, id })
@@ -191,9 +200,10 @@ export function paymentRoutes(root: FastifyInstance, context: ApiContext): void 
         })
       }
       const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
+      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method)
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
       const outcome = await acceptOnce(sql, tenant_id, asked, () =>
-        create({ ...body, ...asked, ...ids, tenant_id, rung, processor: 'stripe' }),
+        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
       )
       if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
       if (outcome.kind === 'replayed') {

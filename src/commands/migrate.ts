@@ -8,7 +8,7 @@ await run(
   'sluice migrate: applies what is new in migrations/, forward only. Needs DATABASE_URL.',
   async () => {
     const config = loadConfig()
-    const applied = await migrate(need(config, 'DATABASE_URL'))
+    const applied = await migrate(need(config, 'DATABASE_URL'), (text) => process.stdout.write(`${text}\n`))
     const queue = queueConfig(config)
     if (queue.redis_url === null) await migrateQueue(queue)
     process.stdout.write(

@@ -50,7 +50,9 @@ const VARIABLES = {
   ENCRYPTION_KEY: [
     z
       .string()
-      .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
+      .regex(/^[A-Za-z0-9+/]{43}=(\s*,\s*[A-Za-z0-9+/]{43}=)*$/, {
+        error: 'must be 32 bytes, base64; several, the newest first, separated by commas',
+      })
       .optional(),
     '$(openssl rand -base64 32)',
   ],

@@ -1,4 +1,4 @@
-// Applies the SQL files of `migrations/` in order, each once, forward only.
+// Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then who may do what.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import postgres from 'postgres'
@@ -6,12 +6,24 @@ import postgres from 'postgres'
 const FOLDER = new URL('../../migrations/', import.meta.url)
 const LOCK = 7_583_240_117
 
+const NUMBERED = /^\d{4}_.+\.sql$/
+const ROLES = 'roles.sql'
+
 /**
  * Brings the database up to the newest migration; several processes may call it at once. Returns the names applied now.
- * Throws when a file that was applied has since been changed.
+ * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed.
  */
-export async function migrate(database_url: string): Promise<string[]> {
-  const sql = postgres(database_url, { max: 1, fetch_types: false, onnotice: () => {} })
+export async function migrate(
+  database_url: string,
+  warn: (text: string) => void = () => {},
+): Promise<string[]> {
+  const sql = postgres(database_url, {
+    max: 1,
+    fetch_types: false,
+    onnotice({ severity, message }) {
+      if (severity === 'WARNING') warn(message ?? '')
+    },
+  })
   try {
     return await sql.begin(async (tx) => {
       await tx`select pg_advisory_xact_lock(${LOCK})`
@@ -22,7 +34,7 @@ export async function migrate(database_url: string): Promise<string[]> {
           (row) => [row.name, row.checksum],
         ),
       )
-      const names = (await readdir(FOLDER)).filter((name) => name.endsWith('.sql')).sort()
+      const names = (await readdir(FOLDER)).filter((name) => NUMBERED.test(name)).sort()
       const fresh: string[] = []
       for (const name of names) {
         const text = await readFile(new URL(name, FOLDER), 'utf8')
@@ -34,6 +46,7 @@ export async function migrate(database_url: string): Promise<string[]> {
         await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
         fresh.push(name)
       }
+      await tx.unsafe(await readFile(new URL(ROLES, FOLDER), 'utf8'))
       return fresh
     })
   } finally {

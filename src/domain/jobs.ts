@@ -72,10 +72,11 @@ export async function claimJobs(sql: Sql, ids: string[], worker: string): Promis
       from due where j.id = due.id
       returning j.*
     ), attempted as (
-      insert into job_attempts (job_id, attempt, worker, started_at) select id, attempt, ${worker}, now() from claimed
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
+      select tenant_id, id, attempt, ${worker}, now() from claimed
     ), sent as (
       update provider_calls c set first_sent_at = coalesce(c.first_sent_at, now()), last_sent_at = now()
-      from claimed where c.job_id = claimed.id and c.outcome is null
+      from claimed where c.tenant_id = claimed.tenant_id and c.job_id = claimed.id and c.outcome is null
       returning c.*
     )
     select j.id, j.tenant_id, j.queue, j.name, j.payload, j.attempt, j.max_attempts, j.lease_token,
@@ -116,15 +117,18 @@ export function finishing(sql: Sql | Tx): Fragment {
   return sql`
     call as (
       update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
-        provider_reference = coalesce(held.provider_reference, c.provider_reference)
-      from held where c.job_id = held.job_id and c.outcome is null and (held.rotate or held.call_outcome is not null)
-      returning c.job_id, c.generation, c.operation, c.request, held.rotate
+        provider_reference = coalesce(held.provider_reference, c.provider_reference),
+        -- The tokens of a call that is over are of no more use.
+        request = case when held.rotate then c.request else c.request - 'sealed' end
+      from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
+        and (held.rotate or held.call_outcome is not null)
+      returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
     ), rotated as (
-      insert into provider_calls (job_id, generation, key, operation, request)
-      select job_id, generation + 1, job_id || ':' || generation + 1, operation, request from call where rotate
+      insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
+      select tenant_id, job_id, generation + 1, job_id || ':' || generation + 1, operation, request from call where rotate
     ), attempt as (
       update job_attempts a set ended_at = clock_timestamp(), outcome = held.outcome, error = held.error
-      from held where a.job_id = held.job_id and a.attempt = held.attempt
+      from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
     ), job as (
       update jobs j set state = held.state, lease_token = null, lease_until = null, last_error = held.error,
         run_at = case when held.state in ('ready', 'unknown') then now() + held.delay_ms * interval '1 millisecond' else j.run_at end,
@@ -145,10 +149,14 @@ export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<S
   return new Set(rows.map((row) => row.id))
 }
 
-/** Whether an attempt before `attempt` may have reached the provider: it was ambiguous, or never came to an end. */
-export async function wasInDoubt(sql: Sql, job_id: string, attempt: number): Promise<boolean> {
+/** Whether an attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
+export async function wasInDoubt(
+  sql: Sql,
+  { tenant_id, id, attempt }: Pick<ClaimedJob, 'tenant_id' | 'id' | 'attempt'>,
+): Promise<boolean> {
   const [row] = await sql`
-    select from job_attempts where job_id = ${job_id} and attempt < ${attempt} and (outcome is null or outcome in ('ambiguous', 'unknown'))
+    select from job_attempts
+    where tenant_id = ${tenant_id} and job_id = ${id} and attempt < ${attempt} and (outcome is null or outcome in ('ambiguous', 'unknown'))
     limit 1`
   return row !== undefined
 }

@@ -89,7 +89,7 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
       sql,
       'refund',
       sql`
-      select p.job_id, jsonb_build_object('payment_reference', p.processor_reference, 'amount_minor', r.amount_minor, 'reason', r.reason,
+      select p.tenant_id, p.job_id, jsonb_build_object('payment_reference', p.processor_reference, 'amount_minor', r.amount_minor, 'reason', r.reason,
         'metadata', jsonb_build_object('sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
       from p join r on r.id = p.refund_id`,
     )}

@@ -36,10 +36,10 @@ export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fra
 
 /**
  * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
- * what is sent under a key. `asked` selects `job_id, request`.
+ * what is sent under a key. `asked` selects `tenant_id, job_id, request`.
  */
 export function recordCall(sql: Sql | Tx, operation: string, asked: Fragment): Fragment {
   return sql`
-    insert into provider_calls (job_id, generation, key, operation, request)
-    select job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
+    insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
+    select tenant_id, job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
 }

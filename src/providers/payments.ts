@@ -42,9 +42,12 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
   return {
     name: 'stripe',
-    authorize: (request, key) =>
-      call('authorize', async () =>
-        toPayment(await stripe.paymentIntents.create(authorizeParams(request), keyed(key))),
+    authorize: async (request, key) =>
+      without(
+        request.payment_method,
+        await call('authorize', async () =>
+          toPayment(await stripe.paymentIntents.create(authorizeParams(request), keyed(key))),
+        ),
       ),
     capture: (request, key) =>
       call('capture', async () => {
@@ -138,6 +141,13 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
     close: () => client.close(),
   }
+}
+
+/** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
+function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
+  if (outcome.kind !== 'declined' || token === null) return outcome
+  const message = outcome.failure.message.replaceAll(token, '[payment_method]')
+  return { ...outcome, failure: { ...outcome.failure, message } }
 }
 
 /** Events that change what we keep of payments and refunds; at most 20, says Stripe. */

@@ -25,9 +25,21 @@ export async function migratePostgres({
   await client.connect()
   try {
     await runMigrations(client, schema)
+    await client.query(grants(schema))
   } finally {
     await client.end()
   }
+}
+
+/** Processes that do not own BullMQ's tables use them as members of `sluice_service`, where there is that role. */
+function grants(schema: string): string {
+  const to = `in schema ${schema} to sluice_service`
+  return `do $$ begin
+    if not exists (select from pg_roles where rolname = 'sluice_service') then return; end if;
+    grant usage on schema ${schema} to sluice_service;
+    grant select, insert, update, delete on all tables ${to};
+    grant usage on all sequences ${to};
+  end $$`
 }
 
 export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {

@@ -71,7 +71,7 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
           : 'Queue        BullMQ on Redis, yours (REDIS_URL)',
       )
 
-    await migrate(config.DATABASE_URL)
+    await migrate(config.DATABASE_URL, (text) => log.info(text))
     if (config.REDIS_URL === undefined || config.QUEUE === 'postgres')
       await migrateQueue({ redis_url: null, database_url: config.DATABASE_URL })
     const demo = await seed(config, data_dir, secrets)

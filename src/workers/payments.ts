@@ -1,5 +1,7 @@
 // Performs what payments ask for: authorize, capture, cancel. Load, one provider call, settle.
+import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
+import { UnknownKeyError } from '#core/secrets.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type {
@@ -13,6 +15,10 @@ import type { WorkerContext } from './context.ts'
 import { failed, retried, rotated, succeeded, unfinished, unknown } from './settlement.ts'
 
 type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
+type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {
+  payment_method?: string | null
+  sealed?: { payment_method?: string }
+}
 type Failure = NonNullable<PaymentTold['failure']>
 
 /** Authorizes a new payment at the processor. */
@@ -20,7 +26,7 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
   const { key, request, look_only } = job.call!
   const sent: Outcome<ProcessorPayment> = look_only
     ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
-    : await context.processor.authorize(request as AuthorizeRequest, key)
+    : await authorize(context, request, key)
   if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
   // The stored answer of this key tells nothing, nor does the refusal of a key that went out before with other
   // parameters; only the processor's own books can.
@@ -44,6 +50,23 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
         message: 'the processor could not be reached',
       })
     : await settleJob(context, settlement)
+}
+
+// The stored request with its secrets opened; without the key that sealed them nothing is sent, and nothing is lost either.
+async function authorize(
+  { processor, vault }: WorkerContext,
+  stored: Json,
+  key: string,
+): Promise<Outcome<ProcessorPayment>> {
+  // A row of an earlier version has its token in the clear.
+  const { sealed, payment_method: clear = null, ...request } = stored as StoredAuthorizeRequest
+  try {
+    const payment_method = sealed?.payment_method === undefined ? clear : vault.open(sealed.payment_method)
+    return await processor.authorize({ ...request, payment_method }, key)
+  } catch (error) {
+    if (error instanceof UnknownKeyError) return { kind: 'misconfigured', reason: error.message }
+    throw error
+  }
 }
 
 /** Captures a hold. */

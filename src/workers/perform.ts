@@ -122,7 +122,7 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       metrics.misconfigured.inc({ provider: context.processor.name })
       log.error(
         { job_id: job.id, job: job.name, reason: settlement.error?.message },
-        'the provider refuses our credentials',
+        'a job waits for the configuration to be mended: credentials are refused or a key is missing',
       )
     }
     if (state !== 'ready') {

@@ -87,7 +87,7 @@ export async function unfinished(
   const last = job.attempt >= job.max_attempts
   if (outcome.kind === 'retry') {
     if (!last) return retried(job, outcome.reason, outcome.after_ms)
-    return (await wasInDoubt(sql, job.id, job.attempt)) ? unknown(job, outcome.reason) : 'never sent'
+    return (await wasInDoubt(sql, job)) ? unknown(job, outcome.reason) : 'never sent'
   }
   if (last || job.call?.look_only === true) return unknown(job, outcome.reason)
   return { ...retried(job, outcome.reason), outcome: 'ambiguous' }

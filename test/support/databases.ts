@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import { inject } from 'vitest'
 import { migrate } from '#core/migrate.ts'
+import { TEMPLATE } from './servers.ts'
+import { createUsers } from './users.ts'
 
-const TEMPLATE = 'sluice_template'
 const LOCK = 7_583_240_118
 
 /** A fresh database on the suite's server, with all migrations applied. `drop` also ends who is still connected. */
@@ -33,6 +34,7 @@ async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
     await sql.unsafe(`drop database if exists ${unfinished}`)
     await sql.unsafe(`create database ${unfinished}`)
     await migrate(urlOf(server, unfinished))
+    await createUsers(sql)
     await sql.unsafe(`alter database ${unfinished} rename to ${TEMPLATE}`)
   } finally {
     await sql`select pg_advisory_unlock(${LOCK})`

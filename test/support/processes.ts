@@ -12,8 +12,9 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/main.ts'
 import { freePort } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
-import { createClient, type Client } from './client.ts'
+import { createClient, type Answer, type Client } from './client.ts'
 import { createDatabase } from './databases.ts'
+import { createUsers, urlAs } from './users.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const HOST = '127.0.0.1'
@@ -113,10 +114,14 @@ export type Deployment = {
   /** Each process may be given variables of its own. They are killed when the deployment closes. */
   startApi(env?: Record<string, string>): Promise<Process>
   startWorker(env?: Record<string, string>): Promise<Process>
+  /** What all processes of ours have written so far, also those that ended. */
+  output(): string
   /** Kills the APIs and workers that still run. */
   killAll(): Promise<void>
   /** Calls the emulator, which is a process of its own: `/_emulator/...` scripts and shows it. */
   stripe: (method: string, path: string, body?: unknown) => Promise<any>
+  /** Posts to the webhooks host, if it was started. */
+  webhook: (body: string, signature: string) => Promise<Answer>
   close(): Promise<void>
 }
 
@@ -182,16 +187,31 @@ export async function createDeployment({
     ...more,
   }
   const processes = new Set<Process>()
+  const everStarted: Process[] = []
   const killAll = async () => void (await Promise.all([...processes].map((one) => one.end())))
   closers.push(killAll)
-  async function start(file: string, ready: string, own: Record<string, string> = {}): Promise<Process> {
-    const started = await startProcess(file, { env: { ...env, ...own }, ready })
+  async function start(
+    role: 'api' | 'worker',
+    file: string,
+    ready: string,
+    own: Record<string, string> = {},
+  ): Promise<Process> {
+    const all = { ...env, ...own }
+    const started = await startProcess(file, {
+      env: { ...all, DATABASE_URL: urlAs(role, all.DATABASE_URL) },
+      ready,
+    })
     processes.add(started)
+    everStarted.push(started)
     void started.ended.then(() => processes.delete(started))
     return started
   }
   if (webhooks) {
-    const host = await startProcess('src/webhooks/main.ts', { env, ready: 'the webhooks host listens' })
+    const host = await startProcess('src/webhooks/main.ts', {
+      env: { ...env, DATABASE_URL: urlAs('webhooks', database.url) },
+      ready: 'the webhooks host listens',
+    })
+    everStarted.push(host)
     closers.push(() => host.end())
   }
 
@@ -205,8 +225,9 @@ export async function createDeployment({
     client: createClient(`http://${HOST}:${api_port}`, key.secret),
     tenant_id: tenant.id,
     redis,
-    startApi: (own) => start('src/api/main.ts', 'the API listens', own),
-    startWorker: (own) => start('src/workers/main.ts', 'the worker works', own),
+    startApi: (own) => start('api', 'src/api/main.ts', 'the API listens', own),
+    startWorker: (own) => start('worker', 'src/workers/main.ts', 'the worker works', own),
+    output: () => everStarted.map((one) => one.output()).join('\n'),
     killAll,
     async stripe(method, path, body) {
       const response = await fetch(`${stripe_url}${path}`, {
@@ -215,6 +236,10 @@ export async function createDeployment({
       })
       return await response.json()
     },
+    webhook: (body, signature) =>
+      createClient(`http://${HOST}:${webhooks_port}`, '').post('/stripe', JSON.parse(body), {
+        'stripe-signature': signature,
+      }),
     async close() {
       for (const close of closers.toReversed()) await close()
     },
@@ -226,10 +251,13 @@ async function createDatabaseOn(server_url: string): Promise<{ url: string; drop
   const name = `sluice_${randomBytes(6).toString('hex')}`
   const sql = connectDatabase(server_url, { max: 1, application_name: 'test' })
   await sql.unsafe(`create database ${name}`)
-  await sql.end()
   const url = new URL(server_url)
   url.pathname = `/${name}`
   await migrate(url.href)
+  const [known] =
+    await sql`select from pg_roles where rolname = ${new URL(urlAs('api', server_url)).username}`
+  if (known === undefined) await createUsers(sql)
+  await sql.end()
   return { url: url.href, drop: () => Promise.resolve() }
 }
 

@@ -2,11 +2,13 @@
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import postgres from 'postgres'
 import type { TestProject } from 'vitest/node'
 import { findProgram } from '#start/processes.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { makeFolder } from './folders.ts'
+import { auditStatements } from './statements.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -17,29 +19,59 @@ declare module 'vitest' {
   }
 }
 
+/** The database that those of the tests are copied from: made by whoever needs the first. */
+export const TEMPLATE = 'sluice_template'
+
 /**
  * Vitest's global set-up; what it returns is the tear-down. Both servers also end by themselves when this process is killed. They
  * are as durable as in production.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder()
-  const [postgres, redis] = await Promise.all([
-    startPostgres({ data_dir: join(folder.path, 'postgres') }),
+  const [database, redis] = await Promise.all([
+    startPostgres({ data_dir: join(folder.path, 'postgres'), settings: EVERY_STATEMENT }),
     startSuiteRedis(join(folder.path, 'redis')),
   ])
-  project.provide('postgres_url', postgres.url)
+  await countStatements(database.url)
+  project.provide('postgres_url', database.url)
   project.provide('redis_url', redis?.url ?? null)
   // When it is interrupted, Vitest leaves at once and without the tear-down: what is left can only be synchronous.
   const leave = () => {
-    for (const server of [postgres, redis]) if (server) process.kill(server.pid, 'SIGKILL')
+    for (const server of [database, redis]) if (server) process.kill(server.pid, 'SIGKILL')
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
   }
   process.once('exit', leave)
   return async () => {
     process.off('exit', leave)
-    await Promise.all([postgres.stop(), redis?.stop()])
-    await folder.remove()
+    try {
+      await audit(database.url)
+    } finally {
+      await Promise.all([database.stop(), redis?.stop()])
+      await folder.remove()
+    }
   }
+}
+
+/** Each database counts apart, and none may be forgotten. */
+const EVERY_STATEMENT = { 'pg_stat_statements.max': '50000', 'pg_stat_statements.track': 'all' }
+
+async function countStatements(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  try {
+    await sql`create extension pg_stat_statements`
+  } catch (cause) {
+    throw new Error('The tests audit all statements and need a PostgreSQL with pg_stat_statements.', {
+      cause,
+    })
+  } finally {
+    await sql.end()
+  }
+}
+
+/** The last test of a run, after all files: what it throws makes the run fail. */
+async function audit(url: string): Promise<void> {
+  const violations = await auditStatements(url, TEMPLATE)
+  if (violations.length > 0) throw new Error(`The statement audit failed.\n\n${violations.join('\n')}`)
 }
 
 async function startSuiteRedis(data_dir: string): Promise<EmbeddedRedis | null> {

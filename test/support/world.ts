@@ -15,11 +15,13 @@ import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { createClient, type Client } from './client.ts'
 import { createDatabase } from './databases.ts'
+import { urlAs, type ProcessRole } from './users.ts'
 
 export const WEBHOOK_SECRET = 'whsec_test_current'
 export const STRIPE_KEY = 'sk_test_emulator'
 
 export type World = {
+  /** As the owner of the tables; each part of the world connects as the user of its role. */
   config: Config
   sql: Sql
   /** Speaks for the world's first tenant, with every scope. */
@@ -84,10 +86,11 @@ export async function createWorld({
     ...env,
   })
   const log = createLog(config.LOG_LEVEL, 'test')
+  const as = (role: ProcessRole) => ({ ...config, DATABASE_URL: urlAs(role, config.DATABASE_URL!) })
   const running: Part[] = []
   let api_url = ''
   if (parts.includes('webhooks')) {
-    const part = await startWebhooks(config, log)
+    const part = await startWebhooks(as('webhooks'), log)
     running.push(part)
     config.WEBHOOKS_URL = part.url
   }
@@ -104,9 +107,9 @@ export async function createWorld({
   })
   closers.push(() => emulator.close())
   config.STRIPE_API_BASE = emulator.url
-  if (parts.includes('worker')) running.push(await startWorker(config, log))
+  if (parts.includes('worker')) running.push(await startWorker(as('worker'), log))
   if (parts.includes('api')) {
-    const part = await startApi(config, log)
+    const part = await startApi(as('api'), log)
     running.push(part)
     api_url = part.url
   }

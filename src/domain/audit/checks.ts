@@ -125,7 +125,7 @@ function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
   return sql`
     select 'a finished job left its provider call open' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
       c.operation || ' ' || j.state as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
-    from ${jobs} j join provider_calls c on c.job_id = j.id
+    from ${jobs} j join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
     where j.state in ('succeeded', 'failed') and c.outcome is null`
 }
 
@@ -175,7 +175,7 @@ function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment
 
 /** What is on its way has a job that works on it; what is pending may also wait for the processor, which was asked. */
 function in_flight(sql: Sql | Tx): Fragment {
-  const asked = sql`exists (select from provider_calls c where c.job_id = j.id and c.outcome = 'done')`
+  const asked = sql`exists (select from provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
   return sql`
     select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
       p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by

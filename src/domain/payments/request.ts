@@ -20,6 +20,7 @@ export type CreateRequest = Asked & {
   method: 'card'
   customer_id: string | null
   description: string | null
+  /** Sealed. */
   payment_method: string | null
   return_url: string | null
   metadata: Json
@@ -53,9 +54,9 @@ export async function createPayments(sql: Sql, requests: CreateRequest[]): Promi
     ), call as (${recordCall(
       sql,
       'authorize',
-      sql`select job_id, jsonb_build_object(
-        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'payment_method', payment_method,
-        'return_url', return_url,
+      sql`select tenant_id, job_id, jsonb_build_object(
+        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'return_url', return_url,
+        'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
         'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
     )})
     select id from p`
@@ -80,7 +81,7 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
     ), call as (${recordCall(
       sql,
       'capture',
-      sql`select job_id, jsonb_build_object(
+      sql`select tenant_id, job_id, jsonb_build_object(
         'reference', processor_reference, 'amount_minor', coalesce(amount_minor, amount_capturable_minor)) as request from p`,
     )})
     select id from p`
@@ -124,7 +125,7 @@ export async function requestCancels(
     ), call as (${recordCall(
       sql,
       'cancel',
-      sql`select job_id, jsonb_build_object('reference', processor_reference, 'reason', reason) as request
+      sql`select tenant_id, job_id, jsonb_build_object('reference', processor_reference, 'reason', reason) as request
         from p where status = 'canceling'`,
     )})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`

@@ -117,7 +117,7 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
       sql,
       'cancel',
       sql`
-      select follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
+      select tenant_id, follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
         nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`,
     )}
     ), ${noted(sql)}, ${finishing(sql)}

@@ -1,0 +1,120 @@
+-- Who may do what: applied after every migration, so that it also holds for new tables and for roles that were made later.
+--
+-- A process connects as a login user that is a member of its role; none of these owns anything or can log in by itself. The
+-- owner of the tables, who migrates, is none of them. Where a role is missing and cannot be made, that is said and the rest holds.
+do $$
+declare
+  here constant text := current_schema();
+  services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker'];
+  -- `sluice_service` is what the three have in common: they see every tenant, because their statements name one. `sluice_reader` is for
+  -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
+  roles constant text[] := services || array['sluice_service', 'sluice_reader'];
+  missing text[] := '{}';
+  each record;
+begin
+  for each in select name from unnest(roles) name where not exists (select from pg_roles where rolname = name) loop
+    begin
+      execute format('create role %I nologin', each.name);
+    exception
+      -- A migration of another database of this server was faster.
+      when duplicate_object or unique_violation then null;
+      when insufficient_privilege then null;
+    end;
+  end loop;
+  for each in
+    select member.rolname as name from pg_roles member join pg_roles common on common.rolname = 'sluice_service'
+    where member.rolname = any(services)
+      and not exists (select from pg_auth_members m where m.roleid = common.oid and m.member = member.oid)
+  loop
+    begin
+      execute format('grant sluice_service to %I', each.name);
+    exception
+      when unique_violation then null;
+      when insufficient_privilege then missing := missing || format('%s in sluice_service', each.name);
+    end;
+  end loop;
+  missing := missing || array(select name from unnest(roles) name where not exists (select from pg_roles where rolname = name));
+  if missing <> '{}' then
+    raise warning 'The least-privilege roles are not set up: % may not create roles, and these are missing: %. Until somebody with CREATEROLE has made them and this was run again, processes must connect as a user with rights of your own making.',
+      current_user, array_to_string(missing, ', ');
+    return;
+  end if;
+
+  execute format('grant usage on schema %I to sluice_service, sluice_reader', here);
+  execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_service, sluice_reader', here);
+  grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
+
+  for each in select * from (values
+    ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
+    ('sluice_api', 'customers', 'select, insert, update'),
+    ('sluice_api', 'payments', 'select, insert, update'),
+    ('sluice_api', 'refunds', 'select, insert'),
+    ('sluice_api', 'idempotency_keys', 'select, insert'),
+    ('sluice_api', 'jobs', 'select, insert'),
+    ('sluice_api', 'job_attempts', 'select'),
+    -- It seals what a call will send, and can read none of it back.
+    ('sluice_api', 'provider_calls', 'insert, select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
+    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'ledger_accounts', 'select'),
+    ('sluice_api', 'ledger_transactions', 'select'),
+    ('sluice_api', 'ledger_entries', 'select'),
+    -- Erasing a customer erases what earlier events told.
+    ('sluice_api', 'events', 'select, insert, update (data)'),
+    ('sluice_api', 'drifts', 'select'),
+
+    ('sluice_webhooks', 'notifications', 'insert, select (id)'),
+    ('sluice_webhooks', 'jobs', 'insert'),
+
+    ('sluice_worker', 'jobs', 'select, insert, update'),
+    ('sluice_worker', 'job_attempts', 'select, insert, update'),
+    ('sluice_worker', 'provider_calls', 'select, insert, update'),
+    ('sluice_worker', 'pauses', 'select'),
+    ('sluice_worker', 'payments', 'select, update'),
+    ('sluice_worker', 'refunds', 'select, insert, update'),
+    -- It audits the books as well.
+    ('sluice_worker', 'tenants', 'select'),
+    ('sluice_worker', 'customers', 'select (tenant_id, id)'),
+    ('sluice_worker', 'ledger_transactions', 'select, insert'),
+    ('sluice_worker', 'ledger_entries', 'select, insert'),
+    ('sluice_worker', 'ledger_accounts', 'select'),
+    ('sluice_worker', 'events', 'select, insert'),
+    -- News that never arrived are stored by the reconciler.
+    ('sluice_worker', 'notifications', 'select, insert, update'),
+    ('sluice_worker', 'recurring_work', 'select, insert, update'),
+    ('sluice_worker', 'drifts', 'select, insert, update'),
+    ('sluice_worker', 'idempotency_keys', 'select, insert, delete')
+  ) as granted(role, name, privileges) loop
+    execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
+  end loop;
+
+  -- Readers read everything but secrets.
+  for each in
+    select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
+      and (c.relname, a.attname) not in (
+        ('api_keys', 'hash'), ('payments', 'client_secret'), ('provider_calls', 'request'), ('jobs', 'lease_token'))
+    group by c.relname
+  loop
+    execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);
+  end loop;
+
+  -- `using (true)` is nothing by the time a statement is planned; the owner is asked for no policy at all.
+  for each in
+    select c.relname as name, c.relrowsecurity as fenced, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as tenant
+    from pg_class c
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and (
+      c.relname = 'tenants' or exists (
+        select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
+  loop
+    if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
+      execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
+    end if;
+    if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'readers') then
+      execute format(
+        $policy$create policy readers on %I.%I for select to sluice_reader
+          using (%I = (select nullif(current_setting('sluice.tenant_id', true), '')::uuid))$policy$, here, each.name, each.tenant);
+    end if;
+    if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
+  end loop;
+end $$;

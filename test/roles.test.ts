@@ -1,0 +1,300 @@
+// Who may do what in the database: each process with the rights of its role and no others, readers within one tenant.
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { migrate } from '#core/migrate.ts'
+import { startPostgres } from '#start/postgres.ts'
+import { checkBooks, findCrossings } from '#test/books.ts'
+import { freshKey } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { makeFolder } from '#test/folders.ts'
+import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { urlAs, type ProcessRole } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const DENIED = '42501'
+
+let world: World
+let other: Awaited<ReturnType<World['clientOf']>>
+const connections: Record<string, postgres.Sql> = {}
+
+// On PostgreSQL, so that BullMQ's tables are used with these rights too.
+beforeAll(async () => {
+  world = await createWorld({ queue: 'postgres' })
+  other = await world.clientOf()
+  for (const role of ['api', 'webhooks', 'worker', 'reader'] as const)
+    connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
+})
+afterAll(async () => {
+  for (const sql of Object.values(connections)) await sql.end()
+  await world?.close()
+})
+
+const asked = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
+
+test('each process does all of its work as its own user', async () => {
+  for (const client of [world.client, other]) {
+    const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+    expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
+    const payment = await capturedPayment(client)
+    expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
+      status: 'succeeded',
+    })
+    const { id } = await heldPayment(client)
+    expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
+    await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
+    const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
+    )
+    expect(timeline.text).toContain('posting')
+  }
+  await world.drain()
+  await checkBooks(world)
+  const sessions = await world.sql<{ what: string }[]>`
+    select distinct application_name || ' ' || usename as what from pg_stat_activity
+    where datname = current_database() and application_name like 'sluice-%' order by 1`
+  expect(sessions.map(({ what }) => what)).toEqual([
+    'sluice-api sluice_test_api',
+    'sluice-webhooks sluice_test_webhooks',
+    'sluice-worker sluice_test_worker',
+  ])
+})
+
+describe('no role may do more than its process does', () => {
+  const REFUSED: Record<ProcessRole, string[]> = {
+    api: [
+      `update ledger_entries set amount_minor = 1`,
+      `insert into ledger_entries select * from ledger_entries`,
+      `update ledger_accounts set balance_minor = 0`,
+      `update jobs set state = 'succeeded'`,
+      `delete from payments`,
+      `select request from provider_calls`,
+      `update provider_calls set key = 'x'`,
+      `select payload from notifications`,
+      `update api_keys set hash = '\\x00'`,
+      `insert into api_keys select * from api_keys`,
+      `insert into tenants select * from tenants`,
+      `update notifications set state = 'applied'`,
+      `select from schema_migrations`,
+      `drop table payments`,
+      `alter table payments disable row level security`,
+      `truncate events`,
+      `create table mine (id int)`,
+      `set role sluice_worker`,
+    ],
+    webhooks: [
+      `select from payments`,
+      `select from api_keys`,
+      `select payload from notifications`,
+      `update notifications set state = 'applied'`,
+      `select from jobs`,
+      `select from provider_calls`,
+      `insert into events select * from events`,
+      `drop table notifications`,
+    ],
+    worker: [
+      `select from api_keys`,
+      `insert into tenants select * from tenants`,
+      `select email from customers`,
+      `insert into payments (tenant_id) select tenant_id from payments`,
+      `delete from jobs`,
+      `update ledger_entries set amount_minor = 1`,
+      `update ledger_accounts set balance_minor = 0`,
+      `delete from ledger_transactions`,
+      `update events set data = '{}'`,
+      `drop table jobs`,
+    ],
+    reader: [
+      `select hash from api_keys`,
+      `select client_secret from payments`,
+      `select request from provider_calls`,
+      `select lease_token from jobs`,
+      `select * from payments`,
+      `insert into pauses (queue) values ('payments')`,
+      `update payments set status = 'captured'`,
+      `delete from events`,
+      `select from schema_migrations`,
+    ],
+  }
+  test.each(
+    Object.entries(REFUSED).flatMap(([role, statements]) => statements.map((statement) => [role, statement])),
+  )('%s: %s', async (role, statement) => {
+    await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
+  })
+
+  test('none of them owns anything, can log in, or has a right of its own beyond tables', async () => {
+    const roles = await world.sql`
+      select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolreplication from pg_roles
+      where rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_service', 'sluice_reader')`
+    expect(roles).toHaveLength(5)
+    for (const { rolname, ...rights } of roles)
+      expect([rolname, Object.values(rights).filter(Boolean)]).toEqual([rolname, []])
+    const owned =
+      await world.sql`select relname from pg_class c join pg_roles r on r.oid = c.relowner where r.rolname like 'sluice%'`
+    expect([...owned]).toEqual([])
+  })
+})
+
+describe('readers', () => {
+  /** Every table of the catalogue, so that a new one cannot be forgotten, with the column that says whose a row is. */
+  async function tables(): Promise<
+    { name: string; tenant: string | null; fenced: boolean; policies: string[] }[]
+  > {
+    return await world.sql`
+      select c.relname as name, c.relrowsecurity as fenced,
+        case when c.relname = 'tenants' then 'id'
+          when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') then 'tenant_id' end as tenant,
+        array(select p.polname::text || ' ' || array_to_string(p.polroles::regrole[], ' ') from pg_policy p
+          where p.polrelid = c.oid order by p.polname) as policies
+      from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
+      order by c.relname`
+  }
+
+  test('every table says whose its rows are and is fenced', async () => {
+    const all = await tables()
+    expect(all.length).toBeGreaterThanOrEqual(15)
+    for (const { name, tenant, fenced, policies } of all)
+      expect({ name, whose: tenant !== null, fenced, policies }).toEqual({
+        name,
+        whose: true,
+        fenced: true,
+        policies: ['readers sluice_reader', 'services sluice_service'],
+      })
+  })
+
+  test('a reader sees nothing until a tenant is named, and then only what is its', async () => {
+    await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
+    const reader = connections.reader!
+    const empty = new Set<string>()
+    for (const { name, tenant } of await tables()) {
+      const count = async (tenant_id: string | null) =>
+        await reader.begin(async (tx) => {
+          if (tenant_id !== null) await tx`select set_config('sluice.tenant_id', ${tenant_id}, true)`
+          const [row] = await tx.unsafe<{ count: string }[]>(`select count(*) from ${name}`)
+          return Number(row!.count)
+        })
+      const rows = await world.sql.unsafe<{ tenant: string; count: number }[]>(
+        `select ${tenant} as tenant, count(*)::int as count from ${name} where ${tenant} is not null group by 1`,
+      )
+      const of = new Map(rows.map((row) => [row.tenant, row.count]))
+      expect([name, await count(null)]).toEqual([name, 0])
+      expect([name, await count('')]).toEqual([name, 0])
+      for (const tenant_id of [world.tenant_id, other.tenant_id]) {
+        if (!of.has(tenant_id)) empty.add(name)
+        expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
+      }
+    }
+    // Nothing differs in this story; of everything else there were rows to be hidden.
+    expect([...empty]).toEqual(['drifts'])
+  })
+
+  test('no column that is called like a secret is readable', async () => {
+    const columns = await world.sql<{ name: string }[]>`
+      select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not a.attisdropped
+        and has_column_privilege('sluice_reader', c.oid, a.attnum, 'select')`
+    expect(columns.length).toBeGreaterThan(100)
+    const secret = columns.filter(({ name }) =>
+      /\.(.*(secret|hash|token|password|sealed).*|request)$/.test(name),
+    )
+    expect(secret.map(({ name }) => name)).toEqual([])
+  })
+
+  test('the services plan as the owner does: their policy costs nothing', async () => {
+    const statement = `select id from payments where tenant_id = '${world.tenant_id}' and id = '${world.tenant_id}'`
+    const plan = async (sql: postgres.Sql) =>
+      await sql.begin(async (tx) => {
+        await tx`set local enable_seqscan = off`
+        return [...(await tx.unsafe(`explain (costs off) ${statement}`))].map((row) => row['QUERY PLAN'])
+      })
+    const owner = postgres(world.config.DATABASE_URL!, { max: 1 })
+    onTestFinished(() => owner.end())
+    expect(await plan(connections.api!)).toEqual(await plan(owner))
+  })
+})
+
+test('a row cannot point across tenants', async () => {
+  const mine = await capturedPayment(world.client)
+  const { body: customer } = await world.client.post('/v1/customers', { idempotency_key: freshKey() })
+  const { tenant_id } = other
+  const fields = { tenant_id, idempotency_key: 'x', amount_minor: 1, currency: 'USD', processor: 'x' }
+  const id = mine.id
+  await expect(
+    world.sql`insert into payments ${world.sql({ ...fields, id, method: 'card', customer_id: customer.id })}`,
+  ).rejects.toMatchObject({ code: '23503' })
+  await expect(
+    world.sql`insert into refunds ${world.sql({ ...fields, id, payment_id: mine.id })}`,
+  ).rejects.toMatchObject({ code: '23503' })
+  await expect(
+    world.sql`update notifications set tenant_id = ${tenant_id} where subject_id = ${mine.id}`,
+  ).rejects.toMatchObject({ code: '23503' })
+})
+
+test.each([
+  'job_attempts',
+  'provider_calls',
+  'idempotency_keys',
+  'jobs',
+  'events',
+  'ledger_transactions',
+  'ledger_entries',
+])('where there is no foreign key the books tell: %s', async (table) => {
+  await world.drain()
+  expect(await findCrossings(world.sql)).toEqual([])
+  const undo = new Error('undo')
+  const found = world.sql.begin(async (tx) => {
+    // The ledger is append-only, also for its owner.
+    await tx`set local session_replication_role = replica`
+    const moved = await tx`
+      update ${tx(table)} set tenant_id = ${other.tenant_id}
+      where ctid = (select ctid from ${tx(table)} where tenant_id = ${world.tenant_id} limit 1)`
+    expect(moved.count).toBe(1)
+    const crossings = await findCrossings(tx)
+    expect(crossings.map(({ name }) => name)).toContain(table)
+    throw undo
+  })
+  await expect(found).rejects.toBe(undo)
+})
+
+test('a user who may not create roles migrates all the same, is told, and has them when somebody else made them', async () => {
+  const folder = await makeFolder()
+  onTestFinished(folder.remove)
+  const server = await startPostgres({ data_dir: join(folder.path, 'postgres') })
+  onTestFinished(server.stop)
+  const admin = postgres(server.url, { max: 1, onnotice: () => {} })
+  onTestFinished(() => admin.end())
+  await admin`create role plain login password 'plain'`
+  const databaseOf = async (name: string, owner: string) => {
+    await admin.unsafe(`create database ${name} owner ${owner}`)
+    const url = Object.assign(new URL(server.url), { pathname: `/${name}` })
+    return owner === 'plain' ? Object.assign(url, { username: 'plain', password: 'plain' }).href : url.href
+  }
+  const first = await databaseOf('first', 'plain')
+  const migrated = () =>
+    runCommand('src/commands/migrate.ts', [], {
+      DATABASE_URL: first,
+      REDIS_URL: server.url.replace('postgres:', 'redis:'),
+    })
+  const fenced = async () => {
+    const sql = postgres(first, { max: 1 })
+    const [row] = await sql`select relrowsecurity as fenced from pg_class where relname = 'payments'`
+    await sql.end()
+    return row?.fenced
+  }
+  const alone = await migrated()
+  expect([alone.code, alone.stdout]).toEqual([
+    0,
+    expect.stringMatching(/plain may not create roles.*sluice_api.*\n.*Applied 0001/),
+  ])
+  expect(await fenced()).toBe(false)
+
+  // Databases of one server may be migrated at once: the roles are common to all.
+  const others = await Promise.all(['a', 'b', 'c', 'd'].map((name) => databaseOf(name, 'postgres')))
+  const warnings: string[] = []
+  await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
+  expect(warnings).toEqual([])
+  const again = await migrated()
+  expect([again.code, again.stdout]).toEqual([0, 'The database is up to date.\n'])
+  expect(await fenced()).toBe(true)
+})

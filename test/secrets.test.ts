@@ -1,0 +1,217 @@
+// Secrets: sealed at rest under keys that can be rotated, and nowhere in clear: no table, log, queue or refusal.
+import { randomBytes } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createVault, UnknownKeyError } from '#core/secrets.ts'
+import type { Sql } from '#core/db.ts'
+import { authorize, capture, holdCaptures } from '#test/captures.ts'
+import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
+import { createDeployment, until, type Deployment } from '#test/processes.ts'
+
+const CARD = 'pm_card_visa'
+const CARD_THAT_ASKS = 'pm_card_authenticationRequired'
+const DECLINED_CARD = 'pm_card_chargeDeclined'
+const NO_CARD = `pm_unknown_${randomBytes(8).toString('hex')}`
+
+const newKey = () => randomBytes(32).toString('base64')
+
+let deployment: Deployment
+beforeAll(async () => {
+  deployment = await createDeployment({ queue: 'redis', webhooks: true, env: { LOG_LEVEL: 'trace' } })
+})
+afterAll(async () => await deployment?.close())
+
+test('a vault seals with its newest key and opens with all of them', () => {
+  const [old_key, new_key] = [newKey(), newKey()]
+  const sealed = createVault(old_key).seal('pm_1')
+  const both = createVault(`${new_key}, ${old_key}`)
+  expect(both.open(sealed)).toBe('pm_1')
+  const resealed = both.seal('pm_1')
+  expect(createVault(new_key).open(resealed)).toBe('pm_1')
+  expect(() => createVault(new_key).open(sealed)).toThrow(UnknownKeyError)
+  expect(() => createVault(old_key).open(resealed)).toThrow(UnknownKeyError)
+})
+
+test('a vault never seals alike, and opens nothing that was changed or cut', () => {
+  const vault = createVault(newKey())
+  const sealed = vault.seal('pm_1')
+  expect(vault.seal('pm_1')).not.toBe(sealed)
+  const [name, body] = sealed.split('.') as [string, string]
+  const bytes = Buffer.from(body, 'base64')
+  for (const at of [0, 12, 28, bytes.length - 1]) {
+    const changed = Buffer.from(bytes)
+    changed[at]! ^= 1
+    expect(() => vault.open(`${name}.${changed.toString('base64')}`)).toThrow(/authenticate/)
+  }
+  for (const length of [0, 12, 20, 28, bytes.length - 1])
+    expect(() => vault.open(`${name}.${bytes.subarray(0, length).toString('base64')}`)).toThrow(
+      /authenticat|nonce|Nonce|initialization|tag/,
+    )
+})
+
+test('after all that can happen to a payment no secret is to be found anywhere', async () => {
+  const { sql, client, env } = deployment
+  const heard = await monitor(deployment.redis!.url)
+  await deployment.startApi()
+  const worker = await deployment.startWorker()
+  const refusals: Answer[] = []
+
+  await client.post('/v1/customers', { idempotency_key: freshKey(), email: 'ada@example.com' })
+  const waiting = await pay(client, CARD_THAT_ASKS, { return_url: 'https://shop.example.com/back' })
+  expect(waiting.body).toMatchObject({ status: 'requires_action', client_secret: expect.any(String) })
+  for (const card of [DECLINED_CARD, NO_CARD]) refusals.push(await pay(client, card))
+  refusals.push(
+    await pay(client, CARD, { amount_minor: -1 }),
+    await pay(client, CARD, { customer_id: client.key }),
+    await pay(createClient(client.url, `${client.key.slice(0, -4)}zzzz`), CARD),
+    await client.send('POST', '/v1/payments', {
+      body: `{"payment_method":"${CARD}",`,
+      headers: { 'content-type': 'application/json' },
+    }),
+    await deployment.webhook('{"id":"evt_1"}', 't=1,v1=00'),
+  )
+  for (const { status } of refusals) expect(status).toBeGreaterThanOrEqual(400)
+
+  const payment = await authorize(deployment)
+  const hold = await holdCaptures(deployment, payment, 'after')
+  const answer = capture(deployment, payment)
+  await hold.reached()
+  await worker.end()
+  await hold.release()
+  await deployment.startWorker()
+  expect((await answer).body).toMatchObject({ status: 'captured' })
+  const refund = await client.post(`/v1/payments/${payment.payment_id}/refunds`, {
+    idempotency_key: freshKey(),
+    amount_minor: 200,
+  })
+  expect(refund.body).toMatchObject({ status: 'succeeded' })
+  await until('the notifications are applied', async () => {
+    const [row] = await sql<{ told: number; open: number }[]>`
+      select count(*) filter (where state = 'applied') as told, count(*) filter (where state = 'received') as open from notifications`
+    return row!.told > 2 && row!.open === 0
+  })
+  await deployment.killAll()
+
+  const secrets = {
+    'the API key': client.key,
+    'the key of the processor': env.STRIPE_SECRET_KEY!,
+    'the webhook secret': env.STRIPE_WEBHOOK_SECRET!,
+    'the encryption key': env.ENCRYPTION_KEY!,
+    'the password of the database': new URL(env.DATABASE_URL!).password,
+    'the client secret': waiting.body.client_secret as string,
+    'a card': CARD,
+    'a card that asks': CARD_THAT_ASKS,
+    'a declined card': DECLINED_CARD,
+    'a card that does not exist': NO_CARD,
+  }
+  const [job] = await sql<{ id: string }[]>`
+    select id from jobs where subject_id = ${payment.payment_id} and name = 'payment.capture'`
+  const places = {
+    tables: [await everyRow(sql), payment.payment_id],
+    'what the processes wrote': [deployment.output(), 'the worker works'],
+    'what went through Redis': [heard(), job!.id],
+    'what was refused': [refusals.map(({ text }) => text).join('\n'), 'payment_declined'],
+  } as const
+  for (const [place, [text, witness]] of Object.entries(places)) {
+    expect(text.includes(witness), `${place} are read`).toBe(true)
+    const found = Object.entries(secrets).filter(([, secret]) => text.includes(secret))
+    expect(found.map(([what, secret]) => `${what} in ${place}: ${around(text, secret)}`)).toEqual([])
+  }
+  const left =
+    await sql`select request from provider_calls where request -> 'sealed' is not null and outcome is not null`
+  expect([...left], 'tokens are kept no longer than the call').toEqual([])
+})
+
+test('keys rotate under way: what an older key sealed goes on, and without any key it waits unharmed', async () => {
+  const { client, sql, env } = deployment
+  const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]
+  await deployment.startApi()
+  const asked = await pay(client, CARD, {}, { prefer: 'respond-async' })
+  const [call] = await sql<{ request: Record<string, any> }[]>`
+    select c.request from provider_calls c join jobs j on j.id = c.job_id where j.subject_id = ${asked.body.id}`
+  expect(call!.request).not.toHaveProperty('payment_method')
+  expect(createVault(old_key).open(call!.request['sealed'].payment_method)).toBe(CARD)
+  const hasty = await deployment.startWorker({ ENCRYPTION_KEY: new_key })
+  await hasty.says('not in ENCRYPTION_KEY')
+  const misconfigured = await until('the attempt is given back', async () => {
+    const [row] = await sql<{ outcome: string; state: string }[]>`
+      select a.outcome, j.state from jobs j join job_attempts a on a.job_id = j.id
+      where j.subject_id = ${asked.body.id} and a.outcome is not null`
+    return row
+  })
+  expect({ ...misconfigured }).toEqual({ outcome: 'misconfigured', state: 'ready' })
+  await deployment.killAll()
+
+  await sql`update jobs set run_at = now() where subject_id = ${asked.body.id}`
+  await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
+  await deployment.startWorker({ ENCRYPTION_KEY: `${new_key},${old_key}` })
+  await until('it goes on', async () => {
+    const { body } = await client.get(`/v1/payments/${asked.body.id}`)
+    return body.status === 'authorized'
+  })
+  const waiting = await pay(client, CARD_THAT_ASKS, { return_url: 'https://shop.example.com/back' })
+  const [row] = await sql<{ client_secret: string }[]>`
+    select client_secret from payments where id = ${waiting.body.id}`
+  expect(createVault(new_key).open(row!.client_secret)).toBe(waiting.body.client_secret)
+
+  await deployment.killAll()
+  const forgetful = await deployment.startApi({ ENCRYPTION_KEY: old_key })
+  const path = `/v1/payments/${waiting.body.id}`
+  expect((await client.get(path)).body).toMatchObject({ status: 'requires_action', client_secret: null })
+  await forgetful.says('a client secret cannot be shown')
+  await deployment.killAll()
+  await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
+  expect((await client.get(path)).body).toEqual(waiting.body)
+})
+
+async function pay(
+  client: Client,
+  payment_method: string,
+  body: Record<string, unknown> = {},
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  return await client.post(
+    '/v1/payments',
+    {
+      idempotency_key: freshKey(),
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      payment_method,
+      ...body,
+    },
+    headers,
+  )
+}
+
+/** Every command that this Redis is given from now on, with its arguments and what scripts make of them. */
+async function monitor(url: string): Promise<() => string> {
+  const redis = new Redis(url)
+  const monitoring = await redis.monitor()
+  onTestFinished(() => {
+    monitoring.disconnect()
+    redis.disconnect()
+  })
+  const commands: string[] = []
+  monitoring.on('monitor', (_time: string, given: string[]) => commands.push(given.join(' ')))
+  return () => commands.join('\n')
+}
+
+/** All rows of all tables, whoever's they are. */
+async function everyRow(sql: Sql): Promise<string> {
+  const tables = await sql<{ name: string }[]>`
+    select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+    where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')`
+  const texts = await Promise.all(
+    tables.map(async ({ name }) => {
+      const rows = await sql.unsafe<{ row: string }[]>(`select to_jsonb(t)::text as row from ${name} t`)
+      return rows.map(({ row }) => `${name} ${row}`).join('\n')
+    }),
+  )
+  return texts.join('\n')
+}
+
+function around(text: string, secret: string): string {
+  const at = text.indexOf(secret)
+  return text.slice(Math.max(0, at - 300), at + secret.length + 50)
+}

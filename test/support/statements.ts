@@ -1,0 +1,240 @@
+// The statement audit: what the processes asked of the database in the whole run, each part of it naming its tenant.
+import postgres from 'postgres'
+import { USERS_OF_PROCESSES } from './users.ts'
+
+/** Parts of statements that touch a tenant's table without naming the tenant, and why they may. */
+const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; reason: string }[] = [
+  {
+    name: 'key by its hash',
+    tables: ['api_keys'],
+    part: /where hash = \$\d+ and revoked_at is null/,
+    reason: 'the key is what says who the tenant is',
+  },
+  {
+    name: 'claim by id',
+    tables: ['jobs'],
+    part: /where j\.id = asked\.id and j\.run_at <= now\(\)/,
+    reason: 'a bell carries an id; whose job it is comes with the row',
+  },
+  {
+    name: 'fence',
+    tables: ['jobs'],
+    part: /where j\.id = [sl]\.\w*id and j\.lease_token = [sl]\.lease_token/,
+    reason: 'the token was given with the row; the tenant of all that follows is that of the row',
+  },
+  {
+    name: 'rows locked above',
+    tables: ['jobs'],
+    part: /from (due|held|free|received) where j\.id = \1\.(job_)?id\b/,
+    reason: 'their ids are those of rows that the same statement has found and locked',
+  },
+  {
+    name: 'outcome by id',
+    tables: ['jobs'],
+    part: /select id, state, last_error from jobs where id = any\(/,
+    reason: 'ids that the process made itself, or found under the key of the tenant',
+  },
+  {
+    name: 'sweep of a queue',
+    tables: ['jobs'],
+    part: /select (j\.)?tenant_id from jobs (j )?where (j\.)?queue = .+ order by (j\.)?tenant_id limit/,
+    reason: 'finds the tenants that have work, to take turns',
+  },
+  {
+    name: 'admission',
+    tables: ['jobs'],
+    part: /from jobs j join picked on picked\.id = j\.id where j\.rung_at is null/,
+    reason: 'the rows that were picked by turns, in the same statement',
+  },
+  {
+    name: 'gauge',
+    tables: ['jobs', 'notifications'],
+    part: /^ ?select count\(\*\) from (jobs where finished_at is null and unknown_since is not null|notifications where state = )/,
+    reason: 'how many there are, whoever they belong to',
+  },
+  {
+    name: 'reference of a provider',
+    tables: ['payments', 'refunds'],
+    part: /where ([pr]\.)?processor = (n\.provider|\$\d+) and ([pr]\.)?processor_reference = /,
+    reason: 'what a provider tells says whose it is only by its reference, which is unique',
+  },
+  {
+    name: 'notification not matched yet',
+    tables: ['notifications'],
+    part: /insert into notifications \(id, provider|where n\.id = (told\.notification_id|\(held\.change|known\.id)|from notifications where id = \$\d+|from notifications n join jobs j on j\.id = n\.id where n\.state = /,
+    reason: 'nobody knows its tenant before it is applied',
+  },
+  {
+    name: 'job of a notification',
+    tables: ['jobs'],
+    part: /from notifications n join jobs j on j\.id = n\.id where n\.state = /,
+    reason: 'it belongs to the system, and has the id of the notification',
+  },
+  {
+    name: 'sweep of lapsing holds',
+    tables: ['payments'],
+    part: /select tenant_id, id from payments where open and capture_before is not null/,
+    reason: 'finds what the clock asks for; what is done about it names the tenant',
+  },
+  {
+    name: 'sweep of old keys',
+    tables: ['idempotency_keys'],
+    part: /ctid in \(|select ctid from idempotency_keys where created_at </,
+    reason: 'forgets by age',
+  },
+  {
+    name: 'walk of the reconciler',
+    tables: ['payments', 'refunds', 'drifts'],
+    part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
+    reason: 'goes through all tenants, one after the other',
+  },
+  {
+    name: 'drifts of what is unknown',
+    tables: ['jobs', 'drifts'],
+    part: /from jobs j where j\.finished_at is null and j\.unknown_since is not null and j\.subject_id is not null|update drifts d set mended_at = now\(\) where d\.mended_at is null and d\.state = \$\d+ and not exists|from drifts where mended_at is null group by state/,
+    reason: 'brings all in line at once; what is opened names its tenant',
+  },
+  {
+    name: 'audit',
+    tables: [
+      'payments',
+      'refunds',
+      'jobs',
+      'events',
+      'notifications',
+      'provider_calls',
+      'ledger_accounts',
+      'ledger_entries',
+      'ledger_transactions',
+      'idempotency_keys',
+    ],
+    part: /(?!)/,
+    whole: /^ ?select \$\d+ as check, found\.\* from \(/,
+    reason: 'the books are audited as a whole; what is found names its tenant',
+  },
+]
+
+type Unfenced = { table: string; part: string }
+
+/**
+ * The references of a statement to tenants' `tables` that name no tenant and are not allowed to. A reference names it when
+ * its own part of the statement (CTE, sub-query, branch of a union) compares its `tenant_id` or, inserting, writes it.
+ */
+export function unfenced(statement: string, tables: ReadonlySet<string>): Unfenced[] {
+  const text = statement
+    .replaceAll(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll('"', '')
+    .toLowerCase()
+  const found: Unfenced[] = []
+  for (const match of text.matchAll(REFERENCE)) {
+    const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
+    if (!tables.has(table)) continue
+    const part = partAround(text, match.index)
+    const known = alias !== undefined && !KEYWORDS.has(alias) ? alias : undefined
+    const fenced =
+      keyword === 'into'
+        ? columnsAfter(text, match.index).includes('tenant_id')
+        : namesTenant(part, keyword, known)
+    if (
+      fenced ||
+      ALLOWED.some((each) => each.tables.includes(table) && (each.part.test(part) || each.whole?.test(text)))
+    )
+      continue
+    found.push({ table, part: part.trim() })
+  }
+  return found
+}
+
+const REFERENCE =
+  /(?<keyword>\b(?:from|join|update|into|using)|,) (?=(?:only |lateral )?(?:public\.)?(?<table>[a-z_]+)(?: (?:as )?(?<alias>[a-z_]+))?(?![a-z_.]))/g
+const KEYWORDS = new Set(
+  'set where on order group having limit for union left right inner cross full join values select returning using'.split(
+    ' ',
+  ),
+)
+
+function namesTenant(part: string, keyword: string, alias: string | undefined): boolean {
+  if (alias !== undefined)
+    return new RegExp(`\\b${alias}\\.tenant_id (=|is not distinct from) |= ${alias}\\.tenant_id\\b`).test(
+      part,
+    )
+  // What an update sets is no condition.
+  const conditions = keyword === 'update' ? part.slice(part.indexOf(' where ')) : part
+  return /(?<![.\w])tenant_id (=|is not distinct from) /.test(conditions)
+}
+
+function columnsAfter(text: string, index: number): string[] {
+  const open = text.indexOf('(', index)
+  return text.slice(open + 1, text.indexOf(')', open)).split(/, ?/)
+}
+
+/** What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch. */
+function partAround(text: string, index: number): string {
+  let start = index
+  for (let depth = 0; start > 0; start -= 1) {
+    if (text[start - 1] === ')') depth += 1
+    else if (text[start - 1] === '(' && depth-- === 0) break
+  }
+  let part = ''
+  let at = 0
+  for (let position = start, depth = 0, skipped = -1; position < text.length; position += 1) {
+    const sign = text[position]!
+    if (position === index) at = part.length
+    if (sign === ')') {
+      if (depth === 0) break
+      depth -= 1
+      if (skipped === depth) skipped = -1
+    }
+    if (skipped === -1) part += sign
+    if (sign === '(') {
+      if (skipped === -1 && /^ ?(select|with|insert|update|delete|values)\b/.test(text.slice(position + 1)))
+        skipped = depth
+      depth += 1
+    }
+  }
+  const unions = [...part.matchAll(/ union (?:all )?/g)].map((match) => [
+    match.index,
+    match.index + match[0].length,
+  ])
+  const begin = unions.findLast(([, end]) => end! <= at)?.[1] ?? 0
+  const finish = unions.find(([from]) => from! > at)?.[0] ?? part.length
+  return part.slice(begin, finish)
+}
+
+/**
+ * Audits what the users of the processes have asked of this server. Answers what to tell of each violation; throws when the server
+ * cannot say, or has forgotten some of it.
+ */
+export async function auditStatements(server_url: string, template: string): Promise<string[]> {
+  const sql = postgres(server_url, { max: 1, onnotice: () => {} })
+  try {
+    const [found] = await sql`select from pg_database where datname = ${template}`
+    if (found === undefined) return []
+    const [info] = await sql<{ dealloc: string }[]>`select dealloc from pg_stat_statements_info`
+    if (info?.dealloc !== '0')
+      throw new Error('pg_stat_statements has forgotten statements: raise pg_stat_statements.max.')
+    const statements = await sql<{ query: string }[]>`
+      select distinct query from pg_stat_statements s join pg_roles r on r.oid = s.userid
+      where r.rolname = any(${USERS_OF_PROCESSES})`
+    const tables = await tenantTables(server_url, template)
+    return statements.flatMap(({ query }) =>
+      unfenced(query, tables).map(
+        ({ table, part }) => `A statement touches ${table} without its tenant_id:\n  ${part}\nin\n${query}\n`,
+      ),
+    )
+  } finally {
+    await sql.end()
+  }
+}
+
+async function tenantTables(server_url: string, database: string): Promise<Set<string>> {
+  const sql = postgres(server_url, { database, max: 1, onnotice: () => {} })
+  try {
+    const rows = await sql<{ name: string }[]>`
+      select table_name as name from information_schema.columns where table_schema = 'public' and column_name = 'tenant_id'`
+    return new Set(rows.map(({ name }) => name))
+  } finally {
+    await sql.end()
+  }
+}

@@ -1,0 +1,25 @@
+// The database users of the processes: members of one role each and owners of nothing, as in production.
+import type postgres from 'postgres'
+
+const ROLES = ['api', 'webhooks', 'worker', 'reader'] as const
+export type ProcessRole = (typeof ROLES)[number]
+
+const PREFIX = 'sluice_test_'
+const PASSWORD = 'test'
+
+/** Makes them on the server; the migrations have made their roles. Once for each server, by one connection at a time. */
+export async function createUsers(sql: postgres.Sql): Promise<void> {
+  for (const role of ROLES)
+    await sql.unsafe(`create role ${PREFIX}${role} login password '${PASSWORD}' in role sluice_${role}`)
+}
+
+/** The same database, as the user of that process. */
+export function urlAs(role: ProcessRole, database_url: string): string {
+  const url = new URL(database_url)
+  url.username = `${PREFIX}${role}`
+  url.password = PASSWORD
+  return url.href
+}
+
+/** Tells statements of the product's processes from those of the tests, which are the owner's. */
+export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker'].map((role) => `${PREFIX}${role}`)
