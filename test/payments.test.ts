@@ -644,3 +644,17 @@ test('after all of these stories the books balance and agree with the processor'
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
 })
+
+test('an id in capitals is the same id', async () => {
+  const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
+  const held = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
+  expect(held.customer_id).toBe(customer.id)
+  const path = `/v1/payments/${held.id.toUpperCase()}`
+  expect((await client.get(path)).body).toEqual(held)
+  const captured = await client.post(`${path}/capture`)
+  expect([captured.status, captured.body]).toMatchObject([200, { id: held.id, status: 'captured' }])
+  const returned = await refund(client, held.id.toUpperCase())
+  expect([returned.status, returned.body.payment_id]).toEqual([201, held.id])
+  const listed = await client.get(`/v1/payments?customer_id=${customer.id.toUpperCase()}`)
+  expect(listed.body.map(({ id }: { id: string }) => id)).toEqual([held.id])
+})

@@ -52,7 +52,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
         .then(() => refusals.refuse(error, request, reply))
         .catch((refusal: unknown) => refusals.refuse(refusal, request, reply))
     },
-    clientErrorHandler: refusals.unreadable,
+    errorBody: refusals.errorBody,
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
@@ -67,6 +67,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      throw new AppError('invalid_request', { message: 'The header Host is missing.', param: 'Host' })
     const {
       url,
       config: { scope, area },

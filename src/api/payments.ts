@@ -29,16 +29,13 @@ import { idempotencyKey, metadata, text } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { acceptOnce, idempotent, keyOf, requiredKeyOf } from './idempotent.ts'
 import { answerOutcome } from './outcome.ts'
-import { idParams, nextPage, page, route } from './route.ts'
+import { idParams, idText, nextPage, page, route } from './route.ts'
 
 const createBody = z.strictObject({
   amount_minor: amountMinor,
   currency: currencyCode.transform((code) => code.toUpperCase()),
   method: z.literal('card').meta({ description: 'The payment method; `card` is the only one so far.' }),
-  customer_id: z
-    .uuid()
-    .nullish()
-    .transform((id) => id ?? null),
+  customer_id: idText.nullish().transform((id) => id ?? null),
   description: text(1000),
   payment_method: text(255).meta({
     description:
@@ -78,7 +75,7 @@ const amount = z
 
 const filters = page.extend({
   status: z.enum(PAYMENT_STATUSES).optional(),
-  customer_id: z.uuid().optional(),
+  customer_id: idText.optional(),
   currency: currencyCode.optional(),
   amount_min: amount.optional(),
   amount_max: amount.optional(),

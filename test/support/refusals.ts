@@ -1,4 +1,5 @@
 // Sending what must be refused, and looking whether it left a trace.
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { requestBytes, sendBytes } from './raw.ts'
 import type { World } from './world.ts'
 
@@ -8,11 +9,14 @@ export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT]
 const WRITES = [...CREATES, 'PATCH /v1/customers/{id}']
 
 /** Everything of business that is stored: how many rows, and the newest change. */
-export async function stored({ sql, tenant_id }: World): Promise<string> {
+export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   const [row] = await sql`
-    select (select count(*) from customers) as customers, (select max(updated_at) from customers) as changed,
-      (select count(*) from payments) as payments, (select count(*) from refunds) as refunds, (select count(*) from events) as events,
-      (select count(*) from jobs where tenant_id = ${tenant_id}) as jobs, (select count(*) from idempotency_keys) as keys`
+    select (select count(*) from customers) as customers, (select max(updated_at) from customers) as customer_changed,
+      (select count(*) from payments) as payments, (select max(updated_at) from payments) as payment_changed,
+      (select count(*) from refunds) as refunds, (select max(updated_at) from refunds) as refund_changed,
+      (select count(*) from events) as events, (select count(*) from ledger_entries) as entries,
+      (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
+      (select count(*) from idempotency_keys) as keys`
   return JSON.stringify(row)
 }
 
