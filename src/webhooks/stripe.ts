@@ -55,23 +55,31 @@ export function stripeRoute(
 }
 
 const MAX_LEVELS = 100
+/** How JSON writes what Postgres cannot store (among what it can); the bytes themselves cannot hold it. */
+const SUSPECT = /\\u(?:0000|d[89a-f])/i
 
 /** JSON as Postgres can store it; undefined when it is none, or nested as no event is. */
 function parsed(raw: Buffer): unknown {
+  const text = raw.toString('utf8')
+  let value: unknown
   try {
-    return storable(JSON.parse(raw.toString('utf8')), MAX_LEVELS)
+    value = JSON.parse(text)
   } catch {
     return undefined
   }
+  if (!fits(value, MAX_LEVELS)) return undefined
+  return SUSPECT.test(text) ? storable(value) : value
+}
+
+function fits(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((each) => fits(each, levels - 1))
 }
 
 // Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
-function storable(value: unknown, levels: number): unknown {
+function storable(value: unknown): unknown {
   if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
   if (typeof value !== 'object' || value === null) return value
-  if (levels === 0) throw new RangeError('nested too deeply')
-  if (Array.isArray(value)) return value.map((each) => storable(each, levels - 1))
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [storable(name, 0), storable(each, levels - 1)]),
-  )
+  if (Array.isArray(value)) return value.map(storable)
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [storable(name), storable(each)]))
 }
