@@ -2,28 +2,24 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { CREATE_CUSTOMER, CREATE_PAYMENT, CREATES, jsonHeaders, notRefused } from '#test/refusals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import {
+  CREATE_CUSTOMER,
+  CREATE_PAYMENT,
+  CREATES,
+  createRefusingWorld,
+  jsonHeaders,
+  type RefusingWorld,
+} from '#test/refusals.ts'
+import type { World } from '#test/world.ts'
 
 let world: World
 let client: Client
-let customer_id: string
+let accepted: RefusingWorld['accepted']
 
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-  client = world.client
-  customer_id = (await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+  ;({ world, client, accepted } = await createRefusingWorld())
 })
-afterAll(async () => {
-  await world?.close()
-})
-
-async function accepted(
-  bodies: (string | Buffer)[],
-  options?: Parameters<typeof notRefused>[3],
-): Promise<string[]> {
-  return await notRefused(world, customer_id, bodies, options)
-}
+afterAll(async () => await world?.close())
 
 function withKey(fields: string): string {
   return `{"idempotency_key":"${freshKey()}",${fields}}`

@@ -6,33 +6,23 @@ import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { startProcess } from '#test/processes.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { jsonHeaders, notRefused, stored } from '#test/refusals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
+import type { World } from '#test/world.ts'
 
 let world: World
 let client: Client
 let customer_id: string
+let accepted: RefusingWorld['accepted']
 /** The headers of a request of ours, as they are written. */
 let ours: string
 
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-  client = world.client
-  customer_id = (await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+  ;({ world, client, customer_id, accepted } = await createRefusingWorld())
   ours = Object.entries(jsonHeaders(world))
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
 })
-afterAll(async () => {
-  await world?.close()
-})
-
-async function accepted(
-  bodies: (string | Buffer)[],
-  options?: Parameters<typeof notRefused>[3],
-): Promise<string[]> {
-  return await notRefused(world, customer_id, bodies, options)
-}
+afterAll(async () => await world?.close())
 
 function customer(): string {
   return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })

@@ -9,9 +9,9 @@ import { answerOutcome } from '../outcome.ts'
 
 export type PaymentAnswers = {
   /** A payment as its owner sees it. */
-  shown(payment: Payment): Payment
+  shown: (payment: Payment) => Payment
   /** One payment, shown. Throws `payment_not_found`. */
-  find(tenant_id: string, id: string): Promise<Payment>
+  find: (tenant_id: string, id: string) => Promise<Payment>
   /**
    * The payment after its job, as `answerOutcome` says. `reached`: whether it is what was asked for. The wait has begun when
    * this returns its promise.
