@@ -171,6 +171,8 @@ function log(line: string): void {
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 await main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+  // What names an option is said to who typed it.
+  const { message, stack } = error as Error
+  process.stderr.write(`${message.startsWith('--') ? message : stack}\n`)
   process.exit(1)
 })

@@ -15,6 +15,8 @@ import type { Sent } from './wire.ts'
 /** Stands in everything that the other tenant has: no answer may hold it. */
 export const MARK = 'belongs-to-another-tenant'
 const HELD_MINOR = 100_000
+/** Between two looks at a system whose jobs cannot be seen. */
+const STILL_MS = 150
 
 export type Target = {
   url: string
@@ -115,6 +117,15 @@ export async function runningTarget(options: {
   const client = createClient(url, options.key)
   const other = options.other_key === undefined ? null : createClient(url, options.other_key)
   const { webhooks_url, webhook_secret } = options
+  const shown = async () => {
+    const lists = await Promise.all(
+      [client, ...(other ? [other] : [])].flatMap((each) => [
+        each.get('/v1/payments?limit=100'),
+        each.get('/v1/customers?limit=100&deleted=true'),
+      ]),
+    )
+    return JSON.stringify(lists.map(({ body }) => body))
+  }
   return {
     ...(await targetOf(client, other)),
     webhooks:
@@ -123,20 +134,12 @@ export async function runningTarget(options: {
         : { url: webhooks_url.replace(/\/+$/, ''), secret: webhook_secret },
     impatient: false,
     async stored() {
-      for (;;) {
-        const lists = await Promise.all(
-          [client, ...(other ? [other] : [])].flatMap((each) => [
-            each.get('/v1/payments?limit=100'),
-            each.get('/v1/customers?limit=100&deleted=true'),
-          ]),
-        )
-        const busy = lists.some(({ body }) =>
-          body.some(({ status }: { status?: string }) =>
-            /^(pending|capturing|canceling)$/.test(status ?? ''),
-          ),
-        )
-        if (!busy) return JSON.stringify(lists.map(({ body }) => body))
-        await sleep(50)
+      // A refund that is under way shows nowhere: what looks the same twice is taken to be settled.
+      for (let before = await shown(); ;) {
+        await sleep(STILL_MS)
+        const now = await shown()
+        if (now === before) return now
+        before = now
       }
     },
     notifications: () => Promise.resolve(0),
