@@ -1,41 +1,25 @@
 // Bodies and values that nobody should send: each is refused with its 4xx, and nothing is written.
-import {
-  assert,
-  asyncProperty,
-  constant,
-  constantFrom,
-  dictionary,
-  json,
-  jsonValue,
-  oneof,
-  string,
-} from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
-import { readDocument, routesOf } from '#test/documentation.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { CREATE_CUSTOMER, CREATE_PAYMENT, CREATES, jsonHeaders, notRefused, stored } from '#test/refusals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import {
+  CREATE_CUSTOMER,
+  CREATE_PAYMENT,
+  CREATES,
+  createRefusingWorld,
+  jsonHeaders,
+  type RefusingWorld,
+} from '#test/refusals.ts'
+import type { World } from '#test/world.ts'
 
 let world: World
 let client: Client
-let customer_id: string
+let accepted: RefusingWorld['accepted']
 
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-  client = world.client
-  customer_id = (await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+  ;({ world, client, accepted } = await createRefusingWorld())
 })
-afterAll(async () => {
-  await world?.close()
-})
-
-async function accepted(
-  bodies: (string | Buffer)[],
-  options?: Parameters<typeof notRefused>[3],
-): Promise<string[]> {
-  return await notRefused(world, customer_id, bodies, options)
-}
+afterAll(async () => await world?.close())
 
 function withKey(fields: string): string {
   return `{"idempotency_key":"${freshKey()}",${fields}}`
@@ -220,46 +204,4 @@ test('SQL is text', async () => {
     expect([filtered.status, filtered.body]).toEqual([200, []])
     expect((await client.get(`/v1/customers/${encoded}`)).status).toBe(400)
   }
-})
-
-test('no input makes any route fail, or write what it refuses', async () => {
-  const routes = routesOf(await readDocument(client))
-  const text = string({ unit: 'binary' }).map((each) => each.toWellFormed())
-  const segment = oneof(constant(customer_id), text)
-  const names = ['limit', 'before', 'email', 'status', 'metadata[a]', 'amount_min']
-  const values = ['1', '2026-01-01T00:00:00Z', 'captured', 'USD']
-  const query = dictionary(oneof(constantFrom(...names), text), oneof(constantFrom(...values), text), {
-    maxKeys: 3,
-  })
-  const fields = [
-    'idempotency_key',
-    'name',
-    'metadata',
-    'amount_minor',
-    'currency',
-    'method',
-    'reason',
-    'customer_id',
-  ]
-  const object = dictionary(constantFrom(...fields), jsonValue(), { maxKeys: 5 })
-  const body = oneof(
-    json(),
-    object.map((each) => JSON.stringify(each)),
-  )
-  const input = [constantFrom(...routes), segment, query, body] as const
-  await assert(
-    asyncProperty(...input, async ({ method, path }, id, parameters, content) => {
-      const before = await stored(world)
-      const asked = method === 'GET' ? `?${new URLSearchParams(parameters).toString()}` : ''
-      const target = path.replace(/\{\w+\}/, encodeURIComponent(id))
-      const answer = await client.send(method, `${target}${asked}`, {
-        headers: { ...jsonHeaders(world), prefer: 'respond-async' },
-        ...(method !== 'GET' && { body: content }),
-      })
-      expect(answer.status).toBeLessThan(500)
-      const after = await stored(world)
-      expect(answer.status < 400 || after === before).toBe(true)
-    }),
-    { numRuns: 300 },
-  )
 })

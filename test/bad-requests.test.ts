@@ -6,33 +6,23 @@ import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { startProcess } from '#test/processes.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { jsonHeaders, notRefused, stored } from '#test/refusals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
+import type { World } from '#test/world.ts'
 
 let world: World
 let client: Client
 let customer_id: string
+let accepted: RefusingWorld['accepted']
 /** The headers of a request of ours, as they are written. */
 let ours: string
 
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-  client = world.client
-  customer_id = (await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+  ;({ world, client, customer_id, accepted } = await createRefusingWorld())
   ours = Object.entries(jsonHeaders(world))
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
 })
-afterAll(async () => {
-  await world?.close()
-})
-
-async function accepted(
-  bodies: (string | Buffer)[],
-  options?: Parameters<typeof notRefused>[3],
-): Promise<string[]> {
-  return await notRefused(world, customer_id, bodies, options)
-}
+afterAll(async () => await world?.close())
 
 function customer(): string {
   return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })
@@ -77,7 +67,7 @@ test('a compressed body is refused, whatever it would have been', async () => {
 
 test('a request that never ends is ended', async () => {
   const before = await stored(world)
-  const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 600 }, createLog('silent', 'test'))
+  const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 601 }, createLog('silent', 'test'))
   const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
   try {
     for (const [what, first, drip] of [
@@ -113,6 +103,20 @@ test('requests whose length can be read in two ways are refused', async () => {
     expect([headers, (await sendBytes(client.url, head + body)).status]).toEqual([headers, 400])
   }
   expect(await stored(world)).toBe(before)
+})
+
+test('an expectation that nobody knows is passed over, and a request without a host is refused as any other', async () => {
+  const expecting = { ...jsonHeaders(world), expect: 'the unexpected' }
+  const passed = await sendBytes(client.url, requestBytes('POST', '/v1/customers', expecting, customer()))
+  expect(passed.status).toBe(201)
+  const hostless = `GET /v1/customers HTTP/1.1\r\nconnection: close\r\n${ours}\r\n`
+  const refused = await sendBytes(client.url, hostless)
+  expect([refused.status, refused.body.error]).toMatchObject([
+    400,
+    { code: 'invalid_request', param: 'Host' },
+  ])
+  expect(refused.headers.get('x-request-id')).toBe(refused.body.error.request_id)
+  expect((await sendBytes(client.url, hostless.replace('HTTP/1.1', 'HTTP/1.0'))).status).toBe(200)
 })
 
 test('headers cannot be smuggled in, nor into answers', async () => {

@@ -644,3 +644,40 @@ test('after all of these stories the books balance and agree with the processor'
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
 })
+
+test('an id in capitals is the same id', async () => {
+  const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
+  const held = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
+  expect(held.customer_id).toBe(customer.id)
+  const path = `/v1/payments/${held.id.toUpperCase()}`
+  expect((await client.get(path)).body).toEqual(held)
+  const captured = await client.post(`${path}/capture`)
+  expect([captured.status, captured.body]).toMatchObject([200, { id: held.id, status: 'captured' }])
+  const returned = await refund(client, held.id.toUpperCase())
+  expect([returned.status, returned.body.payment_id]).toEqual([201, held.id])
+  const listed = await client.get(`/v1/payments?customer_id=${customer.id.toUpperCase()}`)
+  expect(listed.body.map(({ id }: { id: string }) => id)).toEqual([held.id])
+})
+
+describe('who waits while news of the processor overtakes the job', () => {
+  test.each([
+    ['capture', 'captured'],
+    ['cancel', 'canceled'],
+  ])('is answered 200 to a %s that has taken effect', async (action, status) => {
+    const { id, processor_reference } = await heldPayment(client)
+    const path = `/v1/payments/${id}/${action}`
+    const match = { path: `${processor_reference}/${action}` }
+    const held = await fault(world, { match, fault: { hold: 'after' } })
+    const idempotency_key = freshKey()
+    const first = await client.post(path, { idempotency_key }, ASYNC)
+    expect(first.status).toBe(202)
+    await held.hit()
+    await paymentIn(client, id, status)
+    const waited = await client.post(path, { idempotency_key }, { prefer: 'wait=1' })
+    expect([waited.status, waited.body]).toMatchObject([200, { id, status }])
+    expect(waited.headers.get('location')).toBeNull()
+    await held.remove()
+    await world.drain()
+    await checkBooks(world)
+  })
+})

@@ -14,6 +14,8 @@ import {
   deliver,
   deliverAll,
   listEvents,
+  refundInDashboard,
+  settleRefund,
   shuffled,
   stateOf,
   storyOf,
@@ -27,14 +29,6 @@ beforeAll(async () => {
   world = await createWorld({ webhooks: false })
 })
 afterAll(async () => await world.close())
-
-const refundInDashboard = (reference: string, amount?: number) =>
-  world.stripe('POST', '/_emulator/refunds', {
-    payment_intent: reference,
-    ...(amount !== undefined && { amount }),
-  })
-const settleRefund = (reference: string, status: 'succeeded' | 'failed') =>
-  world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
 
 /** Delivers what was not delivered yet of a payment, shuffled; answers it. */
 async function tell(reference: string): Promise<StripeEvent[]> {
@@ -54,7 +48,7 @@ async function tellAll(reference: string): Promise<void> {
 describe('a refund made in the dashboard', () => {
   test('of a part is taken in, shown as imported, and leaves the rest to refund', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const theirs = await refundInDashboard(processor_reference, 350)
+    const theirs = await refundInDashboard(world, processor_reference, 350)
     await tellAll(processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({
@@ -85,7 +79,7 @@ describe('a refund made in the dashboard', () => {
 
   test('of all, and of all in several, is taken in once each', async () => {
     const whole = await capturedPayment(world.client)
-    await refundInDashboard(whole.processor_reference)
+    await refundInDashboard(world, whole.processor_reference)
     await tellAll(whole.processor_reference)
     const first = await storyOf(world, whole.id)
     expect(first.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 1000 })
@@ -94,7 +88,8 @@ describe('a refund made in the dashboard', () => {
     expect([none.status, none.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
 
     const parts = await capturedPayment(world.client)
-    for (const amount of [100, 200, 300, 400]) await refundInDashboard(parts.processor_reference, amount)
+    for (const amount of [100, 200, 300, 400])
+      await refundInDashboard(world, parts.processor_reference, amount)
     await tellAll(parts.processor_reference)
     const second = await storyOf(world, parts.id)
     expect(second.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
@@ -110,7 +105,7 @@ describe('a refund made in the dashboard', () => {
 
   test('told 100 times at once by all its webhooks is taken in once', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    await refundInDashboard(processor_reference, 500)
+    await refundInDashboard(world, processor_reference, 500)
     const events = (await listEvents(world, processor_reference)).flatMap((event) =>
       Array.from({ length: 100 }, () => event),
     )
@@ -125,7 +120,7 @@ describe('a refund made in the dashboard', () => {
   test('that is known before the capture is, waits for it', async () => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
-    await refundInDashboard(processor_reference, 200)
+    await refundInDashboard(world, processor_reference, 200)
     const events = await listEvents(world, processor_reference)
     const created = events.filter((event) => event.type === 'refund.created')
     for (const event of created) await deliver(world, event)
@@ -144,12 +139,12 @@ describe('a refund made in the dashboard', () => {
     const { id, processor_reference } = await capturedPayment(world.client, {
       payment_method: 'pm_card_pendingRefund',
     })
-    const theirs = await refundInDashboard(processor_reference, 200)
+    const theirs = await refundInDashboard(world, processor_reference, 200)
     await tellAll(processor_reference)
     const pending = await storyOf(world, id)
     expect(pending.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 200 })
     expect(pending.refunds).toMatchObject([{ status: 'pending', imported: true }])
-    await settleRefund(theirs.id, 'succeeded')
+    await settleRefund(world, theirs.id, 'succeeded')
     await tellAll(processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
   })
@@ -159,12 +154,12 @@ describe('a refund that fails later', () => {
   test('gives the money back, made in the dashboard or here', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const ours = await refund(world.client, id, { amount_minor: 300 })
-    const theirs = await refundInDashboard(processor_reference, 200)
+    const theirs = await refundInDashboard(world, processor_reference, 200)
     await tellAll(processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
 
-    await settleRefund(ours.body.processor_reference, 'failed')
-    await settleRefund(theirs.id, 'failed')
+    await settleRefund(world, ours.body.processor_reference, 'failed')
+    await settleRefund(world, theirs.id, 'failed')
     await tellAll(processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
@@ -186,8 +181,8 @@ describe('a refund that fails later', () => {
 
   test('before we hear of it at all is taken in as failed and takes no room from others', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const theirs = await refundInDashboard(processor_reference, 1000)
-    await settleRefund(theirs.id, 'failed')
+    const theirs = await refundInDashboard(world, processor_reference, 1000)
+    await settleRefund(world, theirs.id, 'failed')
     const ours = await refund(world.client, id)
     expect(ours.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
     await tellAll(processor_reference)
@@ -216,7 +211,7 @@ describe('with one of ours under way', () => {
     })
     const waiting = refund(world.client, id, { amount_minor: 600 })
     await held.hit()
-    await refundInDashboard(processor_reference, 400)
+    await refundInDashboard(world, processor_reference, 400)
     await tell(processor_reference)
     await held.remove()
     expect((await waiting).body).toMatchObject({ status: 'succeeded' })
@@ -232,7 +227,7 @@ describe('with one of ours under way', () => {
     })
     const { body: ours } = await refund(world.client, id, { amount_minor: 600 }, ASYNC)
     await held.hit()
-    await refundInDashboard(processor_reference, 700)
+    await refundInDashboard(world, processor_reference, 700)
     const events = await tell(processor_reference)
     // It does not fit beside our reservation yet, and no money is invented.
     const meanwhile = await storyOf(world, id)

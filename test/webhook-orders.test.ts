@@ -18,6 +18,8 @@ import {
   ordersOf,
   paymentOf,
   pick,
+  refundInDashboard,
+  settleRefund,
   shuffled,
   spread,
   stateOf,
@@ -43,10 +45,6 @@ const KINDS = [
 
 const dashboard = (reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
   world.stripe('POST', `/_emulator/payment_intents/${reference}/${what}`, body)
-const refundInDashboard = (reference: string, amount: number) =>
-  world.stripe('POST', '/_emulator/refunds', { payment_intent: reference, amount })
-const settleRefund = (reference: string, status: 'succeeded' | 'failed') =>
-  world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
 
 /** Delivers the k-th webhook of every order, and the next ones when these were tried. */
 async function deliverInRounds(orders: StripeEvent[][]): Promise<void> {
@@ -85,7 +83,7 @@ describe('all 120 orders of five webhooks', () => {
       await world.client.post(`/v1/payments/${payment.id}/capture`)
       const { body } = await refund(world.client, payment.id, { amount_minor: 600 })
       expect(body).toMatchObject({ status: 'pending' })
-      await settleRefund(body.processor_reference, 'succeeded')
+      await settleRefund(world, body.processor_reference, 'succeeded')
       return payment
     })
     const all = await listEvents(world)
@@ -138,8 +136,8 @@ describe('all 120 orders of five webhooks', () => {
       )
       for (const reference of references) {
         await dashboard(reference, 'capture')
-        const { id } = await refundInDashboard(reference, 600)
-        await settleRefund(id, 'succeeded')
+        const { id } = await refundInDashboard(world, reference, 600)
+        await settleRefund(world, id, 'succeeded')
       }
       const all = await listEvents(world)
       await deliverInRounds(

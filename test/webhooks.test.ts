@@ -9,6 +9,7 @@ import { startWorker } from '#workers/main.ts'
 import { checkBooks } from './support/books.ts'
 import { freshKey } from './support/client.ts'
 import { eventually, heldPayment } from './support/payments.ts'
+import { sendBytes } from './support/raw.ts'
 import {
   deliver,
   deliverAll,
@@ -60,6 +61,7 @@ describe('the host', () => {
       ['GET', '/openapi.json'],
       ['GET', '/docs'],
       ['POST', '/stripe%2f'],
+      ['POST', '/stripe/%ff'],
     ]) {
       const answer = await postWebhook(world, '{}', {}, { method, path })
       expect([method, path, answer.status, answer.body.error.code]).toEqual([
@@ -205,6 +207,17 @@ describe('a signed body', () => {
     return { 'stripe-signature': `t=${t},v1=${digest}` }
   }
   const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
+
+  test('that is no HTTP is refused in the shape of every other refusal', async () => {
+    const answer = await sendBytes(
+      world.config.WEBHOOKS_URL!,
+      'POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: \x1b\r\n\r\n',
+    )
+    expect([answer.status, answer.body]).toEqual([
+      400,
+      { error: { code: 'invalid_request', message: expect.any(String) } },
+    ])
+  })
 
   test('that is no event is 400 and stored nowhere', async () => {
     const [before] = await world.sql`select count(*) from notifications`

@@ -17,7 +17,7 @@ import { customerRoutes } from './customers.ts'
 import { docsRoutes } from './docs.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapi } from './openapi.ts'
-import { paymentRoutes } from './payments.ts'
+import { paymentRoutes } from './payments/routes.ts'
 import { checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
@@ -53,7 +53,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
         .then(() => refusals.refuse(error, request, reply))
         .catch((refusal: unknown) => refusals.refuse(refusal, request, reply))
     },
-    clientErrorHandler: refusals.unreadable,
+    errorBody: refusals.errorBody,
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
@@ -68,6 +68,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      throw new AppError('invalid_request', { message: 'The header Host is missing.', param: 'Host' })
     const {
       url,
       config: { scope, area },

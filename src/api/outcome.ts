@@ -18,7 +18,9 @@ export function createReadOutcome(sql: Sql): ReadOutcome {
 
 /**
  * Waits for `job_id` as the caller prefers and answers `status` with what `find` reads then; 202 while it is unfinished or
- * unknown. Throws the refusal that the job ended in. The wait has begun when this returns its promise: ring afterwards.
+ * unknown, unless who waited finds that the resource has `reached` what was asked for all the same: news of the processor can
+ * overtake the job. `job_id` null: there is nothing to wait for. Throws the refusal that the job ended in. The wait has begun
+ * when this returns its promise: ring afterwards.
  */
 export async function answerOutcome<T>(
   context: ApiContext,
@@ -33,26 +35,29 @@ export async function answerOutcome<T>(
     location: string
     error_context: Record<string, unknown>
     find: () => Promise<T>
+    reached: (resource: T) => boolean
   },
 ): Promise<T> {
-  if (done.replayed) reply.header('idempotent-replayed', 'true')
-  const state = await outcomeOf(context, done, preferredWait(request, reply))
-  if (state === 'failed' || state === 'discarded') {
-    const outcome = await context.readOutcome(done.job_id!)
+  const { job_id, status, replayed, reached } = done
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  const wait_ms = preferredWait(request, reply)
+  const state = job_id === null ? undefined : await outcomeOf(context, { job_id, replayed }, wait_ms)
+  if (job_id !== null && (state === 'failed' || state === 'discarded')) {
+    const outcome = await context.readOutcome(job_id)
     throw refusal(outcome?.last_error ?? null, done.error_context)
   }
   const resource = await done.find()
-  if (state === 'succeeded') reply.code(done.status)
+  const looked = job_id === null || wait_ms > 0
+  if (state === 'succeeded' || (looked && reached(resource))) reply.code(status)
   else reply.code(202).header('location', done.location)
   return resource
 }
 
 async function outcomeOf(
   { waiters, readOutcome }: ApiContext,
-  { job_id, replayed }: { job_id: string | null; replayed: boolean },
+  { job_id, replayed }: { job_id: string; replayed: boolean },
   wait_ms: number,
 ): Promise<string | undefined> {
-  if (job_id === null) return 'succeeded'
   if (!replayed) return await waiters.wait(job_id, wait_ms)
   // The first request may be over or still under way: listen first, then look, so that no outcome falls between.
   const waited = waiters.wait(job_id, wait_ms)

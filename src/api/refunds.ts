@@ -104,6 +104,7 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
         location: `/v1/refunds/${refund_id}`,
         error_context: { payment_id, refund_id },
         find: () => find(tenant_id, refund_id),
+        reached: ({ status }) => status === 'succeeded',
       })
       if (rung && !replayed) doorbell.ring({ id: ids.job_id, queue: createRefund.queue, tenant_id })
       return await waited

@@ -1,25 +1,17 @@
 // Refusals: the one place where errors of the API become rows of the catalogue, and those become answers.
-import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
 import type { Config } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
-import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
+import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { BODY_LIMIT_BYTES } from './body.ts'
 
 type Refusals = {
   /** Answers a request that ended in `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
-  /** Answers what is not HTTP and never reaches a route; Node's own answer would be bare. */
-  unreadable: (error: NodeJS.ErrnoException, socket: Socket) => void
-}
-
-const UNREADABLE: Record<string, ErrorCode> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
-  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  /** The body of an error that no route has seen. */
+  errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
 
 export function createRefusals(config: Config, log: Log): Refusals {
@@ -49,22 +41,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
         .serializer(JSON.stringify)
         .send(bodyOf(code, refusal, request.id))
     },
-    unreadable(error, socket) {
-      if (error.code === 'ECONNRESET' || !socket.writable) return
-      const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
-      const [status, standard] = ERRORS[code]
-      const message = code === 'invalid_request' ? 'The request could not be read.' : standard
-      const request_id = newId()
-      const body = JSON.stringify(bodyOf(code, { message }, request_id))
-      const head = [
-        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-        'content-type: application/json; charset=utf-8',
-        `content-length: ${Buffer.byteLength(body)}`,
-        `x-request-id: ${request_id}`,
-        'connection: close',
-      ]
-      socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
-    },
+    errorBody: (code, message, request_id) => bodyOf(code, { message }, request_id),
   }
 }
 

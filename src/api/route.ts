@@ -95,8 +95,11 @@ export function route<const S extends Schemas>(
   }
 }
 
+/** An id as a caller writes it, in any case; as Postgres writes it from here on, so that ids can be compared. */
+export const idText = z.uuid().toLowerCase()
+
 /** `{id}` of a path. */
-export const idParams = z.strictObject({ id: z.uuid().meta({ description: 'The id of the resource.' }) })
+export const idParams = z.strictObject({ id: idText.meta({ description: 'The id of the resource.' }) })
 
 /** `before` and `limit` of a list, to be extended by its filters. */
 export const page = z.strictObject({

@@ -1,20 +1,33 @@
 // A listener: what the API and the webhooks host ask of Fastify alike.
-import type { Server } from 'node:http'
+import { STATUS_CODES, type Server } from 'node:http'
+import type { Socket } from 'node:net'
 import Fastify, { LogController, type FastifyHttpOptions, type FastifyInstance } from 'fastify'
+import { ERRORS, type ErrorCode } from './errors.ts'
+import { newId } from './ids.ts'
 import type { Log } from './log.ts'
 import { metrics } from './metrics.ts'
 
+const UNREADABLE: Record<string, ErrorCode> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+}
+
 /**
  * A Fastify application that counts its answers, gives up on silent peers, takes no body but as `application/json` or as
- * told, and ends its connections when it is closed.
+ * told, answers what it cannot read with what `errorBody` makes of it, and ends its connections when it is closed.
  */
 export function createListener(
   name: string,
   {
     log,
     request_timeout_ms,
+    errorBody,
     ...options
-  }: { log: Log; request_timeout_ms: number } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
+  }: {
+    log: Log
+    request_timeout_ms: number
+    errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
+  } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
   // As a variable of the base type: Fastify's own types follow the logger's.
   const listenerOptions: FastifyHttpOptions<Server> = {
@@ -23,14 +36,22 @@ export function createListener(
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     requestTimeout: request_timeout_ms,
-    http: { headersTimeout: request_timeout_ms / 2, connectionsCheckingInterval: request_timeout_ms / 6 },
+    http: {
+      headersTimeout: Math.ceil(request_timeout_ms / 2),
+      connectionsCheckingInterval: Math.ceil(request_timeout_ms / 6),
+      // Node's own refusal has neither a body nor a header of ours.
+      requireHostHeader: false,
+    },
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
+    clientErrorHandler: (error, socket) => unreadable(error, socket, errorBody),
     ...options,
   }
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
+  // Left alone, Node answers 417 without a body or a header of ours; an unknown expectation may as well be passed over.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   // An answer of the last moments ends its connection: one kept open would be waited for.
   let closing = false
@@ -51,4 +72,26 @@ export function createListener(
     done()
   })
   return app
+}
+
+/** Answers what is not HTTP and never reaches a route; Node's own answer would be bare. */
+function unreadable(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  errorBody: (code: ErrorCode, message: string, request_id: string) => unknown,
+): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return
+  const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
+  const [status, standard] = ERRORS[code]
+  const request_id = newId()
+  const message = code === 'invalid_request' ? 'The request could not be read.' : standard
+  const body = JSON.stringify(errorBody(code, message, request_id))
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${request_id}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

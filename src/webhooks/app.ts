@@ -1,5 +1,5 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import type { Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
@@ -35,6 +35,9 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     bodyLimit: BODY_LIMIT_BYTES,
     // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
     handlerTimeout: ANSWER_MS,
+    errorBody: (code, message) => ({ error: { code, message } }),
+    // A path that cannot be decoded.
+    frameworkErrors: (_error, _request, reply) => void noSuchRoute(reply),
   })
   // The signature covers the bytes as they came.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -55,9 +58,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     return fresh
   }
 
-  app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ error: { code: 'route_not_found', message: 'There is no such route.' } }),
-  )
+  app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
     if (isUnavailable(error) || error.code === 'FST_ERR_HANDLER_TIMEOUT') {
       // The provider sends it again.
@@ -76,4 +77,8 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   stripeRoute(app, context, take)
   await app.ready()
   return app
+}
+
+function noSuchRoute(reply: FastifyReply): FastifyReply {
+  return reply.code(404).send({ error: { code: 'route_not_found', message: 'There is no such route.' } })
 }

@@ -1,6 +1,8 @@
 // Sending what must be refused, and looking whether it left a trace.
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { requestBytes, sendBytes } from './raw.ts'
-import type { World } from './world.ts'
+import { freshKey, type Client } from './client.ts'
+import { createWorld, type World } from './world.ts'
 
 export const CREATE_CUSTOMER = ['POST /v1/customers']
 export const CREATE_PAYMENT = ['POST /v1/payments']
@@ -8,11 +10,14 @@ export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT]
 const WRITES = [...CREATES, 'PATCH /v1/customers/{id}']
 
 /** Everything of business that is stored: how many rows, and the newest change. */
-export async function stored({ sql, tenant_id }: World): Promise<string> {
+export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   const [row] = await sql`
-    select (select count(*) from customers) as customers, (select max(updated_at) from customers) as changed,
-      (select count(*) from payments) as payments, (select count(*) from refunds) as refunds, (select count(*) from events) as events,
-      (select count(*) from jobs where tenant_id = ${tenant_id}) as jobs, (select count(*) from idempotency_keys) as keys`
+    select (select count(*) from customers) as customers, (select max(updated_at) from customers) as customer_changed,
+      (select count(*) from payments) as payments, (select max(updated_at) from payments) as payment_changed,
+      (select count(*) from refunds) as refunds, (select max(updated_at) from refunds) as refund_changed,
+      (select count(*) from events) as events, (select count(*) from ledger_entries) as entries,
+      (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
+      (select count(*) from idempotency_keys) as keys`
   return JSON.stringify(row)
 }
 
@@ -21,20 +26,38 @@ export function jsonHeaders(world: World): Record<string, string> {
   return { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' }
 }
 
+type Expected = { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string }
+
+/** An API by itself, a customer there, and `accepted`: which of these bodies were not refused as they should (see below). */
+export type RefusingWorld = {
+  world: World
+  client: Client
+  customer_id: string
+  accepted: (bodies: (string | Buffer)[], expected?: Expected) => Promise<string[]>
+}
+
+export async function createRefusingWorld(): Promise<RefusingWorld> {
+  const world = await createWorld({ parts: ['api'] })
+  const { client } = world
+  const made = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  const customer_id = made.body.id as string
+  return {
+    world,
+    client,
+    customer_id,
+    accepted: (bodies, expected) => notRefused(world, customer_id, bodies, expected),
+  }
+}
+
 /**
  * Sends each body to each route. Answers what was not refused as it should: with `status`, an error in the usual shape that
  * names `param` (any, unless told), and nothing written. `customer_id` stands in the paths that need one.
  */
-export async function notRefused(
+async function notRefused(
   world: World,
   customer_id: string,
   bodies: (string | Buffer)[],
-  {
-    status = 400,
-    headers = {},
-    routes = WRITES,
-    param,
-  }: { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string } = {},
+  { status = 400, headers = {}, routes = WRITES, param }: Expected = {},
 ): Promise<string[]> {
   const wrong: string[] = []
   for (const body of bodies) {

@@ -144,3 +144,20 @@ export function ordersOf<T>(items: readonly T[]): T[][] {
   if (items.length <= 1) return [[...items]]
   return items.flatMap((first, index) => ordersOf(items.toSpliced(index, 1)).map((rest) => [first, ...rest]))
 }
+
+/** Somebody refunds a payment in the processor's dashboard; all that is left unless told. */
+export async function refundInDashboard(world: World, reference: string, amount?: number): Promise<any> {
+  return await world.stripe('POST', '/_emulator/refunds', {
+    payment_intent: reference,
+    ...(amount !== undefined && { amount }),
+  })
+}
+
+/** The bank has decided about a refund. */
+export async function settleRefund(
+  world: World,
+  reference: string,
+  status: 'succeeded' | 'failed',
+): Promise<any> {
+  return await world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
+}

@@ -1,0 +1,211 @@
+// Rounds of properties: one for each operation of the document, and those of notifications, endless requests and stories.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Arbitrary, array, asyncProperty, check, constantFrom } from 'fast-check'
+import { routesOf, type DocumentedRoute } from '#test/documentation.ts'
+import type { RawAnswer } from '#test/raw.ts'
+import { problemsWith } from './checks.ts'
+import { notices, signed, unsigned, type Notice } from './notifications.ts'
+import { requestsFor } from './requests.ts'
+import { live, stories } from './stories.ts'
+import type { Target } from './target.ts'
+import { asCommand, send, type Sent } from './wire.ts'
+
+export type Finding = {
+  property: string
+  seed: number
+  /** Leads fast-check straight to the shrunk case. */
+  path: string
+  problems: string[]
+  /** What to type to see it. */
+  command: string
+}
+
+/** What was done so far, for a progress line. */
+export type Tally = { property: string; requests: number; statuses: Map<number, number> }
+
+type Property = {
+  name: string
+  /** How many of its cases a round holds, for each of a route's. */
+  share: number
+  cases: Arbitrary<any>
+  holds: (value: any) => Promise<void>
+}
+
+class Wrong extends Error {
+  readonly problems: string[]
+  readonly command: string
+  constructor(problems: string[], command: string) {
+    super(problems.join('; '))
+    this.problems = problems
+    this.command = command
+  }
+}
+
+export function newTally(): Tally {
+  return { property: '', requests: 0, statuses: new Map() }
+}
+
+/** The names of all properties of a target. */
+export function propertiesOf(target: Target): string[] {
+  return allProperties(target, newTally()).map(({ name }) => name)
+}
+
+/**
+ * One round: every property whose name holds `only`, with `runs` cases of each route. Answers what was found first, or null.
+ * The same seed makes the same cases; `path` goes to one of them.
+ */
+export async function runRound(
+  target: Target,
+  tally: Tally,
+  {
+    seed,
+    runs,
+    only = '',
+    path,
+    until_ms = Infinity,
+  }: { seed: number; runs: number; only?: string; path?: string | undefined; until_ms?: number },
+): Promise<Finding | null> {
+  for (const { name, share, cases, holds } of allProperties(target, tally)) {
+    if (!name.toLowerCase().includes(only.toLowerCase())) continue
+    tally.property = name
+    const left_ms = until_ms - performance.now()
+    if (left_ms <= 0) return null
+    const result = await check(asyncProperty(cases, holds), {
+      seed,
+      numRuns: Math.max(1, Math.ceil(runs * share)),
+      ...(path !== undefined && { path }),
+      ...(left_ms < 1e9 && { interruptAfterTimeLimit: left_ms }),
+    })
+    if (!result.failed || result.counterexamplePath === null) continue
+    const error = result.errorInstance
+    const wrong = error instanceof Wrong ? error : new Wrong([String((error as Error)?.stack ?? error)], '')
+    return {
+      property: name,
+      seed,
+      path: result.counterexamplePath,
+      problems: wrong.problems,
+      command: wrong.command,
+    }
+  }
+  tally.property = 'books and logs'
+  const problems = await target.problems()
+  return problems.length === 0 ? null : { property: only, seed, path: '', problems, command: '' }
+}
+
+function allProperties(target: Target, tally: Tally): Property[] {
+  const routes = routesOf(target.document)
+  const requests = new Map(routes.map((route) => [route, requestsFor(target.document, route)]))
+  const ofRoutes = routes.map((route) => ({
+    name: `${route.method} ${route.path}`,
+    share: 1,
+    cases: requests.get(route)!,
+    holds: async (sent: Sent) => await holdsFor(target, tally, route, sent),
+  }))
+  const endless = constantFrom(
+    ...routes.filter(({ operation }) => operation.requestBody !== undefined),
+  ).chain((route) =>
+    requests.get(route)!.map((sent) => ({ route, sent: { ...sent, framing: 'endless' as const } })),
+  )
+  return [
+    ...ofRoutes,
+    ...(target.impatient
+      ? [
+          {
+            name: 'requests without an end',
+            share: 0.1,
+            cases: array(endless, { minLength: 1, maxLength: 8, size: 'max' }),
+            holds: async (all: { route: DocumentedRoute; sent: Sent }[]) => {
+              await endsAll(target, tally, all)
+            },
+          },
+        ]
+      : []),
+    ...(target.webhooks
+      ? [
+          {
+            name: 'POST /stripe',
+            share: 2,
+            cases: notices,
+            holds: async (notice: Notice) => await takesNotice(target, target.webhooks!, tally, notice),
+          },
+        ]
+      : []),
+    {
+      name: 'stories',
+      share: 0.5,
+      cases: stories,
+      holds: async (story) => {
+        const { problems, commands } = await live(target, story)
+        tally.requests += commands.length
+        if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
+      },
+    },
+  ]
+}
+
+async function holdsFor(target: Target, tally: Tally, route: DocumentedRoute, written: Sent): Promise<void> {
+  const sent = await target.concrete(written)
+  const before = await target.stored()
+  const answer = await answered(target.url, sent, tally)
+  const after = await target.stored()
+  if (answer.status < 400 && sent.method !== 'GET') target.taken(sent)
+  const problems = problemsWith(target, route, { sent, answer, before, after })
+  if (problems.length > 0) throw wrong(problems, answer, target.url, sent)
+}
+
+/** All at once: each keeps its connection until the server has had enough of it. */
+async function endsAll(
+  target: Target,
+  tally: Tally,
+  all: { route: DocumentedRoute; sent: Sent }[],
+): Promise<void> {
+  const sent: Sent[] = []
+  for (const each of all) sent.push(await target.concrete(each.sent))
+  const before = await target.stored()
+  const answers = await Promise.all(sent.map((each) => answered(target.url, each, tally)))
+  const after = await target.stored()
+  for (const [index, answer] of answers.entries()) {
+    const { route } = all[index]!
+    const problems = problemsWith(target, route, { sent: sent[index]!, answer, before, after })
+    if (answer.status < 400) problems.push('it had no end and was taken')
+    if (problems.length > 0) throw wrong(problems, answer, target.url, sent[index]!)
+  }
+}
+
+/** Whatever it claims, a notification moves nothing that the processor does not confirm; what is refused is not stored. */
+async function takesNotice(
+  target: Target,
+  { url, secret }: { url: string; secret: string },
+  tally: Tally,
+  notice: Notice,
+): Promise<void> {
+  const sent = signed(await target.concrete(unsigned(notice)), notice.signature, secret)
+  const [before, known] = [await target.stored(), await target.notifications()]
+  const answer = await answered(url, sent, tally)
+  const [after, kept] = [await target.stored(), await target.notifications()]
+  const { status, body } = answer
+  const { code = '', message = '' } = body?.error ?? {}
+  const told = status < 400 ? body?.received === true : /^[a-z_]+$/.test(code) && /\w/.test(message)
+  const problems = told ? [] : ['it does not say what became of it']
+  if (status >= 500 || status === 0) problems.push(`no notification may end in ${status}`)
+  if (status >= 400 && kept !== known) problems.push('it was refused and stored')
+  if (after !== before) problems.push('it changed what only the processor can change')
+  if (problems.length > 0) throw wrong(problems, answer, url, sent)
+}
+
+/** Who asks too much is told so: that is no answer to the request, which is sent again. */
+async function answered(url: string, sent: Sent, tally: Tally): Promise<RawAnswer> {
+  for (let again = 0; ; again++) {
+    const answer = await send(url, sent)
+    tally.requests += 1
+    tally.statuses.set(answer.status, (tally.statuses.get(answer.status) ?? 0) + 1)
+    const code: unknown = answer.body?.error?.code
+    if ((code !== 'rate_limited' && code !== 'overloaded') || again === 50) return answer
+    await sleep(100 * Math.min(10, again + 1))
+  }
+}
+
+function wrong(problems: string[], { status, text }: RawAnswer, url: string, sent: Sent): Wrong {
+  const answer = `answer: ${status} ${text.length > 2000 ? `${text.slice(0, 2000)}...` : text}`
+  return new Wrong([...problems, answer], asCommand(url, sent))
+}

@@ -1,0 +1,138 @@
+// What has to hold for every answer, whatever was asked.
+import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import { schemaOf, type DocumentedRoute } from '#test/documentation.ts'
+import type { RawAnswer } from '#test/raw.ts'
+import { MARK, type Target } from './target.ts'
+import { INJECTED } from './values.ts'
+import type { Sent } from './wire.ts'
+
+/** What may be answered before a route is found, on any path and in any state of the connection. */
+const BEFORE_ROUTES = new Set<string>([
+  'invalid_request',
+  'unauthorized',
+  'route_not_found',
+  'request_timeout',
+  'payload_too_large',
+  'unsupported_media_type',
+  'headers_too_large',
+])
+/** What no input may cause, although it is documented. */
+const NEVER = new Set<string>(['internal_error', 'database_unavailable', 'misconfigured_gateway'])
+const REVEALING =
+  /node_modules|PostgresError|ZodError|TypeError|SyntaxError at|at or near|\bat [\w.<>]+ \(|\/src\/\w+\/|root:x:|"devDependencies"/
+
+export type Seen = { sent: Sent; answer: RawAnswer; before: string; after: string }
+
+/** Everything wrong with an answer of the API; empty when nothing is. */
+export function problemsWith(target: Target, route: DocumentedRoute, seen: Seen): string[] {
+  const { sent, answer, before, after } = seen
+  const { status, body, text, headers } = answer
+  const asked = [sent.target, ...sent.headers.flat(), sent.body ?? ''].join('\n')
+  const problems: string[] = []
+  const say = (problem: string) => problems.push(problem)
+
+  if (status === 0) return ['the connection was closed without an answer']
+  if (headers.has(INJECTED)) say('a header was smuggled into the answer')
+  if (text.includes(MARK) && !asked.includes(MARK)) say("it shows another tenant's record")
+  if (REVEALING.test(text) && !REVEALING.test(decoded(asked))) say('it reveals what is inside')
+
+  // A path that was changed may lead to another place, which has its own document.
+  const outside = status < 400 && body === undefined
+  if (outside) return isOn(route, sent.target) ? [...problems, 'it is no JSON'] : problems
+  if (headers.get('x-request-id') === undefined) say('it has no x-request-id')
+  if (status < 400) {
+    if (isOn(route, sent.target)) problems.push(...untrue(target, route, status, body))
+    if (sent.method === 'GET' && after !== before) say('reading changed what is stored')
+    return [...problems, ...notKept(route, answer, sent)]
+  }
+
+  const { code } = errorOf(body)
+  problems.push(...malformed(target, answer))
+  if (NEVER.has(code)) say(`no request may end in ${code}`)
+  if (isOn(route, sent.target) && !route.codes.includes(code) && !BEFORE_ROUTES.has(code))
+    say(`the route does not document ${code}`)
+  // What was accepted and then declined by the processor names what it made.
+  const accepted = body?.error?.context?.payment_id !== undefined
+  if (!accepted && after !== before) say(`it was refused (${status} ${code}) and changed what is stored`)
+  return problems
+}
+
+/** What is wrong with an error as such. */
+function malformed(target: Target, { status, body, headers }: RawAnswer): string[] {
+  const problems: string[] = []
+  const { code, message, request_id } = errorOf(body)
+  const row = ERRORS[code as ErrorCode] as readonly [number, string] | undefined
+  if (row === undefined) problems.push(`${code} is not in the catalogue`)
+  else if (row[0] !== status) problems.push(`${code} has the status ${row[0]}, not ${status}`)
+  const anyRoute = target.document.components.schemas.Error
+  if (anyRoute === undefined) problems.push('the document has no schema of errors')
+  if (!/\w/.test(message)) problems.push('the error says nothing')
+  if (request_id !== headers.get('x-request-id')) problems.push("the error's request_id is not x-request-id")
+  if ([429, 503].includes(status) && headers.get('retry-after') === undefined)
+    problems.push('it does not say when to try again')
+  return problems
+}
+
+function errorOf(body: any): { code: string; message: string; request_id: string } {
+  const { code = 'an error without a code', message = '', request_id = '' } = body?.error ?? {}
+  return { code: String(code), message: String(message), request_id: String(request_id) }
+}
+
+const checkers = new WeakMap<DocumentedRoute, Map<number, ReturnType<typeof schemaOf>>>()
+
+function untrue({ document }: Target, route: DocumentedRoute, status: number, body: unknown): string[] {
+  const known = checkers.get(route) ?? new Map<number, ReturnType<typeof schemaOf>>()
+  checkers.set(route, known)
+  if (route.operation.responses[status] === undefined) return [`the route documents no ${status}`]
+  const schema = known.get(status) ?? schemaOf(document, route, status)
+  known.set(status, schema)
+  const { error } = schema.safeParse(body)
+  return (error?.issues ?? []).map(({ path, message }) => `the answer's ${path.join('.')}: ${message}`)
+}
+
+/** Whether a path is one of the route's, as far as its segments tell. */
+function isOn({ path }: DocumentedRoute, target: string): boolean {
+  const pattern = path.replaceAll(/\{\w+\}/g, '[^/]+')
+  return new RegExp(`^${pattern}(?:[?#]|$)`).test(target)
+}
+
+const MONEY = new Set(['amount_minor'])
+
+/** What a create was told and does not answer. */
+function notKept(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
+  if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
+  const told = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>
+  return Object.entries(told).flatMap(([name, value]) => {
+    if (value === null && body[name] !== null && MONEY.has(name)) return []
+    if (!(name in body)) return []
+    const answered: unknown = body[name]
+    const same =
+      name === 'currency' || name.endsWith('_id')
+        ? String(answered).toLowerCase() === String(value).toLowerCase()
+        : canonical(answered) === canonical(value)
+    return same
+      ? []
+      : [
+          `${route.method} ${route.path} was told ${name} ${canonical(value)} and answers ${canonical(answered)}`,
+        ]
+  })
+}
+
+/** JSON whose keys are sorted: the order of keys is no part of what was told. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_name, each: unknown) =>
+    typeof each === 'object' && each !== null && !Array.isArray(each)
+      ? Object.fromEntries(Object.entries(each).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : Object.is(each, -0)
+        ? 0
+        : each,
+  )
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,178 @@
+// `npm run fuzz`: sends what nobody should send to every operation, and checks that nothing breaks.
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startPostgres } from '#start/postgres.ts'
+import { makeFolder } from '#test/folders.ts'
+import { createDeployment } from '#test/processes.ts'
+import { newTally, propertiesOf, runRound, type Finding, type Tally } from './campaign.ts'
+import { deployedTarget, runningTarget, type Target } from './target.ts'
+
+const HELP = `npm run fuzz: every operation of the OpenAPI document, with what nobody should send.
+
+  npm run fuzz -- --minutes 5
+  npm run fuzz -- --seed 17 --route 'POST /v1/payments' --path 12:0:1
+
+No input may end in an undocumented answer or a failure of ours, or change anything when it is refused; every answer is what the
+document says; no answer shows another tenant's records; in the end the books add up.
+
+--minutes N           how long (1)
+--seed N              the first round's; each round counts one on. The same seed makes the same requests (drawn)
+--runs N              requests to each operation in a round (40)
+--route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories"
+--path P              goes straight to a case of one round, as a finding says
+--queue Q             the system's queue: redis or postgres (redis)
+--list                names what can be fuzzed
+
+It starts a system of its own, in processes on free ports, with its data in a temporary folder. To take one that runs:
+
+--url URL             its API
+--key KEY             a key of a tenant that nobody else uses, with every scope
+--other-key KEY       another tenant's, for records that must stay hidden
+--webhooks-url URL    its webhooks host, and
+--webhook-secret S    the secret that notifications are signed with
+What is stored is then judged by the newest 100 customers and payments alone.
+
+Exit code: 0, or 1 when something was found: the seed, the path and the shrunk request as a command are printed.`
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    runs: { type: 'string', default: '40' },
+    route: { type: 'string', default: '' },
+    path: { type: 'string' },
+    queue: { type: 'string', default: 'redis' },
+    list: { type: 'boolean', default: false },
+    url: { type: 'string' },
+    key: { type: 'string' },
+    'other-key': { type: 'string' },
+    'webhooks-url': { type: 'string' },
+    'webhook-secret': { type: 'string' },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
+})
+
+/** Short enough to wait for, long enough for a slow machine. */
+const REQUEST_TIMEOUT_MS = 2_000
+
+async function main(): Promise<void> {
+  if (values.help) return void process.stdout.write(`${HELP}\n`)
+  const minutes = number('minutes', values.minutes)
+  const runs = number('runs', values.runs)
+  const first = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : number('seed', values.seed)
+  const { target, close } = await open()
+  try {
+    const names = propertiesOf(target)
+    if (values.list) return void process.stdout.write(`${names.join('\n')}\n`)
+    if (!names.some((name) => name.toLowerCase().includes(values.route.toLowerCase())))
+      throw new Error(`--route: nothing is called "${values.route}". See --list.`)
+    const tally = newTally()
+    const finding = await rounds(target, tally, { first, runs, minutes })
+    process.stdout.write(`${summary(tally)}\n`)
+    if (finding === null) return void process.stdout.write(`nothing found; the first seed was ${first}\n`)
+    process.stdout.write(report(finding))
+    process.exitCode = 1
+  } finally {
+    await close()
+  }
+}
+
+async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
+  if (values.url !== undefined) {
+    if (values.key === undefined) throw new Error('--url needs --key')
+    const target = await runningTarget({
+      url: values.url,
+      key: values.key,
+      other_key: values['other-key'],
+      webhooks_url: values['webhooks-url'],
+      webhook_secret: values['webhook-secret'],
+    })
+    return { target, close: () => Promise.resolve() }
+  }
+  const { queue } = values
+  if (queue !== 'redis' && queue !== 'postgres') throw new Error('--queue is redis or postgres')
+  log('starting a system')
+  const closers: (() => Promise<unknown>)[] = []
+  const close = async () => {
+    for (const each of closers.toReversed()) await each()
+  }
+  try {
+    const folder = await makeFolder()
+    closers.push(() => folder.remove())
+    const postgres = await startPostgres({ data_dir: join(folder.path, 'postgres') })
+    closers.push(() => postgres.stop())
+    const deployment = await createDeployment({
+      queue,
+      server_url: postgres.url,
+      webhooks: true,
+      env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) },
+    })
+    closers.push(() => deployment.close())
+    const worker = await deployment.startWorker()
+    const api = await deployment.startApi()
+    return { target: await deployedTarget(deployment, { api, others: [worker] }), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function rounds(
+  target: Target,
+  tally: Tally,
+  { first, runs, minutes }: { first: number; runs: number; minutes: number },
+): Promise<Finding | null> {
+  const started = performance.now()
+  const until_ms = started + minutes * 60_000
+  const shown = process.stderr.isTTY
+  const show = () => {
+    const elapsed_s = Math.round((performance.now() - started) / 1000)
+    const line = `${elapsed_s} s  ${summary(tally)}  ${tally.property}`
+    process.stderr.write(
+      shown ? `\r\u001b[K${line.slice(0, (process.stderr.columns || 80) - 1)}` : `${line}\n`,
+    )
+  }
+  const timer = setInterval(show, shown ? 200 : 10_000)
+  try {
+    const { route: only, path } = values
+    for (let round = 0; ; round++) {
+      const seed = first + round
+      const finding = await runRound(target, tally, { seed, runs, only, path, until_ms })
+      if (finding !== null || path !== undefined || performance.now() > until_ms) return finding
+    }
+  } finally {
+    clearInterval(timer)
+    if (shown) process.stderr.write('\r\u001b[K')
+  }
+}
+
+function summary({ requests, statuses }: Tally): string {
+  const counts = [...statuses].toSorted(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`)
+  return `${requests} requests  ${counts.join('  ')}`
+}
+
+function report({ property, seed, path, problems, command }: Finding): string {
+  const route = property === '' ? '' : ` --route '${property}'`
+  const replay = `npm run fuzz -- --seed ${seed}${route}${path === '' ? '' : ` --path ${path}`}`
+  const lines = [`found with the seed ${seed}: ${property}`, ...problems.map((each) => `  ${each}`)]
+  return `${[...lines, '', `again: ${replay}`, ...(command === '' ? [] : ['', command])].join('\n')}\n`
+}
+
+function number(name: string, text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value < 0 || text.trim() === '')
+    throw new Error(`--${name} must be a number`)
+  return value
+}
+
+function log(line: string): void {
+  process.stderr.write(`${line}\n`)
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
+await main().catch((error: unknown) => {
+  // What names an option is said to who typed it.
+  const { message, stack } = error as Error
+  process.stderr.write(`${message.startsWith('--') ? message : stack}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,76 @@
+// Payments as they are answered: read together, with what is kept encrypted, and waited for.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { UnknownKeyError } from '#core/secrets.ts'
+import { findPayments, type Payment } from '#domain/payments/payment.ts'
+import { authorizePayment } from '#jobs/payments.ts'
+import type { ApiContext } from '../context.ts'
+import { answerOutcome } from '../outcome.ts'
+
+export type PaymentAnswers = {
+  /** A payment as its owner sees it. */
+  shown: (payment: Payment) => Payment
+  /** One payment, shown. Throws `payment_not_found`. */
+  find: (tenant_id: string, id: string) => Promise<Payment>
+  /**
+   * The payment after its job, as `answerOutcome` says. `reached`: whether it is what was asked for. The wait has begun when
+   * this returns its promise.
+   */
+  waited(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: {
+      job_id: string | null
+      payment_id: string
+      status: 200 | 201
+      replayed: boolean
+      reached: (payment: Payment) => boolean
+    },
+  ): Promise<Payment>
+}
+
+export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
+  const { sql, vault } = context
+  const read = batcher<{ tenant_id: string; id: string }, Payment | undefined>(
+    'find_payment',
+    async (asked) => {
+      const found = new Map((await findPayments(sql, asked)).map((payment) => [payment.id, payment]))
+      return asked.map(({ id }) => found.get(id))
+    },
+  )
+  const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
+
+  // One secret whose key was taken away too early must not hide its payment, nor a whole list.
+  function opened({ id, client_secret }: Payment): string | null {
+    try {
+      return client_secret === null ? null : vault.open(client_secret)
+    } catch (error) {
+      if (!(error instanceof UnknownKeyError)) throw error
+      context.log.error({ err: error, payment_id: id }, 'a client secret cannot be shown')
+      return null
+    }
+  }
+
+  async function find(tenant_id: string, id: string): Promise<Payment> {
+    const payment = await read({ tenant_id, id })
+    if (payment === undefined) throw new AppError('payment_not_found')
+    return shown(payment)
+  }
+
+  return {
+    shown,
+    find,
+    async waited(request, reply, { payment_id, ...done }) {
+      const { tenant_id } = request.credentials
+      return await answerOutcome(context, request, reply, {
+        ...done,
+        tenant_id,
+        queue: authorizePayment.queue,
+        location: `/v1/payments/${payment_id}`,
+        error_context: { payment_id },
+        find: () => find(tenant_id, payment_id),
+      })
+    },
+  }
+}

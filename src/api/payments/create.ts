@@ -1,0 +1,114 @@
+// The route that creates a payment.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
+import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
+import { authorizePayment } from '#jobs/payments.ts'
+import { idempotencyKey, metadata, text } from '../body.ts'
+import type { ApiContext } from '../context.ts'
+import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
+import { idText, route } from '../route.ts'
+import type { PaymentAnswers } from './answers.ts'
+
+const createBody = z.strictObject({
+  amount_minor: amountMinor,
+  currency: currencyCode.transform((code) => code.toUpperCase()),
+  method: z.literal('card').meta({ description: 'The payment method; `card` is the only one so far.' }),
+  customer_id: idText.nullish().transform((id) => id ?? null),
+  description: text(1000),
+  payment_method: text(255).meta({
+    description:
+      "A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer confirms with the processor's own front end.",
+    example: 'pm_card_visa',
+  }),
+  return_url: z
+    .url({ protocol: /^https?$/ })
+    .max(2048)
+    .nullish()
+    .transform((url) => url ?? null)
+    .meta({ description: 'Where the buyer returns to after 3-D Secure.' }),
+  metadata,
+  idempotency_key: idempotencyKey.optional(),
+})
+
+/** Whether its authorization came to anything but a refusal, which is the job's to tell. */
+const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
+
+export function createRoute(
+  root: FastifyInstance,
+  { sql, doorbell, vault }: ApiContext,
+  answers: PaymentAnswers,
+): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const create = batcher<CreateRequest, true | undefined>(
+    'create_payment',
+    async (requests) => {
+      const created = await createPayments(sql, requests)
+      return requests.map(({ payment_id }) => created.has(payment_id) || undefined)
+    },
+    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
+  )
+
+  app.post(
+    '/v1/payments',
+    route({
+      area: 'payments',
+      scope: 'payments:write',
+      summary: 'Create a payment',
+      description: `Authorizes: the amount is held until it is captured or canceled.`,
+      body: createBody,
+      response: { 201: paymentSchema, 202: paymentSchema },
+      waits: true,
+      errors: [
+        'payment_declined',
+        'customer_not_found',
+        'idempotency_key_reused',
+        'amount_too_large',
+        'payment_invalid',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { idempotency_key: _, ...body } = request.body
+      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
+      if (body.amount_minor > MAX_AMOUNT_MINOR) {
+        throw new AppError('amount_too_large', {
+          param: 'amount_minor',
+          message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+        })
+      }
+      if (!settlesExactly(body.amount_minor, body.currency)) {
+        throw new AppError('payment_invalid', {
+          param: 'amount_minor',
+          message: `Amounts in ${body.currency} must end in 0.`,
+        })
+      }
+      const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
+      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method)
+      const rung = doorbell.admits(authorizePayment.queue, tenant_id)
+      const outcome = await acceptOnce(sql, tenant_id, asked, () =>
+        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
+      )
+      if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
+      if (outcome.kind === 'replayed') {
+        const { job_id, resource_id } = outcome.remembered
+        return await answers.waited(request, reply, {
+          job_id,
+          payment_id: resource_id,
+          status: 201,
+          replayed: true,
+          reached,
+        })
+      }
+      const waited = answers.waited(request, reply, { ...ids, status: 201, replayed: false, reached })
+      if (rung) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
+      return await waited
+    },
+  )
+}

@@ -1,0 +1,89 @@
+// Routes that read payments: list, retrieve, explain.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { currencyCode } from '#core/money.ts'
+import { dateTime } from '#core/time.ts'
+import { PAYMENT_STATUSES, listPayments, paymentSchema } from '#domain/payments/payment.ts'
+import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
+import type { ApiContext } from '../context.ts'
+import { idParams, idText, nextPage, page, route } from '../route.ts'
+import type { PaymentAnswers } from './answers.ts'
+
+const amount = z
+  .string()
+  .regex(/^\d{1,15}$/, { error: 'must be a whole number' })
+  .transform(Number)
+
+const filters = page.extend({
+  status: z.enum(PAYMENT_STATUSES).optional(),
+  customer_id: idText.optional(),
+  currency: currencyCode.optional(),
+  amount_min: amount.optional(),
+  amount_max: amount.optional(),
+  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
+  created_to: dateTime.optional().meta({ description: 'Created before.' }),
+  metadata: z.record(z.string(), z.string()).optional().meta({
+    description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
+  }),
+})
+
+export function readRoutes(
+  root: FastifyInstance,
+  { sql }: ApiContext,
+  { shown, find }: PaymentAnswers,
+): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/payments',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'List payments, newest first',
+      description:
+        'Strongly consistent: a payment is found by its new state as soon as the request that changed it is answered.',
+      querystring: filters,
+      response: { 200: z.array(paymentSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { metadata = {}, ...query } = request.query
+      const payments = await listPayments(sql, request.credentials.tenant_id, { ...query, metadata })
+      reply.headers(nextPage(request.url, query.limit, payments))
+      return payments.map(shown)
+    },
+  )
+
+  app.get(
+    '/v1/payments/:id',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'Retrieve a payment',
+      params: idParams,
+      response: { 200: paymentSchema },
+      errors: ['payment_not_found'],
+    }),
+    async (request) => await find(request.credentials.tenant_id, request.params.id),
+  )
+
+  app.get(
+    '/v1/payments/:id/timeline',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      summary: 'Explain a payment',
+      description:
+        'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, in order.',
+      params: idParams,
+      response: { 200: z.array(timelineEntrySchema) },
+      errors: ['payment_not_found'],
+    }),
+    async (request) => {
+      const { tenant_id } = request.credentials
+      await find(tenant_id, request.params.id)
+      return await listTimeline(sql, tenant_id, request.params.id)
+    },
+  )
+}

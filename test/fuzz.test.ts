@@ -1,0 +1,63 @@
+// A short round of `npm run fuzz`, the same each time; and that it would notice what is wrong.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { routesOf } from '#test/documentation.ts'
+import { createDeployment, type Deployment } from '#test/processes.ts'
+import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
+import { deployedTarget, type Target } from '../fuzz/target.ts'
+
+const RUNS = 16
+
+let deployment: Deployment
+let target: Target
+
+beforeAll(async () => {
+  deployment = await createDeployment({
+    queue: 'redis',
+    webhooks: true,
+    env: { REQUEST_TIMEOUT_MS: '2000' },
+  })
+  const worker = await deployment.startWorker()
+  const api = await deployment.startApi()
+  target = await deployedTarget(deployment, { api, others: [worker] })
+})
+afterAll(async () => await deployment?.close())
+
+test('no input makes any operation fail, lie, or write what it refuses', { timeout: 120_000 }, async () => {
+  const tally = newTally()
+  expect(await runRound(target, tally, { seed: 17, runs: RUNS })).toBeNull()
+  expect(tally.requests).toBeGreaterThan(RUNS * routesOf(target.document).length)
+  expect(Array.from(tally.statuses.keys())).toEqual(expect.arrayContaining([200, 201, 400, 404, 408]))
+})
+
+test('every operation is among what is fuzzed, and so are notifications', () => {
+  const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
+  expect(propertiesOf(target)).toEqual([...names, 'requests without an end', 'POST /stripe', 'stories'])
+})
+
+describe('it would notice', () => {
+  const route = 'POST /v1/customers'
+  const round = async (changed: Partial<Target>) =>
+    await runRound({ ...target, ...changed }, newTally(), { seed: 17, runs: 20, only: route })
+
+  test('a refusal that leaves a trace', async () => {
+    let looks = 0
+    const found = await round({ stored: () => Promise.resolve(String(looks++)) })
+    expect(found).toMatchObject({ property: route, seed: 17 })
+    expect(found!.problems[0]).toMatch(/^it was refused \(\d+ \w+\) and changed what is stored$/)
+    expect(found!.command).toMatch(/^(?:curl|\(?printf) /)
+  })
+
+  test('an answer that its document does not tell of', async () => {
+    const document = structuredClone(target.document)
+    delete document.paths['/v1/customers'].post.responses[201]
+    expect((await round({ document }))!.problems[0]).toBe('the route documents no 201')
+  })
+
+  test('an error that no row of the catalogue foresees', async () => {
+    const document = structuredClone(target.document)
+    const responses = document.paths['/v1/customers'].post.responses
+    responses[422].description = ''
+    const found = await runRound({ ...target, document }, newTally(), { seed: 17, runs: 400, only: route })
+    expect(found!.problems[0]).toBe('the route does not document idempotency_key_reused')
+  })
+})
