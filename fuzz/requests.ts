@@ -1,5 +1,4 @@
 // Requests for an operation of the document: valid ones, and what becomes of them by a mutation or two.
-import { gzipSync } from 'node:zlib'
 import {
   type Arbitrary,
   array,
@@ -9,7 +8,6 @@ import {
   dictionary,
   integer,
   jsonValue,
-  nat,
   oneof,
   option,
   string,
@@ -17,21 +15,8 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { badBytes, badHeaderValue, badQuery, badSegment, badText, badToken } from './values.ts'
+import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
-
-/** A request in its parts, before it is written down. */
-type Draft = {
-  path: string
-  query: string
-  headers: (readonly [name: string, value: string])[]
-  /** The fields of the body, each with its JSON; null: no body. */
-  fields: [name: string, json: string][] | null
-  /** What is done to the body's bytes once they are written. */
-  spoil: ((body: string) => string)[]
-  framing: 'length' | 'chunked'
-}
-type Mutation = (draft: Draft) => Draft
 
 /**
  * What stands for a thing that the fuzzed system has, and is put in when the request is sent: `@{customer}`, `@{held}` (an
@@ -39,10 +24,6 @@ type Mutation = (draft: Draft) => Draft
  * used; `@{fresh}`, one that was not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
-
-const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
-const OTHERS = ['@{other.customer}', '@{other.held}', '@{other.captured}', '@{other.refund}']
-const NOBODYS = '0198f6f0-1234-7000-8000-123456789abc'
 
 /** What a field of this name means, where its schema does not say enough. */
 const MEANINGS: Record<string, Arbitrary<unknown>> = {
@@ -144,197 +125,6 @@ function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
     : [...own, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
   return constantFrom(...ids).map((id) => path.replace(/\{\w+\}/, id))
 }
-
-function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<Mutation> {
-  const ofPath = route.path.includes('{') ? [otherPath(route)] : []
-  const ofBody = route.operation.requestBody === undefined ? [strayBody] : [otherField(names), otherBytes]
-  return oneof(
-    { weight: 2, arbitrary: oneof(strangePath, ...ofPath) },
-    { weight: 1, arbitrary: otherQuery },
-    { weight: 2, arbitrary: otherHeader },
-    { weight: 6, arbitrary: oneof(...ofBody) },
-  )
-}
-
-/** Another id: another tenant's, nobody's, one that is written differently, or none. */
-function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
-  const id = oneof(
-    constantFrom(...OTHERS, '@{other.key}', NOBODYS, '@{customer}', ...PAYMENTS, '@{refund}', '@{key}'),
-    constantFrom('@{upper.customer}', '@{upper.held}', '@{upper.captured}', '@{upper.refund}'),
-    badSegment,
-  )
-  return id.map((each) => (draft) => ({ ...draft, path: path.replace(/\{\w+\}/, each) }))
-}
-
-const strangePath: Arbitrary<Mutation> = oneof(
-  badSegment.map((segment): Mutation => (draft) => ({ ...draft, path: `${draft.path}/${segment}` })),
-  badSegment.map((segment): Mutation => (draft) => ({ ...draft, path: `${draft.path}${segment}` })),
-  constantFrom<(path: string) => string>(
-    (path) => `/${path}`,
-    (path) => `${path}/`,
-    (path) => path.replace('/v1/', '/V1/'),
-    (path) => path.replace('/v1/', '/v1//'),
-    (path) => path.replace('/v1/', '/v1/./'),
-    (path) => path.replace('/v1/', '/v2/../v1/'),
-    (path) => path.replace('/v1/', '/%76%31/'),
-    (path) => `http://elsewhere.example${path}`,
-    (path) => path.replaceAll('/', '\\'),
-    (path) => `${path}#fragment`,
-  ).map((change): Mutation => (draft) => ({ ...draft, path: change(draft.path) })),
-)
-
-const otherQuery: Arbitrary<Mutation> = oneof(
-  badQuery.map((query): Mutation => (draft) => ({ ...draft, query })),
-  tuple(
-    constantFrom('limit', 'before', 'status', 'currency', 'email', 'amount_min', 'metadata[a]'),
-    badText,
-  ).map(([name, value]): Mutation => (draft) => ({
-    ...draft,
-    query: `${draft.query === '' ? '?' : `${draft.query}&`}${name}=${encodeURIComponent(value)}`,
-  })),
-)
-
-const TYPES = [
-  'text/plain',
-  'application/x-www-form-urlencoded',
-  'multipart/form-data; boundary=x',
-  'application/xml',
-  'application/json; charset=utf-16',
-  'application/json; charset=utf-8',
-  'Application/JSON',
-  'application/jsonp',
-  'application/json, text/plain',
-  'json',
-  '',
-  ';',
-]
-const NAMES = [
-  'prefer',
-  'idempotency-key',
-  'x-request-id',
-  'authorization',
-  'content-type',
-  'user-agent',
-  'accept',
-]
-const WHOLE: (readonly [name: string, value: string])[] = [
-  ['authorization', 'Bearer'],
-  ['authorization', 'Basic @{api_key}'],
-  ['authorization', 'Bearer @{api_key}x'],
-  ['idempotency-key', '@{fresh}'],
-  ['idempotency-key', '@{key}'],
-  ['content-length', '-1'],
-  ['content-length', '1e2'],
-  ['content-length', '3'],
-  ['content-length', '10000000000'],
-  ['transfer-encoding', 'gzip, chunked'],
-  ['transfer-encoding', 'identity'],
-  ['expect', 'the unexpected'],
-  ['upgrade', 'h2c'],
-  ['x-http-method-override', 'DELETE'],
-  ['__proto__', 'x'],
-  ['host', ''],
-  ['host', 'a b'],
-  ['range', 'bytes=0-1'],
-  ['bad name', '1'],
-  ['te', 'trailers'],
-]
-
-const otherHeader: Arbitrary<Mutation> = oneof(
-  constantFrom(...TYPES).map((type) => replacing('content-type', type)),
-  constantFrom('gzip', 'br', 'deflate', 'zstd', 'identity', 'x').map((type) =>
-    replacing('content-encoding', type),
-  ),
-  tuple(constantFrom(...NAMES), badHeaderValue).map(([name, value]) => replacing(name, value)),
-  constantFrom(...WHOLE).map(([name, value]) => replacing(name, value)),
-  constantFrom(...WHOLE).map(([name, value]): Mutation => (draft) => ({
-    ...draft,
-    headers: [...draft.headers, [name, value]],
-  })),
-  constantFrom('authorization', 'content-type').map((gone): Mutation => (draft) => ({
-    ...draft,
-    headers: draft.headers.filter(([name]) => name !== gone),
-  })),
-  nat({ max: 3000 }).map((count): Mutation => (draft) => ({
-    ...draft,
-    headers: [...draft.headers, ...Array.from({ length: count }, (_, i) => [`x-${i}`, '1'] as const)],
-  })),
-)
-
-function replacing(name: string, value: string): Mutation {
-  return (draft) => ({
-    ...draft,
-    headers: [...draft.headers.filter(([each]) => each !== name), [name, value]],
-  })
-}
-
-/** One field changed, left out, added, or named twice. */
-function otherField(names: string[]): Arbitrary<Mutation> {
-  const name = names.length === 0 ? constant('x') : constantFrom(...names)
-  const token = oneof(
-    { weight: 5, arbitrary: badToken },
-    {
-      weight: 1,
-      arbitrary: constantFrom(...OTHERS, NOBODYS, '@{upper.customer}').map((id) => JSON.stringify(id)),
-    },
-  )
-  const change = (edit: (fields: [string, string][]) => [string, string][]): Mutation => {
-    return (draft) => ({ ...draft, fields: edit(draft.fields ?? []) })
-  }
-  const without = (fields: [string, string][], gone: string) => fields.filter(([each]) => each !== gone)
-  return oneof(
-    {
-      weight: 6,
-      arbitrary: tuple(name, token).map(([each, json]) =>
-        change((fields) => [...without(fields, each), [each, json]]),
-      ),
-    },
-    { weight: 1, arbitrary: name.map((each) => change((fields) => without(fields, each))) },
-    {
-      weight: 1,
-      arbitrary: tuple(oneof(badText, constantFrom('id', 'tenant_id', 'status', 'amount')), token).map(
-        (pair) => change((fields) => [...fields, pair]),
-      ),
-    },
-    { weight: 1, arbitrary: tuple(name, token).map((pair) => change((fields) => [...fields, pair])) },
-  )
-}
-
-function spoiling(spoil: (body: string) => string): Mutation {
-  return (draft) => ({ ...draft, fields: draft.fields ?? [], spoil: [...draft.spoil, spoil] })
-}
-
-/** The whole body changed: cut, compressed, wrapped, or something else altogether. */
-const otherBytes: Arbitrary<Mutation> = oneof(
-  nat({ max: 300 }).map((at) => spoiling((body) => body.slice(0, at))),
-  tuple(nat({ max: 300 }), badBytes).map(([at, bytes]) =>
-    spoiling((body) => body.slice(0, at) + bytes + body.slice(at)),
-  ),
-  tuple(nat({ max: 300 }), badBytes).map(([at, bytes]) =>
-    spoiling((body) => body.slice(0, at) + bytes + body.slice(at + bytes.length)),
-  ),
-  badToken.map((token) => spoiling(() => binary(token))),
-  constantFrom<(body: string) => string>(
-    () => '',
-    (body) => `[${body}]`,
-    (body) => body + body,
-    (body) => `${body}\n{"level":60,"msg":"forged"}`,
-    (body) => `\xef\xbb\xbf${body}`,
-    (body) => body + ' '.repeat(300 * 1024),
-    (body) => gzipSync(Buffer.from(body, 'latin1')).toString('latin1'),
-    (body) => Buffer.from(body, 'latin1').toString('utf16le'),
-    () => '{"a":'.repeat(20_000) + '1' + '}'.repeat(20_000),
-    () => '['.repeat(100_000),
-    () => `{"x":[${'{},'.repeat(20_000)}{}]}`,
-  ).map(spoiling),
-)
-
-/** A body where none is known. */
-const strayBody: Arbitrary<Mutation> = badToken.map((token) => (draft) => ({
-  ...replacing('content-type', 'application/json')(draft),
-  fields: [],
-  spoil: [() => binary(token)],
-}))
 
 function written(operation: string, method: string, draft: Draft): Sent {
   const { path, query, headers, fields, spoil, framing } = draft
