@@ -20,7 +20,7 @@ export async function problemsLeft(world: Books): Promise<Problem[]> {
 export type Problem = { problem: string; [fact: string]: unknown }
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
-export async function findProblems(world: Books): Promise<Problem[]> {
+async function findProblems(world: Books): Promise<Problem[]> {
   const [ledger, payments, jobs, events, processor] = await Promise.all([
     unbalanced(world),
     inconsistent(world),
