@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
-import { createDeployment, until, type Deployment } from '#test/processes.ts'
+import { until } from '#test/process.ts'
+import { createDeployment, type Deployment } from '#test/processes.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 60_000 }

@@ -7,7 +7,8 @@ import { freePort } from '#start/processes.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
 import { expectWhole, pay, startLoad } from '#test/load.ts'
-import { createDeployment, startProcess, until } from '#test/processes.ts'
+import { startProcess, until } from '#test/process.ts'
+import { createDeployment } from '#test/processes.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 90_000 }

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
-import { createDeployment, until } from '#test/processes.ts'
+import { until } from '#test/process.ts'
+import { createDeployment } from '#test/processes.ts'
 
 /** No broken connection, no 503: a Redis is nobody's reason to refuse. */
 function strangeAnswers(paid: Paid[]): number[] {

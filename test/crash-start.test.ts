@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
-import { startProcess, until, type Process } from '#test/processes.ts'
+import { startProcess, until, type Process } from '#test/process.ts'
 
 let folder: Awaited<ReturnType<typeof makeFolder>>
 beforeAll(async () => {

@@ -4,7 +4,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
-import { createDeployment, until, type Deployment } from '#test/processes.ts'
+import { until } from '#test/process.ts'
+import { createDeployment, type Deployment } from '#test/processes.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
 const inTurn = { concurrent: false, timeout: 60_000 }

@@ -1,7 +1,7 @@
 // Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
-import { problemsLeft } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import type { Client } from '#test/client.ts'
 import { capturedPayment, effectsOf, eventually, heldPayment, paymentIn } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'

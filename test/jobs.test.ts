@@ -20,7 +20,8 @@ import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds.ts'
 import { startWorker } from '#workers/main.ts'
 import { failed, retried, returned, rotated, succeeded, unknown } from '#workers/settlement.ts'
-import { checkBooks, problemsLeft } from '#test/books.ts'
+import { checkBooks } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
   ASYNC,

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { listBalances } from '#domain/ledger.ts'
-import { problemsLeft } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 

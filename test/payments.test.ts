@@ -1,6 +1,7 @@
 // Payments through the front door: authorized, declined, completed by the buyer, captured, canceled, listed, explained.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { checkBooks, problemsLeft } from '#test/books.ts'
+import { checkBooks } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
   ASYNC,

@@ -1,6 +1,6 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { problemsLeft } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
   ASYNC,

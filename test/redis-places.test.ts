@@ -7,7 +7,7 @@ import { QUEUES } from '#jobs/job.ts'
 import { openQueue, type Queue } from '#queue/main.ts'
 import { checkBooks } from '#test/books.ts'
 import { pay } from '#test/load.ts'
-import { until } from '#test/processes.ts'
+import { until } from '#test/process.ts'
 import { startRedisCluster, startRedisSentinels, type RedisPlaces } from '#test/redis-places.ts'
 import { createWorld } from '#test/world.ts'
 

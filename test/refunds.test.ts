@@ -1,6 +1,6 @@
 // Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { problemsLeft } from '#test/books.ts'
+import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'

@@ -1,10 +1,5 @@
 // A deployment of real processes for crash tests: each part by itself, to be killed, frozen and started again.
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { connectDatabase, type Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { createApiKey, SCOPES } from '#domain/api-keys.ts'
@@ -14,94 +9,12 @@ import { freePort } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { createClient, type Answer, type Client } from './client.ts'
 import { createDatabase } from './databases.ts'
+import { startProcess, type Process } from './process.ts'
 import { createUsers, urlAs } from './users.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const HOST = '127.0.0.1'
 const STRIPE_KEY = 'sk_test_emulator'
 const WEBHOOK_SECRET = 'whsec_test_current'
-
-type Ended = { code: number | null; signal: NodeJS.Signals | null }
-export type Process = {
-  pid: number
-  /** The line that said it was ready. */
-  ready: string
-  /** Sends a signal and goes on at once. */
-  signal(signal: NodeJS.Signals): void
-  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended. */
-  end(signal?: NodeJS.Signals): Promise<Ended>
-  ended: Promise<Ended>
-  /** What it has written to standard output and error so far. */
-  output(): string
-  /** Resolves with the first line, past or to come, that holds this text; rejects when the process ends before. */
-  says(text: string): Promise<string>
-}
-
-/**
- * Starts `node <file>` with this environment and no other; resolves when it has written a line that holds `ready`. Throws with
- * what it wrote when it ends before. It does not outlive the test run, however that ends.
- */
-export async function startProcess(
-  file: string,
-  { args = [], env = {}, ready }: { args?: string[]; env?: NodeJS.ProcessEnv; ready: string },
-): Promise<Process> {
-  const child = spawn(process.execPath, [file, ...args], {
-    cwd: ROOT,
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const pid = child.pid!
-  // The system closes the watcher's input also when this process is killed.
-  const watcher = spawn('/bin/sh', ['-c', `read -r _; kill -s KILL ${pid}`], {
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  })
-  watcher.unref()
-  watcher.stdin.on('error', () => {})
-  const ended = once(child, 'close').then(([code, signal]: unknown[]) => {
-    watcher.kill('SIGKILL')
-    return { code, signal } as Ended
-  })
-
-  const lines: string[] = []
-  const listeners = new Set<(line: string) => void>()
-  for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on('line', (line) => {
-      lines.push(line)
-      for (const listener of listeners) listener(line)
-    })
-  }
-  const output = () => lines.join('\n')
-
-  async function says(text: string): Promise<string> {
-    const said = lines.find((line) => line.includes(text))
-    if (said !== undefined) return said
-    return await new Promise((resolve, reject) => {
-      const listener = (line: string) => {
-        if (!line.includes(text)) return
-        listeners.delete(listener)
-        resolve(line)
-      }
-      listeners.add(listener)
-      void ended.then(({ code, signal }) =>
-        reject(new Error(`${file} ended (${code ?? signal}) without saying "${text}":\n${output()}`)),
-      )
-    })
-  }
-
-  return {
-    pid,
-    ready: await says(ready),
-    signal: (signal) => void child.kill(signal),
-    async end(signal = 'SIGKILL') {
-      child.kill(signal)
-      return await ended
-    },
-    ended,
-    output,
-    says,
-  }
-}
 
 export type Deployment = {
   env: Record<string, string>
@@ -278,20 +191,5 @@ async function deployRedis(up: boolean): Promise<DeployedRedis> {
       running = null
     },
     signal: (signal) => void process.kill(running!.pid, signal),
-  }
-}
-
-/** Asks again and again until the answer is neither undefined nor false. Throws after `limit_ms`, naming what was awaited. */
-export async function until<T>(
-  what: string,
-  look: () => Promise<T | undefined | false> | T | undefined | false,
-  limit_ms = 30_000,
-): Promise<T> {
-  const deadline = performance.now() + limit_ms
-  for (;;) {
-    const found = await look()
-    if (found !== undefined && found !== false) return found
-    if (performance.now() > deadline) throw new Error(`waited ${limit_ms} ms for this: ${what}`)
-    await sleep(20)
   }
 }

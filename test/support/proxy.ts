@@ -12,6 +12,12 @@ export type Proxy = {
   withholdAnswersTo(text: string): void
   /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
   freeze(): void
+  /** From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more. */
+  swallow(text: string | null): void
+  /** Passes everything on this much later; 0: at once. */
+  delay(ms: number): void
+  /** Answers in the server's place, from what a client has sent; null: the server answers. Ends all connections. */
+  answerWith(answer: ((request: Buffer) => string) | null): void
   /** Ends all connections; new ones are made. */
   cut(): void
   close(): Promise<void>
@@ -23,12 +29,26 @@ export async function startProxy(url: string): Promise<Proxy> {
   const sockets = new Set<Socket>()
   const freezers = new Set<() => void>()
   let needle: string | null = null
+  let swallowed: string | null = null
+  let delay_ms = 0
+  let stand_in: ((request: Buffer) => string) | null = null
 
+  const later = (work: () => void) => (delay_ms === 0 ? work() : void setTimeout(work, delay_ms))
   const server = createServer((client) => {
+    const answer = stand_in
+    if (answer !== null) {
+      sockets.add(client)
+      client.on('error', () => {})
+      client.on('close', () => sockets.delete(client))
+      client.on('data', (data: Buffer) => client.write(answer(data)))
+      return
+    }
     const upstream = connect({ host: target.hostname, port: Number(target.port) })
     let withheld = false
     let frozen = false
-    freezers.add(() => (frozen = true))
+    const freeze = () => (frozen = true)
+    freezers.add(freeze)
+    client.on('close', () => freezers.delete(freeze))
     for (const [one, other] of [
       [client, upstream],
       [upstream, client],
@@ -43,10 +63,11 @@ export async function startProxy(url: string): Promise<Proxy> {
     }
     client.on('data', (data) => {
       if (needle !== null && data.includes(needle)) withheld = true
-      if (!frozen) upstream.write(data)
+      if (swallowed !== null && data.includes(swallowed)) frozen = true
+      if (!frozen) later(() => upstream.write(data))
     })
     upstream.on('data', (data) => {
-      if (!withheld && !frozen) client.write(data)
+      if (!withheld && !frozen) later(() => client.write(data))
     })
   })
   server.listen(0, '127.0.0.1')
@@ -64,6 +85,16 @@ export async function startProxy(url: string): Promise<Proxy> {
     },
     freeze() {
       for (const freeze of freezers) freeze()
+    },
+    swallow(text) {
+      swallowed = text
+    },
+    delay(ms) {
+      delay_ms = ms
+    },
+    answerWith(answer) {
+      stand_in = answer
+      cut()
     },
     cut,
     async close() {

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { findProgram, freePort, spawnServer } from '#start/processes.ts'
 import { startRedis, type EmbeddedRedis } from '#start/redis.ts'
 import { makeFolder } from './folders.ts'
-import { until } from './processes.ts'
+import { until } from './process.ts'
 
 export type RedisPlaces = {
   url: string

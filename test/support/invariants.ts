@@ -1,0 +1,178 @@
+// What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Tx } from '#core/db.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import type { World } from './world.ts'
+
+/** Of any deployment, in this process or in its own. */
+export type Books = Pick<World, 'sql' | 'stripe'>
+
+const PATIENCE_MS = 20_000
+
+/** What does not add up, after waiting for what the processor has still to tell. */
+export async function problemsLeft(world: Books): Promise<Problem[]> {
+  const until = performance.now() + PATIENCE_MS
+  for (;;) {
+    const problems = await findProblems(world)
+    if (problems.length === 0 || performance.now() > until) return problems
+    await sleep(50)
+  }
+}
+
+export type Problem = { problem: string; [fact: string]: unknown }
+
+/** A test's workers take up what is due within seconds. */
+const STUCK_AFTER_S = 30
+
+/** Everything that contradicts the invariants now; work under way may show up until it is done. */
+async function findProblems(world: Books): Promise<Problem[]> {
+  const [report, tenants, processor] = await Promise.all([
+    auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
+    findCrossings(world.sql),
+    disagreements(world),
+  ])
+  const unfinished = report.checks
+    .filter((each) => each.unfinished)
+    .map(({ check }) => ({ problem: 'a check did not finish', check }))
+  return [...report.problems, ...unfinished, ...tenants, ...processor]
+}
+
+/**
+ * Rows that point at another tenant's. What the hottest steps write has no foreign keys, which would cost them a tenth: the
+ * steps take the tenant from the row that they have locked, and this looks whether they did.
+ */
+export async function findCrossings(sql: World['sql'] | Tx): Promise<Problem[]> {
+  return await sql<Problem[]>`
+    with subject as (
+      select tenant_id, id from customers union all select tenant_id, id from payments union all select tenant_id, id from refunds
+    ), pointer as (
+      select 'job_attempts' as name, tenant_id, job_id as at from job_attempts
+      union all select 'provider_calls', tenant_id, job_id from provider_calls
+      union all select 'idempotency_keys', tenant_id, job_id from idempotency_keys where job_id is not null
+      union all select 'idempotency_keys', tenant_id, resource_id from idempotency_keys
+      union all select 'jobs', tenant_id, subject_id from jobs where subject_id is not null
+      union all select 'events', tenant_id, subject_id from events
+      union all select 'ledger_transactions', tenant_id, subject_id from ledger_transactions where kind in ('capture', 'refund', 'refund_failed')
+      union all select 'ledger_entries', tenant_id, transaction_id from ledger_entries
+      union all select 'notifications', tenant_id, subject_id from notifications where subject_id is not null
+    ), target as (
+      select * from subject union all select tenant_id, id from jobs union all select tenant_id, id from ledger_transactions
+    )
+    select 'a row points at nothing of its tenant' as problem, p.name, p.tenant_id, p.at from pointer p
+    where not exists (select from target t where t.tenant_id = p.tenant_id and t.id = p.at)`
+}
+
+type Effect = {
+  effect: 'authorize' | 'capture' | 'cancel' | 'refund' | 'refund_failed'
+  payment_intent: string
+  refund?: string
+  amount: number
+  currency: string
+  metadata: Record<string, string>
+}
+
+type OurPayment = {
+  id: string
+  status: string
+  currency: string
+  processor_reference: string | null
+  amount_captured_minor: number
+  authorized_at: string | null
+  canceled_at: string | null
+  open: boolean
+}
+
+type OurRefund = {
+  id: string
+  status: string
+  amount_minor: number
+  currency: string
+  processor_reference: string | null
+  returned: boolean
+  open: boolean
+}
+
+/** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
+async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
+  // Ours first: what the processor does meanwhile is then news, not a contradiction.
+  const payments = await sql<OurPayment[]>`
+    select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
+      exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null) as open
+    from payments p`
+  const refunds = await sql<OurRefund[]>`
+    select r.id, r.status, r.amount_minor, r.currency, r.processor_reference,
+      exists (select from ledger_transactions t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
+      exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
+    from refunds r`
+  const effects: Effect[] = (await stripe('GET', '/_emulator/effects')).data
+  const problems: Problem[] = []
+  const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
+
+  const of = Map.groupBy(effects, ({ payment_intent }) => payment_intent)
+  const ofRefund = Map.groupBy(
+    effects.filter(({ refund }) => refund !== undefined),
+    ({ refund }) => refund!,
+  )
+  const authorized = new Set<string>()
+  for (const { effect, metadata, payment_intent } of effects) {
+    const ours = metadata['sluice_payment_id']
+    if (effect !== 'authorize' || ours === undefined) continue
+    if (authorized.has(ours)) say('a payment was authorized twice', { payment_intent, ours })
+    authorized.add(ours)
+  }
+  const refunded = new Set<string>()
+  for (const { effect, metadata, refund } of effects) {
+    const ours = metadata['sluice_refund_id']
+    if (effect !== 'refund' || ours === undefined) continue
+    if (refunded.has(ours)) say('a refund was made twice', { refund, ours })
+    refunded.add(ours)
+  }
+
+  for (const payment of payments) {
+    const { id, status, processor_reference } = payment
+    const theirs = processor_reference === null ? [] : (of.get(processor_reference) ?? [])
+    const count = (effect: string) => theirs.filter((each) => each.effect === effect).length
+    for (const effect of ['authorize', 'capture', 'cancel'])
+      if (count(effect) > 1) say(`${effect} took effect twice`, { id, status, processor_reference })
+    if (payment.open) continue
+    const capture = theirs.find(({ effect }) => effect === 'capture')
+    if ((capture?.amount ?? 0) !== payment.amount_captured_minor)
+      say('captured differs', { id, status, ours: payment.amount_captured_minor, theirs: capture?.amount })
+    if (capture !== undefined && capture.currency.toUpperCase() !== payment.currency)
+      say('the currency differs', { id, ours: payment.currency, theirs: capture.currency })
+    if ((payment.authorized_at !== null) !== (count('authorize') === 1))
+      say('authorized differs', { id, status, theirs: count('authorize') })
+    if ((payment.canceled_at !== null && payment.authorized_at !== null) !== (count('cancel') === 1))
+      say('canceled differs', { id, status, theirs: count('cancel') })
+    if (authorized.has(id) && status === 'failed') say('a failed payment holds money', { id })
+  }
+
+  for (const refund of refunds) {
+    const { id, status, processor_reference } = refund
+    const theirs = processor_reference === null ? [] : (ofRefund.get(processor_reference) ?? [])
+    const made = theirs.filter(({ effect }) => effect === 'refund')
+    const failed = theirs.filter(({ effect }) => effect === 'refund_failed')
+    if (made.length > 1 || failed.length > 1) say('a refund took effect twice', { id, status })
+    if (refund.open) continue
+    if (made.length === 0 && (status !== 'failed' || refunded.has(id)))
+      say('a refund differs', { id, status, processor_reference, made: refunded.has(id) })
+    if (made.some(({ amount }) => amount !== refund.amount_minor))
+      say('a refunded amount differs', { id, ours: refund.amount_minor, theirs: made })
+    if (made.some(({ currency }) => currency.toUpperCase() !== refund.currency))
+      say('the currency of a refund differs', { id, ours: refund.currency })
+    if (made.length > 0 && (status === 'failed') !== (failed.length === 1))
+      say('a failed refund differs', { id, status, theirs: failed.length })
+  }
+
+  const references = new Set(payments.map(({ processor_reference }) => processor_reference))
+  const ids = new Set(payments.map(({ id }) => id))
+  for (const { effect, payment_intent, metadata } of effects)
+    if (!references.has(payment_intent) && !ids.has(metadata['sluice_payment_id'] ?? ''))
+      say('an effect of nothing that we know', { effect, payment_intent })
+  const known = new Set(refunds.map(({ processor_reference }) => processor_reference))
+  const ourRefunds = new Set(refunds.map(({ id }) => id))
+  for (const [refund, [first]] of ofRefund)
+    if (!known.has(refund) && !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? ''))
+      say('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
+  return problems
+}

@@ -1,0 +1,8 @@
+// All faults, by name.
+import type { Fault } from './fault.ts'
+import { POSTGRES_FAULTS } from './postgres.ts'
+import { PROCESS_FAULTS } from './processes.ts'
+import { PROVIDER_FAULTS } from './provider.ts'
+import { REDIS_FAULTS } from './redis.ts'
+
+export const FAULTS: Fault[] = [...PROCESS_FAULTS, ...REDIS_FAULTS, ...POSTGRES_FAULTS, ...PROVIDER_FAULTS]

@@ -1,0 +1,179 @@
+// Redis: wiped, killed, refusing, silent, slow, away while a worker starts.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import type { Proxy } from '#test/proxy.ts'
+import type { Random } from '../random.ts'
+import type { System } from '../system.ts'
+import type { Fault, Problem } from './fault.ts'
+
+const usual = { queue: 'redis', takes_ms: 6000, bar_ms: 5000 } as const
+const PAUSE_TAKES_EFFECT_MS = 1000
+
+export const REDIS_FAULTS: Fault[] = [
+  { ...usual, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
+  {
+    ...usual,
+    name: 'pause-flushall',
+    about: 'the queue of payments paused, and FLUSHALL meanwhile: no call may start 1 s after the pause',
+    takes_ms: 9000,
+    inflict: pauseAndFlush,
+  },
+  {
+    ...usual,
+    name: 'kill-redis',
+    about: 'kill -9 of Redis, which comes back empty',
+    async inflict({ redis }, random) {
+      await redis!.kill()
+      await sleep(random.between(0, 2000))
+      await redis!.start()
+    },
+  },
+  {
+    ...usual,
+    name: 'redis-readonly',
+    about: 'Redis answers READONLY, as a replica does',
+    inflict: (system, random) =>
+      configured(system, random, [['replicaof', '127.0.0.1', '1']], [['replicaof', 'no', 'one']]),
+  },
+  {
+    ...usual,
+    name: 'redis-misconf',
+    about: 'Redis answers MISCONF, as when it cannot save',
+    inflict: (system, random) =>
+      configured(
+        system,
+        random,
+        [['config', 'set', 'dir', '/proc', 'save', '3600 1'], ['bgsave']],
+        [['config', 'set', 'dir', '/tmp', 'save', '']],
+      ),
+  },
+  {
+    ...usual,
+    name: 'redis-oom',
+    about: 'Redis answers OOM: its memory is full',
+    inflict: (system, random) =>
+      configured(
+        system,
+        random,
+        [['config', 'set', 'maxmemory', '1']],
+        [['config', 'set', 'maxmemory', '0']],
+      ),
+  },
+  {
+    ...usual,
+    name: 'redis-loading',
+    about: 'Redis answers LOADING to everything, as after a start',
+    async inflict({ wires }, random) {
+      wires.redis!.answerWith((request) =>
+        // A command is an array of bulk strings; each gets its refusal.
+        '-LOADING Redis is loading the dataset in memory\r\n'.repeat(
+          request.toString('latin1').match(/(?:^|\r\n)\*\d+\r\n/g)?.length ?? 1,
+        ),
+      )
+      await sleep(random.between(1000, 3000))
+      wires.redis!.answerWith(null)
+    },
+  },
+  {
+    ...usual,
+    name: 'redis-half-open',
+    about: 'the connections to Redis stay open and carry nothing',
+    takes_ms: 12_000,
+    bar_ms: 30_000,
+    counts_from: 'beginning',
+    inflict: async ({ wires }) => wires.redis!.freeze(),
+  },
+  {
+    ...usual,
+    name: 'redis-reset',
+    about: 'the connections to Redis are cut, again and again',
+    inflict: async ({ wires }, random) => await cutAgain(wires.redis!, random),
+  },
+  {
+    ...usual,
+    name: 'redis-slow',
+    about: 'Redis answers late',
+    inflict: async ({ wires }, random) => {
+      wires.redis!.delay(random.between(50, 250))
+      await sleep(3000)
+      wires.redis!.delay(0)
+    },
+  },
+  {
+    ...usual,
+    name: 'redis-down-at-boot',
+    about: 'a worker starts while Redis is away',
+    takes_ms: 9000,
+    async inflict({ redis, workers }, random) {
+      const worker = random.pick(workers)
+      await Promise.all([redis!.kill(), worker.kill()])
+      await worker.start()
+      await sleep(random.between(500, 1500))
+      await redis!.start()
+    },
+  },
+]
+
+export async function cutAgain(wire: Proxy, random: Random): Promise<void> {
+  for (let times = 0; times < 5; times++) {
+    wire.cut()
+    await sleep(random.between(50, 500))
+  }
+}
+
+/** With a connection past the wire. */
+async function withRedis<T>({ redis }: System, work: (client: Redis) => Promise<T>): Promise<T> {
+  const client = new Redis(redis!.url, { enableReadyCheck: false })
+  client.on('error', () => {})
+  try {
+    return await work(client)
+  } finally {
+    client.disconnect()
+  }
+}
+
+async function configured(system: System, random: Random, on: string[][], off: string[][]): Promise<void> {
+  await withRedis(system, async (client) => {
+    const say = async (commands: string[][]) => {
+      for (const [command, ...args] of commands) await client.call(command!, ...args)
+    }
+    await say(on)
+    await sleep(random.between(1500, 3000))
+    await say(off)
+  })
+}
+
+async function flush(system: System, random: Random): Promise<void> {
+  await withRedis(system, async (client) => {
+    for (let times = 0; times < 20; times++) {
+      await client.flushall()
+      await sleep(random.between(20, 200))
+    }
+  })
+}
+
+async function pauseAndFlush(system: System, random: Random): Promise<Problem[]> {
+  const { sql, stripe } = system
+  await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+  const paused_ms = Date.now()
+  try {
+    await sleep(random.between(500, 1500))
+    await withRedis(system, (client) => client.flushall())
+    await sleep(random.between(2500, 3500))
+    const until_ms = Date.now()
+    const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS
+    const { data } = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${since_ms}`)) as {
+      data: { at: string; at_ms: number; path: string }[]
+    }
+    return data
+      .filter(({ at_ms }) => at_ms < until_ms)
+      .map(({ at_ms, path }) => ({
+        problem: 'a provider call started more than 1 s after the pause',
+        path,
+        late_ms: at_ms - paused_ms,
+      }))
+  } finally {
+    await resumeJobs(sql, { queue: 'payments' })
+  }
+}

@@ -1,0 +1,138 @@
+// `npm run torture`: breaks the system in every known way under load, and checks that nothing was lost and nothing done twice.
+import { rm } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { FAULTS } from './faults/list.ts'
+import { MUTATIONS, mutate, type Mutation } from './mutations.ts'
+import { run } from './run.ts'
+import { plan } from './schedule.ts'
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+
+const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
+
+  npm run torture -- --seed 7 --minutes 2 --queue redis
+
+--seed N          of the faults and the load; one by chance is taken, and printed, without it
+--minutes M       how long faults are inflicted (1); the end takes up to two minutes more
+--queue Q         redis or postgres (redis)
+--fault a,b       these faults alone, of:
+${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(20)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
+--mutate NAME     takes a protection away; succeeds when that is noticed, by the assertion that it names. One of:
+${MUTATIONS.map(({ name, about }) => `                    ${name.padEnd(20)} ${about}`).join('\n')}
+
+It needs redis-server or valkey-server on the PATH for the queue on Redis; everything else it starts itself, on free ports and in a
+temporary folder, which is kept (logs, schedule, problems) when something is wrong. Exit code 0: all bars hold.`
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    minutes: { type: 'string' },
+    queue: { type: 'string', default: 'redis' },
+    fault: { type: 'string' },
+    mutate: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+
+const stopping = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => (stopping.signal.aborted ? process.exit(130) : stopping.abort()))
+
+/** Answers the exit code. */
+async function main(): Promise<number> {
+  if (values.help === true) {
+    say(HELP)
+    return 0
+  }
+  const seed = number('seed', Math.floor(Math.random() * 1_000_000))
+  const { queue } = values
+  if (queue !== 'redis' && queue !== 'postgres') throw new Error('--queue must be redis or postgres')
+  const mutation = values.mutate === undefined ? null : named('mutate', values.mutate, MUTATIONS)
+  const minutes = number('minutes', mutation ? 0.4 : 1)
+  const wanted = values.fault?.split(',') ?? mutation?.faults
+  const faults =
+    wanted?.map((name) => named('fault', name, FAULTS)) ??
+    FAULTS.filter((fault) => (fault.minutes ?? 0) <= minutes)
+  const possible = faults.filter((fault) => fault.queue === undefined || fault.queue === queue)
+  if (possible.length === 0) throw new Error(`none of these faults means anything with --queue ${queue}`)
+  const length_ms = minutes * 60_000
+  const schedule = plan(possible, seed, length_ms)
+  say(`seed ${seed}, ${minutes} minutes, queue on ${queue}: ${schedule.map(({ fault }) => fault).join(', ')}`)
+
+  const copy = mutation && (await mutate(ROOT, mutation))
+  if (mutation) say(`without ${mutation.name}; expected to fail by: ${mutation.expect}`)
+  try {
+    const { problems, folder, system } = await run({
+      seed,
+      length_ms,
+      queue,
+      schedule,
+      say,
+      progress,
+      root: copy?.path ?? ROOT,
+      impatient: mutation !== null,
+      stopped: stopping.signal,
+    })
+    await system.stop()
+    const found = Map.groupBy(problems, ({ problem }) => problem)
+    for (const [problem, all] of found) say(`${problem} (${all.length}), e.g. ${JSON.stringify(all[0])}`)
+    return await conclude(mutation, found, folder)
+  } finally {
+    await copy?.remove()
+  }
+}
+
+async function conclude(
+  mutation: Mutation | null,
+  found: Map<string, unknown[]>,
+  folder: string,
+): Promise<number> {
+  const good = mutation === null ? found.size === 0 : found.has(mutation.expect)
+  if (good) await rm(folder, { recursive: true, force: true })
+  else say(`logs, schedule and problems are kept in ${folder}`)
+  if (mutation === null) say(good ? 'All bars hold.' : 'NOT all bars hold.')
+  else if (good) say(`Failed as expected, by: ${mutation.expect}. Taking away ${mutation.name} is noticed.`)
+  else say(`Taking away ${mutation.name} was NOT noticed by: ${mutation.expect}.`)
+  return good ? 0 : 1
+}
+
+function number(name: 'seed' | 'minutes', standard: number): number {
+  const value = Number(values[name] ?? standard)
+  if (!Number.isFinite(value) || value < 0 || (name === 'minutes' && value === 0))
+    throw new Error(`--${name} must be a number${name === 'minutes' ? ' above 0' : ''}`)
+  return value
+}
+
+function named<T extends { name: string }>(option: string, name: string, all: T[]): T {
+  const found = all.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`--${option}: there is no "${name}". See --help.`)
+  return found
+}
+
+let overwritable = false
+function say(line: string): void {
+  process.stdout.write(`${overwritable ? '\r\u001b[2K' : ''}${line}\n`)
+  overwritable = false
+}
+
+let last_plain = 0
+function progress(line: string): void {
+  if (process.stdout.isTTY) {
+    process.stdout.write(`\r\u001b[2K${line}`)
+    overwritable = true
+  } else if (performance.now() - last_plain > 5000) {
+    last_plain = performance.now()
+    say(line)
+  }
+}
+
+process.exitCode = await main().catch((error: unknown) => {
+  if (stopping.signal.aborted) {
+    say('stopped')
+    return 130
+  }
+  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
+  return 1
+})
+process.exit()

@@ -1,0 +1,125 @@
+// One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export type Mutation = {
+  name: string
+  about: string
+  /** The problem that must be found. */
+  expect: string
+  /** What provokes it. */
+  faults: string[]
+  patches: { file: string; from: string; to: string }[]
+}
+
+export const MUTATIONS: Mutation[] = [
+  {
+    name: 'fencing',
+    about: 'a settlement asks neither for its token nor for its lease',
+    expect: 'a late write changed something',
+    faults: ['stop-worker'],
+    patches: [
+      {
+        file: 'src/domain/jobs.ts',
+        from: 'where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()\n        for update',
+        to: 'where j.id = s.job_id\n        for update',
+      },
+    ],
+  },
+  {
+    name: 'provider-key',
+    about: 'each attempt sends a key of its own',
+    expect: 'a payment was authorized twice',
+    faults: ['provider-lost'],
+    patches: [
+      {
+        file: 'src/domain/jobs.ts',
+        from: "'generation', c.generation, 'key', c.key,",
+        to: "'generation', c.generation, 'key', c.key || '/' || j.attempt,",
+      },
+    ],
+  },
+  {
+    name: 'direct-claim',
+    about: 'workers wait for bells alone',
+    expect: 'a due job was left lying',
+    faults: ['flushall', 'kill-worker'],
+    patches: [
+      {
+        file: 'src/workers/sweep.ts',
+        from: 'const overdue = await findOverdue(context.sql, name, free, queue.away() ? 0 : OVERDUE_MS)',
+        to: 'const overdue: string[] = []',
+      },
+    ],
+  },
+  {
+    name: 'guard',
+    about: 'a capture or cancellation asks not how the payment stands',
+    expect: 'a payment was captured by two requests',
+    faults: ['provider-slow'],
+    patches: [
+      {
+        file: 'src/domain/payments/request.ts',
+        from: 'p.id = a.payment_id and ${guard} for update',
+        to: "p.id = a.payment_id and p.status in ('authorized', 'capturing') for update",
+      },
+    ],
+  },
+  {
+    name: 'unique-key',
+    about: 'a notification is known neither by its id nor by what the processor calls it',
+    expect: 'a notification was stored twice',
+    faults: ['kill-worker'],
+    patches: [
+      {
+        file: 'src/webhooks/stripe.ts',
+        from: "id: derivedId('stripe', account, id),",
+        to: "id: derivedId('stripe', account, id, String(performance.now())),",
+      },
+      {
+        file: 'migrations/0003_payments.sql',
+        from: 'applied_at timestamptz,\n  constraint notifications_once unique (provider, account, event_id)',
+        to: 'applied_at timestamptz',
+      },
+      {
+        file: 'migrations/0002_jobs.sql',
+        from: 'create unique index jobs_dedupe',
+        to: 'create index jobs_dedupe',
+      },
+    ],
+  },
+  {
+    name: 'pause-check',
+    about: 'a claim does not ask whether the queue is paused',
+    expect: 'a provider call started more than 1 s after the pause',
+    faults: ['pause-flushall'],
+    patches: [
+      {
+        file: 'src/domain/jobs.ts',
+        from: 'select from pauses p where (p.queue is null or p.queue = j.queue)',
+        to: 'select from pauses p where false and (p.queue is null or p.queue = j.queue)',
+      },
+    ],
+  },
+]
+
+/** Copies what runs into a new folder and patches it there. Throws when a patch finds no place, or more than one. */
+export async function mutate(
+  root: string,
+  { patches }: Mutation,
+): Promise<{ path: string; remove: () => Promise<void> }> {
+  const path = await mkdtemp(join(tmpdir(), 'sluice-mutation-'))
+  for (const part of ['src', 'migrations', 'package.json'])
+    await cp(join(root, part), join(path, part), { recursive: true })
+  await symlink(join(root, 'node_modules'), join(path, 'node_modules'))
+  for (const { file, from, to } of patches) {
+    const text = await readFile(join(path, file), 'utf8')
+    if (text.split(from).length !== 2) throw new Error(`${file} does not hold this once: ${from}`)
+    await writeFile(
+      join(path, file),
+      text.replace(from, () => to),
+    )
+  }
+  return { path, remove: () => rm(path, { recursive: true, force: true }) }
+}

@@ -1,0 +1,46 @@
+// What clients have seen: each acceptance and each final answer, to be held against the books afterwards.
+
+export type Kind = 'customer' | 'payment' | 'capture' | 'cancel' | 'refund'
+
+/** A request that was answered 2xx, or 402: it is on record for good. */
+export type Accepted = {
+  kind: Kind
+  key: string
+  /** Of the customer, payment or refund. */
+  id: string
+  /** When, on the clock of `performance.now()`. */
+  at: number
+  /** The furthest state that a client was shown. */
+  status: string | null
+  amount_minor: number | null
+}
+
+export type Seen = {
+  accepted: Map<string, Accepted>
+  requests: number
+  /** Of each status how many; 0: the connection broke. */
+  answers: Map<number, number>
+  /** When a replay was answered. */
+  replays: number[]
+  problems: { problem: string; [fact: string]: unknown }[]
+}
+
+export function nothingSeen(): Seen {
+  return { accepted: new Map(), requests: 0, answers: new Map(), replays: [], problems: [] }
+}
+
+const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded'])
+
+/** Notes what a client was answered; what contradicts an earlier answer is a problem. */
+export function note(seen: Seen, answer: Omit<Accepted, 'at'>): void {
+  const before = seen.accepted.get(answer.key)
+  if (before === undefined) {
+    seen.accepted.set(answer.key, { ...answer, at: performance.now() })
+    return
+  }
+  if (before.id !== answer.id) seen.problems.push({ problem: 'a key led to two resources', before, answer })
+  if (before.status !== null && FINAL.has(before.status) && before.status !== answer.status)
+    seen.problems.push({ problem: 'a state went backwards', before, answer })
+  before.status = answer.status
+  before.amount_minor = answer.amount_minor
+}

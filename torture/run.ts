@@ -1,0 +1,146 @@
+// One run: the load, the faults in their turn, the end, the verdict.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Problem } from '#test/invariants.ts'
+import { FAULTS } from './faults/list.ts'
+import { alwaysSome } from './faults/provider.ts'
+import { startLoad, type Load } from './load.ts'
+import { seeded } from './random.ts'
+import type { Planned } from './schedule.ts'
+import { startSystem, type System } from './system.ts'
+import { describe, type Inflicted } from './table.ts'
+import { judge, settle, type Verdict } from './verdict.ts'
+
+const RECOVERY_LIMIT_MS = 60_000
+const STORIES_LIMIT_MS = 100_000
+const SETTLE_LIMIT_MS = 60_000
+const LEAST_REQUESTS_PER_S = 200
+
+export type RunOptions = {
+  seed: number
+  length_ms: number
+  queue: 'redis' | 'postgres'
+  schedule: Planned[]
+  /** Of the project or of a mutated copy. */
+  root: string
+  /** With less patience: something is expected to go wrong. */
+  impatient: boolean
+  say: (line: string) => void
+  /** Overwrites the line before where there is a terminal. */
+  progress: (line: string) => void
+  stopped: AbortSignal
+}
+
+export type Result = { problems: Problem[]; folder: string; system: System }
+
+/** Runs to the end; the caller stops the system. */
+export async function run(options: RunOptions): Promise<Result> {
+  const { seed, schedule, length_ms, queue, root, say, stopped } = options
+  const inflicted: Inflicted[] = []
+  const system = await startSystem({
+    queue,
+    root,
+    onLine(_name, line) {
+      const current = inflicted.at(-1)
+      if (current && line.includes('a late write was fenced')) current.fenced++
+    },
+  })
+  const closing = () => void system.stop()
+  stopped.addEventListener('abort', closing)
+  const problems: Problem[] = []
+  await writeFile(
+    join(system.folder, 'schedule.json'),
+    `${JSON.stringify({ seed, queue, length_ms, schedule }, null, 2)}\n`,
+  )
+  await alwaysSome(system, seeded(seed, -2_000_000))
+  const load = startLoad(system.clients, seed)
+  const began = performance.now()
+  const ticker = setInterval(() => {
+    const left_s = Math.max(0, Math.round((length_ms - (performance.now() - began)) / 1000))
+    const { requests } = load.seen
+    const per_s = Math.round(requests / ((performance.now() - began) / 1000))
+    options.progress(
+      `${left_s} s left, ${requests} requests (${per_s}/s), ${load.open()} under way, ${inflicted.length} faults`,
+    )
+  }, 1000)
+
+  for (const planned of schedule) {
+    await sleep(Math.max(0, began + planned.at_ms - performance.now()), undefined, { signal: stopped })
+    if (performance.now() - began > length_ms) {
+      say(`${planned.fault}: no time was left for it`)
+      continue
+    }
+    problems.push(...(await inflict(system, load, planned, inflicted, say)))
+  }
+  await sleep(Math.max(0, began + length_ms - performance.now()), undefined, { signal: stopped })
+  const per_s = load.seen.requests / ((performance.now() - began) / 1000)
+  const { requests } = load.seen
+  await system.stripe('DELETE', '/_emulator/faults')
+  say('waiting until everything is settled')
+  const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
+  const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
+  if (!ended) problems.push({ problem: 'clients still wait', open: load.open() })
+  if (!(await settle(system, limits[1]!))) problems.push({ problem: 'work is still under way' })
+  clearInterval(ticker)
+  const verdict: Verdict = await judge(system, load.seen)
+  verdict.problems.push(...problems)
+  if (per_s < LEAST_REQUESTS_PER_S)
+    verdict.problems.push({ problem: 'the load was too light to tell', requests, per_s: Math.round(per_s) })
+  const answers = [...load.seen.answers]
+    .sort(([a], [b]) => a - b)
+    .map(([status, count]) => `${status}: ${count}`)
+  say(`\n${describe(inflicted, load.seen, verdict)}\n`)
+  say(
+    `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
+  )
+  stopped.removeEventListener('abort', closing)
+  await writeFile(join(system.folder, 'problems.json'), `${JSON.stringify(verdict.problems, null, 2)}\n`)
+  return { problems: verdict.problems, folder: system.folder, system }
+}
+
+async function inflict(
+  system: System,
+  load: Load,
+  planned: Planned,
+  inflicted: Inflicted[],
+  say: (line: string) => void,
+): Promise<Problem[]> {
+  const fault = FAULTS.find(({ name }) => name === planned.fault)!
+  const began = performance.now()
+  const record: Inflicted = { fault: fault.name, at: began, recovery_ms: null, fenced: 0 }
+  inflicted.push(record)
+  const problems: Problem[] = [...((await fault.inflict(system, seeded(planned.seed))) ?? [])]
+  const over = performance.now()
+  try {
+    await recovered(system, load)
+    record.recovery_ms = performance.now() - (fault.counts_from === 'beginning' ? began : over)
+  } catch (error) {
+    problems.push({ problem: 'it did not recover', fault: fault.name, error: String(error) })
+  }
+  const { recovery_ms } = record
+  if (recovery_ms !== null && recovery_ms > fault.bar_ms)
+    problems.push({ problem: 'recovery took too long', fault: fault.name, recovery_ms, bar_ms: fault.bar_ms })
+  const after =
+    recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
+  say(`${fault.name}: ${((over - began) / 1000).toFixed(1)} s, ${after}`)
+  return problems
+}
+
+/** A payment goes through on each API, and what was in somebody's hands when the fault was over has been taken up again. */
+async function recovered({ sql }: System, load: Load): Promise<void> {
+  const held = await sql<
+    { id: string; attempt: number }[]
+  >`select id, attempt from jobs where state = 'running'`
+  await Promise.all([load.probe(0, RECOVERY_LIMIT_MS), load.probe(1, RECOVERY_LIMIT_MS)])
+  const deadline = performance.now() + RECOVERY_LIMIT_MS
+  for (;;) {
+    const [row] = await sql<{ orphans: boolean }[]>`
+      select exists (
+        select from jsonb_to_recordset(${sql.json([...held])}) as h(id uuid, attempt integer)
+        join jobs j on j.id = h.id and j.attempt = h.attempt and j.state = 'running') as orphans`
+    if (!row!.orphans) return
+    if (performance.now() > deadline) throw new Error('jobs were left to a lease that has lapsed')
+    await sleep(50)
+  }
+}

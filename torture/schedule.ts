@@ -1,0 +1,22 @@
+// Which fault is inflicted when: a function of the options and the seed.
+import type { Fault } from './faults/fault.ts'
+import { seeded } from './random.ts'
+
+/** `seed`: of the fault's own chance, such as whom it meets and how long it lasts. */
+export type Planned = { at_ms: number; fault: string; seed: number }
+
+const WARM_UP_MS = 4000
+
+/** Each of `faults` once in an order of chance, then again in another, until the time is filled. */
+export function plan(faults: Fault[], seed: number, length_ms: number): Planned[] {
+  const random = seeded(seed, -1_000_000)
+  const planned: Planned[] = []
+  let at_ms = WARM_UP_MS
+  for (;;) {
+    for (const { name, takes_ms } of random.shuffle(faults)) {
+      if (at_ms + takes_ms > length_ms && planned.length > 0) return planned
+      planned.push({ at_ms, fault: name, seed: random.between(1, 1e9) })
+      at_ms += takes_ms + random.between(200, 1500)
+    }
+  }
+}

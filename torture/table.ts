@@ -1,0 +1,73 @@
+// What each kind of fault did to the system, as one table.
+import type { Problem } from '#test/invariants.ts'
+import type { Seen } from './record.ts'
+import type { Verdict } from './verdict.ts'
+
+/** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
+export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
+
+const LOST = /lost|left lying|neither finished|nothing works on it|taken and not applied/
+const DOUBLE = /twice|two /
+
+const COLUMNS = [
+  'fault', 'times', 'accepted', 'finished', 'jobs_lost', 'double_effects', 'replays_absorbed', 'fenced', 'recovery p50', 'max',
+] as const // prettier-ignore
+
+/** The table as text; the first row is what was before the first fault, the last is the sum. */
+export function describe(inflicted: Inflicted[], seen: Seen, { problems, finished }: Verdict): string {
+  const names = ['(none)', ...new Set(inflicted.map(({ fault }) => fault)), '(unplaced)']
+  const of = (at: number) => inflicted.findLast((one) => one.at <= at)?.fault ?? '(none)'
+  const placed = new Map<string, string>()
+  for (const { id, key, at } of seen.accepted.values()) {
+    placed.set(key, of(at))
+    if (!placed.has(id)) placed.set(id, of(at))
+  }
+  const where = (problem: Problem) =>
+    Object.values(problem)
+      .map((fact) => placed.get(String(fact)))
+      .find((found) => found !== undefined) ?? '(unplaced)'
+  const lost = problems.filter(({ problem }) => LOST.test(problem)).map(where)
+  const doubled = problems.filter(({ problem }) => DOUBLE.test(problem)).map(where)
+  const accepted = [...seen.accepted.values()]
+  const times = (list: string[], name: string) => list.filter((one) => one === name).length
+
+  const rows = names.map((name) => {
+    const own = inflicted.filter(({ fault }) => fault === name)
+    const mine = accepted.filter(({ at }) => of(at) === name)
+    const recoveries = own.flatMap(({ recovery_ms }) => recovery_ms ?? []).sort((a, b) => a - b)
+    const counts = [
+      own.length,
+      mine.length,
+      mine.filter(({ key }) => finished.has(key)).length,
+      times(lost, name),
+      times(doubled, name),
+      times(seen.replays.map(of), name),
+      own.reduce((sum, { fenced }) => sum + fenced, 0),
+    ]
+    return { name, counts, recoveries }
+  })
+  const sums = rows[0]!.counts.map((_, column) => rows.reduce((sum, { counts }) => sum + counts[column]!, 0))
+  const all = rows.flatMap(({ recoveries }) => recoveries).sort((a, b) => a - b)
+  const shown = rows.filter(({ counts }) => counts.some((count) => count > 0))
+  const lines = [...shown, { name: 'all', counts: sums, recoveries: all }].map(
+    ({ name, counts, recoveries }) => [
+      name,
+      ...counts.map(String),
+      seconds(recoveries[Math.floor((recoveries.length - 1) / 2)]),
+      seconds(recoveries.at(-1)),
+    ],
+  )
+  const table = [[...COLUMNS], ...lines]
+  const widths = COLUMNS.map((_, column) => Math.max(...table.map((line) => line[column]!.length)))
+  return table
+    .map((line) =>
+      line
+        .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
+        .join('  '),
+    )
+    .join('\n')
+}
+
+function seconds(ms: number | undefined): string {
+  return ms === undefined ? '-' : `${(ms / 1000).toFixed(1)} s`
+}

@@ -1,0 +1,141 @@
+// The verdict: when all has settled, what clients saw, what we wrote and what the processor did must be one story.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { problemsLeft, type Problem } from '#test/invariants.ts'
+import type { Accepted, Seen } from './record.ts'
+import type { System } from './system.ts'
+
+/** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
+const SOON_S = 15
+
+export type Verdict = {
+  problems: Problem[]
+  /** Keys of accepted requests whose work has come to its end. */
+  finished: Set<string>
+  /** Jobs whose effect nobody knows; they are looked at again and never sent. */
+  unknown: number
+}
+
+/** Resolves when nothing is due and no notification is on its way; false when that takes longer than `limit_ms`. */
+export async function settle({ sql, stripe }: System, limit_ms: number): Promise<boolean> {
+  const deadline = performance.now() + limit_ms
+  for (;;) {
+    const [row] = await sql<{ open: boolean }[]>`
+      select exists (select from jobs where finished_at is null and run_at < now() + ${SOON_S} * interval '1 second') as open`
+    const { waiting, sending } = await stripe('GET', '/_emulator/webhooks')
+    if (!row!.open && waiting === 0 && sending === 0) return true
+    if (performance.now() > deadline) return false
+    await sleep(200)
+  }
+}
+
+/** Everything that contradicts the invariants, after waiting for what may still come. */
+export async function judge(system: System, seen: Seen): Promise<Verdict> {
+  const { sql } = system
+  const [books, lying, late, doubled, notifications, requests] = await Promise.all([
+    problemsLeft({ sql, stripe: system.stripe }),
+    leftLying(system),
+    lateWrites(system),
+    doubledWork(system),
+    notificationsOnce(system),
+    acceptedRequests(system, seen),
+  ])
+  const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
+  return {
+    problems: [
+      ...seen.problems,
+      ...books,
+      ...lying,
+      ...late,
+      ...doubled,
+      ...notifications,
+      ...requests.problems,
+    ],
+    finished: requests.finished,
+    unknown: unknown!.count,
+  }
+}
+
+/** What is due is taken up, whatever was lost on the way. */
+async function leftLying({ sql }: System): Promise<Problem[]> {
+  return await sql<Problem[]>`
+    select 'a due job was left lying' as problem, id, name, state, attempt, subject_id, last_error from jobs
+    where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
+}
+
+/** Who lost a lease writes nothing: an attempt has no outcome from after the next one began. */
+async function lateWrites({ sql }: System): Promise<Problem[]> {
+  return await sql<Problem[]>`
+    select 'a late write changed something' as problem, a.job_id, a.attempt, a.outcome, a.ended_at - b.started_at as late_by
+    from job_attempts a join job_attempts b on b.job_id = a.job_id and b.attempt = a.attempt + 1
+    where a.ended_at > b.started_at + interval '1 second'`
+}
+
+/** One request wins: no payment is captured by two jobs, and none was given two captures at once. */
+async function doubledWork({ sql }: System): Promise<Problem[]> {
+  return await sql<Problem[]>`
+    select 'a payment was captured by two requests' as problem, subject_id as id, count(*) as times from jobs
+    where name = 'payment.capture' and state = 'succeeded' group by tenant_id, subject_id having count(*) > 1`
+}
+
+/** What the processor told twice is here once, and what was delivered is here. */
+async function notificationsOnce({ sql, stripe }: System): Promise<Problem[]> {
+  const doubled = await sql<Problem[]>`
+    select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
+    group by provider, account, event_id having count(*) > 1`
+  const unapplied = await sql<Problem[]>`
+    select 'a notification was taken and not applied' as problem, n.id, n.kind from notifications n
+    left join jobs j on j.id = n.id where n.state = 'received' and (j.id is null or j.finished_at is not null)`
+  const [row] = await sql<{ count: number }[]>`select count(distinct event_id) from notifications`
+  const { delivered, given_up } = await stripe('GET', '/_emulator/webhooks')
+  const lost =
+    given_up > 0 || delivered < row!.count
+      ? [{ problem: 'notifications did not arrive', delivered, given_up, stored: row!.count }]
+      : []
+  return [...doubled, ...unapplied, ...lost]
+}
+
+type Known = { key: string; id: string; state: string | null; job_missing: boolean; finished: boolean }
+
+/** Each request that a client saw accepted has its row and its job, and what the client was told is what became of it. */
+async function acceptedRequests(
+  { sql, tenant_id }: System,
+  { accepted }: Seen,
+): Promise<{ problems: Problem[]; finished: Set<string> }> {
+  const keys = await sql<Known[]>`
+    select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
+      k.job_id is null or j.finished_at is not null as finished
+    from idempotency_keys k left join jobs j on j.id = k.job_id where k.tenant_id = ${tenant_id}`
+  const known = new Map(keys.map((row) => [row.key, row]))
+  const rows = await sql<{ id: string; status: string; amount: number | null }[]>`
+    select id, 'customer' as status, null::bigint as amount from customers where tenant_id = ${tenant_id}
+    union all select id, status, amount_captured_minor from payments where tenant_id = ${tenant_id}
+    union all select id, status, amount_minor from refunds where tenant_id = ${tenant_id}`
+  const resources = new Map(rows.map((row) => [row.id, row]))
+  const problems: Problem[] = []
+  const finished = new Set<string>()
+  for (const request of accepted.values()) {
+    const row = known.get(request.key)
+    const resource = resources.get(request.id)
+    if (row === undefined || resource === undefined)
+      problems.push({ problem: 'an accepted request is lost', ...request })
+    else if (row.job_missing) problems.push({ problem: 'the job of an accepted request is lost', ...request })
+    else if (row.id !== request.id)
+      problems.push({ problem: 'a key names another resource', ...request, ours: row.id })
+    else if (contradicts(request, resource))
+      problems.push({ problem: 'a client was told what is not so', ...request, resource })
+    if (row?.finished) finished.add(request.key)
+  }
+  return { problems, finished }
+}
+
+/** A final state is for ever, and so is its amount. */
+function contradicts(
+  { kind, status, amount_minor }: Accepted,
+  now: { status: string; amount: number | null },
+): boolean {
+  if (kind === 'customer' || kind === 'payment')
+    return kind === 'payment' && status === 'failed' && now.status !== 'failed'
+  if (status === 'captured' || status === 'succeeded')
+    return now.status !== status || now.amount !== amount_minor
+  return (status === 'canceled' || status === 'failed') && now.status !== status
+}
