@@ -30,6 +30,8 @@ export type RunOptions = {
   /** Overwrites the line before where there is a terminal. */
   progress: (line: string) => void
   stopped: AbortSignal
+  /** Called when everything has ended because it was stopped; ends this process. */
+  left: (folder: string) => void
 }
 
 export type Result = { problems: Problem[]; folder: string; system: System }
@@ -46,7 +48,9 @@ export async function run(options: RunOptions): Promise<Result> {
       if (current && line.includes('a late write was fenced')) current.fenced++
     },
   })
-  const closing = () => void system.stop()
+  // In the middle of whatever it is: what is under way cannot go on.
+  const closing = () => void system.stop().finally(() => options.left(system.folder))
+  if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
   const problems: Problem[] = []
   await writeFile(
