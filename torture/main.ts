@@ -73,6 +73,12 @@ async function main(): Promise<number> {
       root: copy?.path ?? ROOT,
       impatient: mutation !== null,
       stopped: stopping.signal,
+      left(folder) {
+        void Promise.all([rm(folder, { recursive: true, force: true }), copy?.remove()]).finally(() => {
+          say('stopped')
+          process.exit(130)
+        })
+      },
     })
     await system.stop()
     const found = Map.groupBy(problems, ({ problem }) => problem)
@@ -127,11 +133,9 @@ function progress(line: string): void {
   }
 }
 
-process.exitCode = await main().catch((error: unknown) => {
-  if (stopping.signal.aborted) {
-    say('stopped')
-    return 130
-  }
+process.exitCode = await main().catch(async (error: unknown) => {
+  // What breaks because everything is being stopped is nobody's concern; `left` ends this process.
+  if (stopping.signal.aborted) return await new Promise<number>(() => {})
   process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
   return 1
 })

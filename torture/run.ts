@@ -12,7 +12,7 @@ import { startSystem, type System } from './system.ts'
 import { describe, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict.ts'
 
-const RECOVERY_LIMIT_MS = 60_000
+const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const STORIES_LIMIT_MS = 100_000
 const SETTLE_LIMIT_MS = 60_000
 const LEAST_REQUESTS_PER_S = 200
@@ -30,6 +30,8 @@ export type RunOptions = {
   /** Overwrites the line before where there is a terminal. */
   progress: (line: string) => void
   stopped: AbortSignal
+  /** Called when everything has ended because it was stopped; ends this process. */
+  left: (folder: string) => void
 }
 
 export type Result = { problems: Problem[]; folder: string; system: System }
@@ -46,7 +48,9 @@ export async function run(options: RunOptions): Promise<Result> {
       if (current && line.includes('a late write was fenced')) current.fenced++
     },
   })
-  const closing = () => void system.stop()
+  // In the middle of whatever it is: what is under way cannot go on.
+  const closing = () => void system.stop().finally(() => options.left(system.folder))
+  if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
   const problems: Problem[] = []
   await writeFile(
@@ -71,7 +75,7 @@ export async function run(options: RunOptions): Promise<Result> {
       say(`${planned.fault}: no time was left for it`)
       continue
     }
-    problems.push(...(await inflict(system, load, planned, inflicted, say)))
+    problems.push(...(await inflict(system, load, planned, inflicted, options)))
   }
   await sleep(Math.max(0, began + length_ms - performance.now()), undefined, { signal: stopped })
   const per_s = load.seen.requests / ((performance.now() - began) / 1000)
@@ -104,7 +108,7 @@ async function inflict(
   load: Load,
   planned: Planned,
   inflicted: Inflicted[],
-  say: (line: string) => void,
+  { say, impatient }: RunOptions,
 ): Promise<Problem[]> {
   const fault = FAULTS.find(({ name }) => name === planned.fault)!
   const began = performance.now()
@@ -113,7 +117,7 @@ async function inflict(
   const problems: Problem[] = [...((await fault.inflict(system, seeded(planned.seed))) ?? [])]
   const over = performance.now()
   try {
-    await recovered(system, load)
+    await recovered(system, load, RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient'])
     record.recovery_ms = performance.now() - (fault.counts_from === 'beginning' ? began : over)
   } catch (error) {
     problems.push({ problem: 'it did not recover', fault: fault.name, error: String(error) })
@@ -128,12 +132,12 @@ async function inflict(
 }
 
 /** A payment goes through on each API, and what was in somebody's hands when the fault was over has been taken up again. */
-async function recovered({ sql }: System, load: Load): Promise<void> {
+async function recovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
   const held = await sql<
     { id: string; attempt: number }[]
   >`select id, attempt from jobs where state = 'running'`
-  await Promise.all([load.probe(0, RECOVERY_LIMIT_MS), load.probe(1, RECOVERY_LIMIT_MS)])
-  const deadline = performance.now() + RECOVERY_LIMIT_MS
+  await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])
+  const deadline = performance.now() + limit_ms
   for (;;) {
     const [row] = await sql<{ orphans: boolean }[]>`
       select exists (
