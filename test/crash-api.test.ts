@@ -110,7 +110,8 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   test('an API told to stop answers who waits, ends with 0 and leaves nothing behind', inTurn, async () => {
     const api = await deployment.startApi()
     const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after')
+    // Before the effect: else the processor's notification would settle it and answer who waits.
+    const hold = await holdCaptures(deployment, payment, 'before')
     const answer = capture(deployment, payment)
     await hold.reached()
     api.signal('SIGTERM')

@@ -275,7 +275,7 @@ test('a user who may not create roles migrates all the same, is told, and has th
   const migrated = () =>
     runCommand('src/commands/migrate.ts', [], {
       DATABASE_URL: first,
-      REDIS_URL: server.url.replace('postgres:', 'redis:'),
+      REDIS_URL: 'redis://127.0.0.1:6379',
     })
   const fenced = async () => {
     const sql = postgres(first, { max: 1 })
