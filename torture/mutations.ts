@@ -73,9 +73,9 @@ export const MUTATIONS: Mutation[] = [
     faults: ['kill-worker'],
     patches: [
       {
-        file: 'src/webhooks/stripe.ts',
-        from: "id: derivedId('stripe', account, id),",
-        to: "id: derivedId('stripe', account, id, String(performance.now())),",
+        file: 'src/domain/notifications.ts',
+        from: 'id: derivedId(provider, account, id),',
+        to: 'id: derivedId(provider, account, id, String(performance.now())),',
       },
       {
         file: 'migrations/0003_payments.sql',
