@@ -33,7 +33,21 @@ export async function startProxy(url: string): Promise<Proxy> {
   let delay_ms = 0
   let stand_in: ((request: Buffer) => string) | null = null
 
-  const later = (work: () => void) => (delay_ms === 0 ? work() : void setTimeout(work, delay_ms))
+  /** Carries one direction of a connection: late where it must be, and always in order. */
+  function carrier(to: Socket): (data: string | Buffer) => void {
+    const waiting: { data: string | Buffer; due: number }[] = []
+    function pump(): void {
+      while (waiting.length > 0) {
+        const left_ms = waiting[0]!.due - performance.now()
+        if (left_ms > 0) return void setTimeout(pump, left_ms)
+        to.write(waiting.shift()!.data)
+      }
+    }
+    return (data) => {
+      waiting.push({ data, due: performance.now() + delay_ms })
+      if (waiting.length === 1) pump()
+    }
+  }
   const server = createServer((client) => {
     const answer = stand_in
     if (answer !== null) {
@@ -47,6 +61,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     let withheld = false
     let frozen = false
     const freeze = () => (frozen = true)
+    const [ask, tell] = [carrier(upstream), carrier(client)]
     freezers.add(freeze)
     client.on('close', () => freezers.delete(freeze))
     for (const [one, other] of [
@@ -64,10 +79,10 @@ export async function startProxy(url: string): Promise<Proxy> {
     client.on('data', (data) => {
       if (needle !== null && data.includes(needle)) withheld = true
       if (swallowed !== null && data.includes(swallowed)) frozen = true
-      if (!frozen) later(() => upstream.write(data))
+      if (!frozen) ask(data)
     })
     upstream.on('data', (data) => {
-      if (!withheld && !frozen) later(() => client.write(data))
+      if (!withheld && !frozen) tell(data)
     })
   })
   server.listen(0, '127.0.0.1')
