@@ -1,5 +1,7 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
+import type { FastifyReply } from 'fastify'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLimit } from '#api/auth.ts'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
@@ -66,6 +68,14 @@ test('a key that asks too much is told when to come back, and other keys are not
   expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3')
   const other = await world.clientOf()
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
+})
+
+test('what a key may ask at once is never short by one, whatever the clock says', () => {
+  const limit = createLimit({ rps: 1, burst: 3 })
+  const left = new Set<string>()
+  const reply = { header: (name: string, value: string) => name === 'ratelimit' && left.add(value) }
+  for (let key = 0; key < 20_000; key++) limit(String(key), reply as unknown as FastifyReply)
+  expect([...left].filter((value) => !value.includes('r=2;'))).toEqual([])
 })
 
 test('guessing keys is slowed down by address, and does not slow down who has one', async () => {

@@ -27,9 +27,17 @@ const eventSchema = z.looseObject({
   }),
 })
 
-/** An event of a provider, sent by it or read from its list: the same one has the same id. Undefined when it is none. */
+const MAX_LEVELS = 100
+/** What an event tells and nobody here needs: tokens, and addresses that carry one. The provider can be asked for them. */
+const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
+
+/**
+ * An event of a provider, sent by it or read from its list: the same one has the same id. What is kept of it holds no secrets.
+ * Undefined when it is none, or nested as no event is.
+ */
 export function notificationOf(provider: string, value: unknown): Notification | undefined {
-  const event = eventSchema.safeParse(value)
+  if (!fits(value, MAX_LEVELS)) return undefined
+  const event = eventSchema.safeParse(storable(value))
   if (!event.success) return undefined
   const { id, type, account = '', data } = event.data
   return {
@@ -41,6 +49,24 @@ export function notificationOf(provider: string, value: unknown): Notification |
     object_id: data.object.id ?? null,
     payload: event.data as Json,
   }
+}
+
+function fits(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((each) => fits(each, levels - 1))
+}
+
+// A character that Postgres cannot store must not become a retry for ever.
+function storable(value: unknown): unknown {
+  if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(storable)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [
+      storable(name),
+      SECRETS.has(name) && each !== null ? '[redacted]' : storable(each),
+    ]),
+  )
 }
 
 /**

@@ -1,6 +1,5 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance } from 'fastify'
-import { storable } from '#core/json.ts'
 import { notificationOf } from '#domain/notifications.ts'
 import { verifyStripe } from '#providers/signatures.ts'
 import type { Take, WebhooksContext } from './app.ts'
@@ -35,11 +34,9 @@ export function stripeRoute(
   })
 }
 
-/** JSON as Postgres can store it; undefined when it is none, or nested as no event is. */
 function parsed(raw: Buffer): unknown {
   try {
-    // Signed, so from the provider; yet a character that Postgres cannot store must not become a retry for ever.
-    return storable(JSON.parse(raw.toString('utf8')))
+    return JSON.parse(raw.toString('utf8'))
   } catch {
     return undefined
   }

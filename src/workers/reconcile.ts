@@ -1,7 +1,6 @@
 // The reconciler: asks the processor about what stands still, and reads from its list the events that never arrived.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
-import { storable } from '#core/json.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStalePayments, findStaleRefunds, looksOf } from '#domain/reconciliation/looks.ts'
@@ -117,7 +116,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 /** As if their notifications had come: what did come is absorbed, now or later. */
 async function takeIn({ sql, log, processor }: WorkerContext, events: unknown[]): Promise<void> {
   const notifications = events.flatMap((event) => {
-    const notification = notificationOf(processor.name, storable(event))
+    const notification = notificationOf(processor.name, event)
     return notification === undefined ? [] : [{ ...notification, rung: false }]
   })
   if (notifications.length === 0) return
