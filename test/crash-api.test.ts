@@ -79,7 +79,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
         const rows = await deployment.sql`select from payments where idempotency_key = ${key}`
         return rows.length > 0
       })
-      proxy.withholdAnswersTo('nothing any more')
+      proxy.withholdAnswersTo()
       proxy.cut()
       const settled = await paying
       expect(settled.answers[0]).toBe(503)

@@ -125,7 +125,7 @@ async function customerStory(story: Story): Promise<void> {
   await ask(story, () => story.other.get(`${path}?email=${encodeURIComponent(body.email)}`))
 }
 
-/** Answers its id; null: it was declined. */
+/** Answers its id; null: it was declined, or nobody knows yet. */
 async function createPayment(
   story: Story,
   amount_minor: number,
@@ -144,6 +144,7 @@ async function createPayment(
     return null
   }
   note(story.seen, seenOf('payment', idempotency_key, answer))
+  if (answer.status === 202) return null
   if (story.random.next() < 0.3)
     note(story.seen, seenOf('payment', idempotency_key, await insist(story, '/v1/payments', body)))
   return answer.body.id as string

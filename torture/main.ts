@@ -3,9 +3,11 @@ import { rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { FAULTS } from './faults/list.ts'
-import { MUTATIONS, mutate, type Mutation } from './mutations.ts'
+import { patchedCopy } from './copy.ts'
+import { MUTATIONS, type Mutation } from './mutations.ts'
 import { run } from './run.ts'
 import { plan } from './schedule.ts'
+import { PLACES, type Place } from './system.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -15,7 +17,9 @@ const HELP = `npm run torture: real processes and servers under load and faults;
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to two minutes more
---queue Q         redis or postgres (redis)
+--lenient         how soon all works again, and how much load there was, is told and not judged: where other work goes on
+--queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
+                  and three Sentinels); redis without it
 --fault a,b       these faults alone, of:
 ${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(20)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
 --mutate NAME     takes a protection away; succeeds when that is noticed, by the assertion that it names. One of:
@@ -31,6 +35,7 @@ const { values } = parseArgs({
     queue: { type: 'string', default: 'redis' },
     fault: { type: 'string' },
     mutate: { type: 'string' },
+    lenient: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h' },
   },
 })
@@ -47,20 +52,20 @@ async function main(): Promise<number> {
   }
   const seed = number('seed', Math.floor(Math.random() * 1_000_000))
   const { queue } = values
-  if (queue !== 'redis' && queue !== 'postgres') throw new Error('--queue must be redis or postgres')
+  if (!isPlace(queue)) throw new Error(`--queue must be one of ${PLACES.join(', ')}`)
   const mutation = values.mutate === undefined ? null : named('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
   const wanted = values.fault?.split(',') ?? mutation?.faults
   const faults =
     wanted?.map((name) => named('fault', name, FAULTS)) ??
     FAULTS.filter((fault) => (fault.minutes ?? 0) <= minutes)
-  const possible = faults.filter((fault) => fault.queue === undefined || fault.queue === queue)
+  const possible = faults.filter((fault) => fault.on?.includes(queue) !== false)
   if (possible.length === 0) throw new Error(`none of these faults means anything with --queue ${queue}`)
   const length_ms = minutes * 60_000
   const schedule = plan(possible, seed, length_ms)
   say(`seed ${seed}, ${minutes} minutes, queue on ${queue}: ${schedule.map(({ fault }) => fault).join(', ')}`)
 
-  const copy = mutation && (await mutate(ROOT, mutation))
+  const copy = mutation && (await patchedCopy(ROOT, mutation.patches))
   if (mutation) say(`without ${mutation.name}; expected to fail by: ${mutation.expect}`)
   try {
     const { problems, folder, system } = await run({
@@ -72,6 +77,7 @@ async function main(): Promise<number> {
       progress,
       root: copy?.path ?? ROOT,
       impatient: mutation !== null,
+      lenient: values.lenient,
       stopped: stopping.signal,
       left(folder) {
         void Promise.all([rm(folder, { recursive: true, force: true }), copy?.remove()]).finally(() => {
@@ -108,6 +114,10 @@ function number(name: 'seed' | 'minutes', standard: number): number {
   if (!Number.isFinite(value) || value < 0 || (name === 'minutes' && value === 0))
     throw new Error(`--${name} must be a number${name === 'minutes' ? ' above 0' : ''}`)
   return value
+}
+
+function isPlace(name: string): name is Place {
+  return (PLACES as readonly string[]).includes(name)
 }
 
 function named<T extends { name: string }>(option: string, name: string, all: T[]): T {

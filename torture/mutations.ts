@@ -1,7 +1,5 @@
 // One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { Patch } from './copy.ts'
 
 export type Mutation = {
   name: string
@@ -10,7 +8,7 @@ export type Mutation = {
   expect: string
   /** What provokes it. */
   faults: string[]
-  patches: { file: string; from: string; to: string }[]
+  patches: Patch[]
 }
 
 export const MUTATIONS: Mutation[] = [
@@ -103,23 +101,3 @@ export const MUTATIONS: Mutation[] = [
     ],
   },
 ]
-
-/** Copies what runs into a new folder and patches it there. Throws when a patch finds no place, or more than one. */
-export async function mutate(
-  root: string,
-  { patches }: Mutation,
-): Promise<{ path: string; remove: () => Promise<void> }> {
-  const path = await mkdtemp(join(tmpdir(), 'sluice-mutation-'))
-  for (const part of ['src', 'migrations', 'package.json'])
-    await cp(join(root, part), join(path, part), { recursive: true })
-  await symlink(join(root, 'node_modules'), join(path, 'node_modules'))
-  for (const { file, from, to } of patches) {
-    const text = await readFile(join(path, file), 'utf8')
-    if (text.split(from).length !== 2) throw new Error(`${file} does not hold this once: ${from}`)
-    await writeFile(
-      join(path, file),
-      text.replace(from, () => to),
-    )
-  }
-  return { path, remove: () => rm(path, { recursive: true, force: true }) }
-}

@@ -7,16 +7,19 @@ export type Planned = { at_ms: number; fault: string; seed: number }
 
 const WARM_UP_MS = 4000
 
-/** Each of `faults` once in an order of chance, then again in another, until the time is filled. */
+/** Each of `faults` once in an order of chance, then again in another without those that take long, until the time is filled. */
 export function plan(faults: Fault[], seed: number, length_ms: number): Planned[] {
   const random = seeded(seed, -1_000_000)
   const planned: Planned[] = []
   let at_ms = WARM_UP_MS
-  for (;;) {
-    for (const { name, takes_ms } of random.shuffle(faults)) {
-      if (at_ms + takes_ms > length_ms && planned.length > 0) return planned
+  for (let round = 1; ; round++) {
+    const fitted = planned.length
+    for (const { name, takes_ms, minutes } of random.shuffle(faults)) {
+      if (round > 1 && minutes !== undefined && faults.length > 1) continue
+      if (at_ms + takes_ms > length_ms && planned.length > 0) continue
       planned.push({ at_ms, fault: name, seed: random.between(1, 1e9) })
-      at_ms += takes_ms + random.between(200, 1500)
+      at_ms += takes_ms + random.between(100, 700)
     }
+    if (planned.length === fitted) return planned
   }
 }

@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import { connectDatabase, type Sql } from '#core/db.ts'
 import { createApiKey, SCOPES } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
@@ -13,27 +14,47 @@ import { startRedis } from '#start/redis.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { startProcess, type Process } from '#test/process.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
+import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 
 const HOST = '127.0.0.1'
 const STRIPE_KEY = 'sk_test_torture'
 const WEBHOOK_SECRET = 'whsec_torture'
+/** What the keys of the payments' queue have in common, and in a Cluster their server. */
+const KEYS = '{sluice:payments}'
 
-/** A process that is started again, on the same port, after it was killed. */
+/** Where bells ring: one Redis, a Cluster of three and their replicas, one and its replica under Sentinels, or PostgreSQL. */
+export const PLACES = ['redis', 'cluster', 'sentinels', 'postgres'] as const
+export type Place = (typeof PLACES)[number]
+
+/** A process that is started again, on the same port, after it ended. */
 export type Member = {
   name: string
   process(): Process
+  /** SIGKILL unless told. */
+  kill(signal?: NodeJS.Signals): Promise<void>
+  /** As it was before, but for what is told: it stays so. */
+  start(as?: { root?: string; env?: Record<string, string> }): Promise<void>
+}
+
+/** The servers of the queue; of several, those that take writes to what belongs to the payments. */
+type QueueServers = {
+  url: string
   kill(): Promise<void>
+  /** Those that were killed come back empty. */
   start(): Promise<void>
+  flush(): Promise<void>
 }
 
 export type System = {
-  queue: 'redis' | 'postgres'
+  queue: Place
+  /** Where the processes' sources are. */
+  root: string
   /** Straight to the database, past the wire. */
   sql: Sql
   postgres: EmbeddedPostgres
   /** Null with the queue on PostgreSQL. */
-  redis: { url: string; kill(): Promise<void>; start(): Promise<void> } | null
-  /** What the processes' connections go through. */
+  redis: QueueServers | null
+  /** What the processes' connections go through; several Redis are reached directly. */
   wires: { postgres: Proxy; redis: Proxy | null; stripe: Proxy }
   apis: Member[]
   workers: Member[]
@@ -43,11 +64,13 @@ export type System = {
   stripe: (method: string, path: string, body?: unknown) => Promise<any>
   /** Where the logs are. */
   folder: string
+  /** Done when everything is stopped. */
+  onStop(work: () => Promise<unknown>): void
   stop(): Promise<void>
 }
 
 export type SystemOptions = {
-  queue: 'redis' | 'postgres'
+  queue: Place
   /** The folder of the project, or of a copy of it, whose processes are run. */
   root: string
   /** Hears each line that a process logs. */
@@ -69,14 +92,14 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     file: string,
     ready: string,
     env: Record<string, string>,
-    args: string[] = [],
+    { args = [], from = root }: { args?: string[]; from?: string } = {},
   ): Promise<Process> {
     const log = createWriteStream(join(folder, 'logs', `${name}.log`), { flags: 'a' })
     const started = await startProcess(file, {
       args,
       env,
       ready,
-      root,
+      root: from,
       onLine(line) {
         log.write(`${line}\n`)
         onLine(name, line)
@@ -92,13 +115,15 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     env: Record<string, string>,
   ): Promise<Member> {
     let current = await launch(name, file, ready, env)
+    let as = { root, env: {} }
     closers.push(() => current.end())
     return {
       name,
       process: () => current,
-      kill: async () => void (await current.end()),
-      async start() {
-        current = await launch(name, file, ready, env)
+      kill: async (signal) => void (await current.end(signal)),
+      async start(otherwise = {}) {
+        as = { ...as, ...otherwise }
+        current = await launch(name, file, ready, { ...env, ...as.env }, { from: as.root })
       },
     }
   }
@@ -109,11 +134,10 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
       settings: { shared_buffers: '128MB', max_connections: '100' },
     })
     closers.push(() => postgres.stop())
-    const redis = queue === 'redis' ? await startOwnRedis() : null
-    if (redis) closers.push(() => redis.kill())
+    const redis = await startQueueServers(queue, (stop) => closers.push(stop))
     const wires = {
       postgres: await startProxy(postgres.url),
-      redis: redis && (await startProxy(redis.url)),
+      redis: redis && queue === 'redis' ? await startProxy(redis.url) : null,
     }
     closers.push(
       () => wires.postgres.close(),
@@ -121,13 +145,14 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     )
 
     const ports = { api: [await freePort(HOST), await freePort(HOST)], webhooks: await freePort(HOST) }
-    const emulator = await launch('stripe', 'src/emulators/stripe/main.ts', 'stripe_url', {}, [
+    const args = [
       '--port=0',
       `--api-key=${STRIPE_KEY}`,
       `--webhook-secret=${WEBHOOK_SECRET}`,
       `--webhook-url=http://${HOST}:${ports.webhooks}/stripe`,
       `--data-dir=${join(folder, 'stripe')}`,
-    ])
+    ]
+    const emulator = await launch('stripe', 'src/emulators/stripe/main.ts', 'stripe_url', {}, { args })
     closers.push(() => emulator.end())
     const { stripe_url } = JSON.parse(emulator.ready) as { stripe_url: string }
     const stripeWire = await startProxy(stripe_url)
@@ -138,7 +163,7 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
       LOG_LEVEL: 'info',
       DATABASE_URL: wires.postgres.url,
       DATABASE_POOL: '8',
-      ...(wires.redis ? { REDIS_URL: wires.redis.url } : { QUEUE: 'postgres' }),
+      ...(redis ? { REDIS_URL: wires.redis?.url ?? redis.url } : { QUEUE: 'postgres' }),
       STRIPE_SECRET_KEY: STRIPE_KEY,
       STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
       STRIPE_API_BASE: stripeWire.url.replace(/\/$/, ''),
@@ -163,8 +188,11 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
         member(`api-${index + 1}`, 'src/api/main.ts', 'the API listens', { ...env, API_PORT: String(port) }),
       ),
     )
+    const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
     const workers = await Promise.all(
-      [1, 2].map((index) => member(`worker-${index}`, 'src/workers/main.ts', 'the worker works', env)),
+      [1, 2].map((index) =>
+        member(`worker-${index}`, 'src/workers/main.ts', 'the worker works', { ...env, ...inside }),
+      ),
     )
     const stripe: System['stripe'] = async (method, path, body) => {
       const response = await fetch(`${stripe_url}${path}`, {
@@ -176,6 +204,7 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     await stripe('POST', '/_emulator/webhooks', { duplicate_percent: 20, shuffle: true })
     return {
       queue,
+      root,
       sql,
       postgres,
       redis,
@@ -186,6 +215,7 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
       tenant_id: tenant.id,
       stripe,
       folder,
+      onStop: (work) => void closers.push(work),
       stop,
     }
   } catch (error) {
@@ -194,8 +224,27 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
   }
 }
 
-/** Comes back on the same port, and empty. */
-async function startOwnRedis(): Promise<NonNullable<System['redis']>> {
+async function startQueueServers(
+  queue: Place,
+  onStop: (stop: () => Promise<void>) => void,
+): Promise<QueueServers | null> {
+  if (queue === 'postgres') return null
+  if (queue === 'redis') {
+    const redis = await startOneRedis()
+    onStop(() => redis.kill())
+    return redis
+  }
+  const places = await (queue === 'cluster' ? startRedisCluster() : startRedisSentinels())
+  onStop(() => places.stop())
+  return {
+    url: places.url,
+    kill: () => places.killPrimaryOf(KEYS),
+    start: () => places.revive(),
+    flush: () => places.flush(),
+  }
+}
+
+async function startOneRedis(): Promise<QueueServers> {
   const start = async (port: number) => {
     const settings = { 'enable-protected-configs': 'yes' }
     const redis = await startRedis({ data_dir: null, port, settings })
@@ -209,6 +258,12 @@ async function startOwnRedis(): Promise<NonNullable<System['redis']>> {
     kill: () => running.kill(),
     async start() {
       running = await start(port)
+    },
+    async flush() {
+      const client = new Redis(url, { enableReadyCheck: false })
+      client.on('error', () => {})
+      await client.flushall()
+      client.disconnect()
     },
   }
 }

@@ -62,19 +62,21 @@ async function leftLying({ sql }: System): Promise<Problem[]> {
     where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
 }
 
-/** Who lost a lease writes nothing: an attempt has no outcome from after the next one began. */
+/** Who lost a lease writes nothing: an attempt has no outcome from after the next one began. And no lease is lost early. */
 async function lateWrites({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
-    select 'a late write changed something' as problem, a.job_id, a.attempt, a.outcome, a.ended_at - b.started_at as late_by
+    select case when a.ended_at is null then 'a lease was taken away early' else 'a late write changed something' end as problem,
+      a.job_id, a.attempt, a.outcome, coalesce(a.ended_at, a.started_at) - b.started_at as late_by
     from job_attempts a join job_attempts b on b.job_id = a.job_id and b.attempt = a.attempt + 1
-    where a.ended_at > b.started_at + interval '1 second'`
+    where a.ended_at > b.started_at + interval '1 second'
+      or (a.ended_at is null and b.started_at < a.started_at + interval '3.9 seconds')`
 }
 
 /** One request wins: no payment is captured by two jobs, and none was given two captures at once. */
 async function doubledWork({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
     select 'a payment was captured by two requests' as problem, subject_id as id, count(*) as times from jobs
-    where name = 'payment.capture' and state = 'succeeded' group by tenant_id, subject_id having count(*) > 1`
+    where name in ('payment.capture', 'payment.take') and state = 'succeeded' group by tenant_id, subject_id having count(*) > 1`
 }
 
 /** What the processor told twice is here once, and what was delivered is here. */

@@ -12,4 +12,10 @@ export const JOBS = {
 } as const
 
 export type JobName = keyof typeof JOBS
+
+/** False: the job was asked for by another version, during a deployment. */
+export function isJobName(name: string): name is JobName {
+  return Object.hasOwn(JOBS, name)
+}
+
 export type PayloadOf<Name extends JobName> = z.output<(typeof JOBS)[Name]['payload']>

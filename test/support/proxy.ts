@@ -6,10 +6,10 @@ export type Proxy = {
   /** `url` with this proxy in the place of its server. */
   url: string
   /**
-   * From the first request that holds `text` on, its connection carries no answers: what was asked is done and nobody
-   * hears of it.
+   * From the first request that holds one of `texts` on, its connection carries no answers: what was asked is done and nobody
+   * hears of it. Until it is called again; without any, no more.
    */
-  withholdAnswersTo(text: string): void
+  withholdAnswersTo(...texts: string[]): void
   /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
   freeze(): void
   /** From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more. */
@@ -28,7 +28,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
   const freezers = new Set<() => void>()
-  let needle: string | null = null
+  let needles: string[] = []
   let swallowed: string | null = null
   let delay_ms = 0
   let stand_in: ((request: Buffer) => string) | null = null
@@ -77,7 +77,7 @@ export async function startProxy(url: string): Promise<Proxy> {
       })
     }
     client.on('data', (data) => {
-      if (needle !== null && data.includes(needle)) withheld = true
+      if (needles.some((text) => data.includes(text))) withheld = true
       if (swallowed !== null && data.includes(swallowed)) frozen = true
       if (!frozen) ask(data)
     })
@@ -95,8 +95,8 @@ export async function startProxy(url: string): Promise<Proxy> {
   through.port = String((server.address() as AddressInfo).port)
   return {
     url: through.href,
-    withholdAnswersTo(text) {
-      needle = text
+    withholdAnswersTo(...texts) {
+      needles = texts
     },
     freeze() {
       for (const freeze of freezers) freeze()

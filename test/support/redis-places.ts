@@ -13,6 +13,10 @@ export type RedisPlaces = {
   primaryOf(key: string): Promise<number | undefined>
   /** Ends that server, as a crash would. */
   killPrimaryOf(key: string): Promise<void>
+  /** Starts those that were killed again, empty and where they were; the others take them in. */
+  revive(): Promise<void>
+  /** Wipes every server that takes writes. */
+  flush(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -21,15 +25,32 @@ const MASTERS = 3
 /** How long a server may be silent before the others replace it. */
 const PATIENCE_MS = '1000'
 
-type Node = { server: EmbeddedRedis; client: Redis; bus: number; alive: boolean }
+type Node = {
+  settings: Record<string, string>
+  /** Where a member of a Cluster keeps who it is, and nothing else. */
+  folder: Awaited<ReturnType<typeof makeFolder>>
+  server: EmbeddedRedis
+  client: Redis
+  bus: number
+  alive: boolean
+}
 
 async function startNode(settings: Record<string, string>, bus = 0): Promise<Node> {
-  const server = await startRedis({ data_dir: null, settings })
+  const folder = await makeFolder()
+  return { settings, folder, bus, alive: true, ...(await launch(folder.path, settings, 0)) }
+}
+
+async function launch(
+  data_dir: string,
+  settings: Record<string, string>,
+  port: number,
+): Promise<Pick<Node, 'server' | 'client'>> {
+  const server = await startRedis({ data_dir, port, settings: { appendonly: 'no', ...settings } })
   if (server === null)
-    throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
+    throw new Error('this needs redis-server or valkey-server on the PATH, and none was found')
   const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
   client.on('error', () => {})
-  return { server, client, bus, alive: true }
+  return { server, client }
 }
 
 async function kill(node: Node): Promise<void> {
@@ -38,9 +59,24 @@ async function kill(node: Node): Promise<void> {
   await node.server.kill()
 }
 
+async function reviveAll(nodes: Node[]): Promise<void> {
+  const dead = nodes.filter(({ alive }) => !alive)
+  for (const node of dead) {
+    Object.assign(node, await launch(node.folder.path, node.settings, node.server.port))
+    node.alive = true
+  }
+}
+
+/** Replicas refuse, and what is away has nothing to lose. */
+async function flushAll(nodes: Node[]): Promise<void> {
+  const living = nodes.filter(({ alive }) => alive)
+  await Promise.all(living.map(({ client }) => client.flushall().catch(() => {})))
+}
+
 async function stopAll(nodes: Node[]): Promise<void> {
   for (const { client } of nodes) client.disconnect()
   await Promise.all(nodes.filter(({ alive }) => alive).map(({ server }) => server.stop()))
+  await Promise.all(nodes.map(({ folder }) => folder.remove()))
 }
 
 export async function startRedisCluster(): Promise<RedisPlaces> {
@@ -97,6 +133,8 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
       for (const node of await takers(key)) await kill(node)
     },
     primaryOf: async (key) => (await takers(key))[0]?.server.port,
+    revive: () => reviveAll(nodes),
+    flush: () => flushAll(nodes),
     stop: () => stopAll(nodes),
   }
 }
@@ -156,6 +194,8 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
       for (const node of await primaries()) await kill(node)
     },
     primaryOf: async () => (await primaries())[0]?.server.port,
+    revive: () => reviveAll(nodes),
+    flush: () => flushAll(nodes),
     async stop() {
       await Promise.all(sentinels.map(({ server }) => server.end(['SIGTERM', 'SIGKILL'], 5_000)))
       await stopAll(nodes)

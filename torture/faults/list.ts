@@ -4,5 +4,14 @@ import { POSTGRES_FAULTS } from './postgres.ts'
 import { PROCESS_FAULTS } from './processes.ts'
 import { PROVIDER_FAULTS } from './provider.ts'
 import { REDIS_FAULTS } from './redis.ts'
+import { TIME_FAULTS } from './time.ts'
+import { VERSION_FAULTS } from './versions.ts'
 
-export const FAULTS: Fault[] = [...PROCESS_FAULTS, ...REDIS_FAULTS, ...POSTGRES_FAULTS, ...PROVIDER_FAULTS]
+export const FAULTS: Fault[] = [
+  ...PROCESS_FAULTS,
+  ...REDIS_FAULTS,
+  ...POSTGRES_FAULTS,
+  ...PROVIDER_FAULTS,
+  ...TIME_FAULTS,
+  ...VERSION_FAULTS,
+]

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
 import { cutAgain } from './redis.ts'
 
-const usual = { takes_ms: 8000, bar_ms: 10_000 }
+const usual = { takes_ms: 4500, bar_ms: 10_000 }
 
 export const POSTGRES_FAULTS: Fault[] = [
   {

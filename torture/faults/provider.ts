@@ -19,14 +19,14 @@ export const PROVIDER_FAULTS: Fault[] = [
   ...KINDS.map(([name, about, fault]): Fault => ({
     name,
     about: `a third of the processor's answers: ${about}`,
-    takes_ms: 6000,
+    takes_ms: 3300,
     bar_ms: 10_000,
     inflict: (system, random) => script(system, random, fault),
   })),
   {
     name: 'provider-reset',
     about: 'the connections to the processor are cut',
-    takes_ms: 5000,
+    takes_ms: 2000,
     bar_ms: 10_000,
     async inflict({ wires }, random) {
       for (let times = 0; times < 5; times++) {

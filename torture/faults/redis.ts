@@ -7,22 +7,25 @@ import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault, Problem } from './fault.ts'
 
-const usual = { queue: 'redis', takes_ms: 6000, bar_ms: 5000 } as const
+const one = { on: ['redis'], takes_ms: 2600, bar_ms: 5000 } as const
+/** A Cluster may take its time to agree on who comes next. */
+const any = { on: ['redis', 'cluster', 'sentinels'], takes_ms: 2600, bar_ms: 5000 } as const
 const PAUSE_TAKES_EFFECT_MS = 1000
+const AWAY_MS = 10 * 60_000
 
 export const REDIS_FAULTS: Fault[] = [
-  { ...usual, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
+  { ...any, name: 'flushall', about: 'FLUSHALL, again and again', inflict: flush },
   {
-    ...usual,
+    ...any,
     name: 'pause-flushall',
     about: 'the queue of payments paused, and FLUSHALL meanwhile: no call may start 1 s after the pause',
-    takes_ms: 9000,
+    takes_ms: 4900,
     inflict: pauseAndFlush,
   },
   {
-    ...usual,
+    ...any,
     name: 'kill-redis',
-    about: 'kill -9 of Redis, which comes back empty',
+    about: 'kill -9 of Redis, or of those that take writes for the payments; they come back empty',
     async inflict({ redis }, random) {
       await redis!.kill()
       await sleep(random.between(0, 2000))
@@ -30,14 +33,14 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-readonly',
     about: 'Redis answers READONLY, as a replica does',
     inflict: (system, random) =>
       configured(system, random, [['replicaof', '127.0.0.1', '1']], [['replicaof', 'no', 'one']]),
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-misconf',
     about: 'Redis answers MISCONF, as when it cannot save',
     inflict: (system, random) =>
@@ -49,7 +52,7 @@ export const REDIS_FAULTS: Fault[] = [
       ),
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-oom',
     about: 'Redis answers OOM: its memory is full',
     inflict: (system, random) =>
@@ -61,7 +64,7 @@ export const REDIS_FAULTS: Fault[] = [
       ),
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-loading',
     about: 'Redis answers LOADING to everything, as after a start',
     async inflict({ wires }, random) {
@@ -76,22 +79,22 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-half-open',
     about: 'the connections to Redis stay open and carry nothing',
-    takes_ms: 12_000,
+    takes_ms: 1500,
     bar_ms: 30_000,
     counts_from: 'beginning',
     inflict: async ({ wires }) => wires.redis!.freeze(),
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-reset',
     about: 'the connections to Redis are cut, again and again',
     inflict: async ({ wires }, random) => await cutAgain(wires.redis!, random),
   },
   {
-    ...usual,
+    ...one,
     name: 'redis-slow',
     about: 'Redis answers late',
     inflict: async ({ wires }, random) => {
@@ -101,10 +104,10 @@ export const REDIS_FAULTS: Fault[] = [
     },
   },
   {
-    ...usual,
+    ...any,
     name: 'redis-down-at-boot',
     about: 'a worker starts while Redis is away',
-    takes_ms: 9000,
+    takes_ms: 4300,
     async inflict({ redis, workers }, random) {
       const worker = random.pick(workers)
       await Promise.all([redis!.kill(), worker.kill()])
@@ -112,6 +115,14 @@ export const REDIS_FAULTS: Fault[] = [
       await sleep(random.between(500, 1500))
       await redis!.start()
     },
+  },
+  {
+    ...any,
+    name: 'redis-away',
+    about: 'Redis is away for ten minutes: all is accepted, and finished, throughout',
+    takes_ms: AWAY_MS,
+    minutes: 10,
+    inflict: beWithoutRedis,
   },
 ]
 
@@ -122,44 +133,55 @@ export async function cutAgain(wire: Proxy, random: Random): Promise<void> {
   }
 }
 
-/** With a connection past the wire. */
-async function withRedis<T>({ redis }: System, work: (client: Redis) => Promise<T>): Promise<T> {
+/** On a connection past the wire. */
+async function configured({ redis }: System, random: Random, on: string[][], off: string[][]): Promise<void> {
   const client = new Redis(redis!.url, { enableReadyCheck: false })
   client.on('error', () => {})
+  const say = async (commands: string[][]) => {
+    for (const [command, ...args] of commands) await client.call(command!, ...args)
+  }
   try {
-    return await work(client)
+    await say(on)
+    await sleep(random.between(1500, 3000))
+    await say(off)
   } finally {
     client.disconnect()
   }
 }
 
-async function configured(system: System, random: Random, on: string[][], off: string[][]): Promise<void> {
-  await withRedis(system, async (client) => {
-    const say = async (commands: string[][]) => {
-      for (const [command, ...args] of commands) await client.call(command!, ...args)
-    }
-    await say(on)
-    await sleep(random.between(1500, 3000))
-    await say(off)
-  })
+async function flush({ redis }: System, random: Random): Promise<void> {
+  for (let times = 0; times < 20; times++) {
+    await redis!.flush()
+    await sleep(random.between(20, 200))
+  }
 }
 
-async function flush(system: System, random: Random): Promise<void> {
-  await withRedis(system, async (client) => {
-    for (let times = 0; times < 20; times++) {
-      await client.flushall()
-      await sleep(random.between(20, 200))
-    }
-  })
+/** What is asked for meanwhile is accepted and finished meanwhile. */
+async function beWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
+  const problems: Problem[] = []
+  await redis!.kill()
+  const until = performance.now() + AWAY_MS
+  while (performance.now() < until) {
+    await sleep(5000)
+    const [row] = await sql<{ accepted: number; waiting: number }[]>`
+      select count(*) filter (where created_at > now() - interval '5 seconds') as accepted,
+        count(*) filter (where finished_at is null and state <> 'unknown' and run_at < now() - interval '5 seconds') as waiting
+      from jobs where created_at > now() - interval '5 seconds' or finished_at is null`
+    if (row!.accepted === 0) problems.push({ problem: 'nothing was accepted without Redis' })
+    if (row!.waiting > 0)
+      problems.push({ problem: 'what was accepted without Redis was not finished', jobs: row!.waiting })
+  }
+  await redis!.start()
+  return problems
 }
 
 async function pauseAndFlush(system: System, random: Random): Promise<Problem[]> {
-  const { sql, stripe } = system
+  const { sql, stripe, redis } = system
   await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
   const paused_ms = Date.now()
   try {
     await sleep(random.between(500, 1500))
-    await withRedis(system, (client) => client.flushall())
+    await redis!.flush()
     await sleep(random.between(2500, 3500))
     const until_ms = Date.now()
     const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS

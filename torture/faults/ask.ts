@@ -1,0 +1,59 @@
+// What a fault itself asks for, so that it knows whom it meets: accepted on either API, repeated until it is.
+import { until } from '#test/process.ts'
+import type { System } from '../system.ts'
+
+type Asked = { id: string; status: string; processor_reference: string }
+
+/** As soon as it is accepted; its key is also its description, by which it is known on its way to the processor. */
+export async function askPayment(system: System, key: string): Promise<Asked> {
+  return await ask(system, '/v1/payments', { ...bodyOf(key), description: key }, { prefer: 'respond-async' })
+}
+
+/** When its money is held. */
+export async function authorized(system: System, key: string): Promise<Asked> {
+  return await ask(system, '/v1/payments', bodyOf(key), {}, 'authorized')
+}
+
+/** When its money has moved. */
+export async function captured(system: System, key: string): Promise<Asked> {
+  const { id } = await authorized(system, key)
+  const body = { idempotency_key: `${key}-capture` }
+  return await ask(system, `/v1/payments/${id}/capture`, body, {}, 'captured')
+}
+
+/** As soon as it is accepted. */
+export async function askCapture(system: System, payment_id: string, key: string): Promise<Asked> {
+  const path = `/v1/payments/${payment_id}/capture`
+  return await ask(system, path, { idempotency_key: key }, { prefer: 'respond-async' })
+}
+
+/** As soon as it is accepted. */
+export async function askRefund(system: System, payment_id: string, key: string): Promise<Asked> {
+  const path = `/v1/payments/${payment_id}/refunds`
+  return await ask(system, path, { idempotency_key: key, amount_minor: 100 }, { prefer: 'respond-async' })
+}
+
+const bodyOf = (idempotency_key: string) => ({
+  idempotency_key,
+  amount_minor: 1300,
+  currency: 'USD',
+  method: 'card',
+  payment_method: 'pm_card_visa',
+})
+
+async function ask(
+  { clients }: System,
+  path: string,
+  body: object,
+  headers: Record<string, string>,
+  status?: string,
+): Promise<Asked> {
+  let turn = 0
+  return await until(`POST ${path} is answered ${status ?? 'at all'}`, async () => {
+    const client = clients[turn++ % clients.length]!
+    const answer = await client.post(path, body, headers).catch(() => null)
+    if (answer === null || answer.status >= 300) return undefined
+    const asked = answer.body as Asked
+    return status === undefined || asked.status === status ? asked : undefined
+  })
+}

@@ -1,0 +1,113 @@
+// Time: clocks that differ, a loop that stands still, a day that passes between a call and its next attempt.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import { until } from '#test/process.ts'
+import type { Random } from '../random.ts'
+import type { Member, System } from '../system.ts'
+import { askPayment, askRefund, captured } from './ask.ts'
+import type { Fault, Problem } from './fault.ts'
+
+const APART_MS = 5 * 60_000
+const DAY_MS = 24 * 3_600_000
+
+export const TIME_FAULTS: Fault[] = [
+  {
+    name: 'clocks-apart',
+    about: "the workers' clocks are five minutes apart, and one of the workers dies",
+    takes_ms: 9000,
+    bar_ms: 6000,
+    inflict: setClocksApart,
+  },
+  {
+    name: 'block-loop',
+    about: "a worker's event loop stands still past its leases: its late writes must change nothing",
+    takes_ms: 7000,
+    bar_ms: 6000,
+    async inflict({ workers }, random) {
+      random.pick(workers).process().signal('SIGUSR2')
+      await sleep(6000)
+    },
+  },
+  {
+    name: 'day-passed',
+    about:
+      'a day passes after answers were lost and the workers died: what was sent is looked for, not sent again',
+    takes_ms: 9000,
+    bar_ms: 10_000,
+    inflict: letADayPass,
+  },
+]
+
+async function setClocksApart({ workers }: System, random: Random): Promise<void> {
+  const setTo = (worker: Member, ms: number) => restart(worker, { TORTURE_CLOCK_MS: String(ms) })
+  await Promise.all(workers.map((worker, index) => setTo(worker, index === 0 ? APART_MS / 2 : -APART_MS / 2)))
+  await sleep(random.between(500, 1500))
+  const victim = random.pick(workers)
+  await victim.kill()
+  await victim.start()
+  await sleep(random.between(500, 1500))
+  await Promise.all(workers.map((worker) => setTo(worker, 0)))
+}
+
+async function restart(worker: Member, env: Record<string, string>): Promise<void> {
+  await worker.kill('SIGTERM')
+  await worker.start({ env })
+}
+
+async function letADayPass(system: System, random: Random): Promise<Problem[]> {
+  try {
+    return await sendAndLookADayLater(system, random)
+  } finally {
+    system.wires.stripe.withholdAnswersTo()
+    await resumeJobs(system.sql, { queue: 'payments' })
+  }
+}
+
+/** The keys under which they were sent are forgotten by then: sending again would do it again. */
+async function sendAndLookADayLater(system: System, random: Random): Promise<Problem[]> {
+  const { sql, wires, workers, stripe } = system
+  const label = `day-passed-${random.between(0, 1e9)}`
+  const paid = await captured(system, `${label}-paid`)
+  wires.stripe.withholdAnswersTo(paid.processor_reference, label)
+  const created = await askPayment(system, label)
+  const refunded = await askRefund(system, paid.id, `${label}-refund`)
+  const effectsOf = async (query: string) =>
+    ((await stripe('GET', `/_emulator/effects?${query}`)) as { count: number }).count
+  const authorizations = `effect=authorize&metadata[sluice_payment_id]=${created.id}`
+  const refunds = `effect=refund&metadata[sluice_refund_id]=${refunded.id}`
+  await until(
+    'both took effect',
+    async () => (await effectsOf(authorizations)) + (await effectsOf(refunds)) === 2,
+  )
+
+  // Nothing else is under way then: whoever is met on the way to the processor by such a day stays unknown for long.
+  await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+  await until('all others are settled', async () => {
+    const others = await sql`
+      select from jobs where queue = 'payments' and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
+    return others.length === 0
+  })
+  await Promise.all(workers.map((worker) => worker.kill()))
+  wires.stripe.withholdAnswersTo()
+  const later_ms = Date.now()
+  await stripe('POST', '/_emulator/clock', { advance_ms: DAY_MS })
+  await sql`
+    update provider_calls set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where outcome is null`
+  await resumeJobs(sql, { queue: 'payments' })
+  await Promise.all(workers.map((worker) => worker.start()))
+  await until('both are settled', async () => {
+    const [row] = await sql<{ settled: boolean }[]>`
+      select p.status = 'authorized' and r.status = 'succeeded' as settled from payments p, refunds r
+      where p.id = ${created.id} and r.id = ${refunded.id}`
+    return row!.settled
+  })
+  const sent = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${later_ms}`)) as {
+    data: { idempotency_key: string | null }[]
+  }
+  const keys = await sql<{ key: string }[]>`
+    select c.key from provider_calls c join jobs j on j.tenant_id = c.tenant_id and j.id = c.job_id
+    where c.operation in ('authorize', 'refund') and (j.subject_id = ${created.id} or j.payload ->> 'refund_id' = ${refunded.id})`
+  return keys
+    .filter(({ key }) => sent.data.some(({ idempotency_key }) => idempotency_key === key))
+    .map(({ key }) => ({ problem: 'a call of yesterday was sent again', key }))
+}

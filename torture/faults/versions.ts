@@ -1,0 +1,81 @@
+// Two versions at once, as during a deployment: each meets jobs that the other asked for, and finishes them.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { patchedCopy, type Patch } from '../copy.ts'
+import type { Random } from '../random.ts'
+import type { Member, System } from '../system.ts'
+import type { Fault, Problem } from './fault.ts'
+
+/** The next version captures by a job of another name, with more in its payload, and still knows the old one. */
+export const NEXT_VERSION: Patch[] = [
+  {
+    file: 'src/jobs/payments.ts',
+    from: 'export const cancelPayment = ',
+    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2).default(2) }) })
+export const cancelPayment = `,
+  },
+  {
+    file: 'src/jobs/index.ts',
+    from: "import { authorizePayment, cancelPayment, capturePayment, createRefund } from './payments.ts'",
+    to: "import { authorizePayment, cancelPayment, capturePayment, createRefund, takePayment } from './payments.ts'",
+  },
+  {
+    file: 'src/jobs/index.ts',
+    from: '  [cancelPayment.name]: cancelPayment,',
+    to: '  [cancelPayment.name]: cancelPayment,\n  [takePayment.name]: takePayment,',
+  },
+  {
+    file: 'src/workers/perform.ts',
+    from: "  'payment.capture': capturePayment,",
+    to: "  'payment.capture': capturePayment,\n  'payment.take': capturePayment,",
+  },
+  {
+    file: 'src/domain/payments/request.ts',
+    from: "import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'",
+    to: "import { authorizePayment, cancelPayment, takePayment } from '#jobs/payments.ts'",
+  },
+  {
+    file: 'src/domain/payments/request.ts',
+    from: 'askFor(sql, capturePayment, ',
+    to: 'askFor(sql, takePayment, ',
+  },
+]
+
+export const VERSION_FAULTS: Fault[] = [
+  {
+    name: 'two-versions',
+    about: 'an API and a worker of the next version beside those of this one, and a worker of each dies',
+    takes_ms: 11_000,
+    bar_ms: 6000,
+    inflict: runTwoVersions,
+  },
+]
+
+/** The API goes back to this version at the end; the worker does not, so that it finishes what was asked for by then. */
+async function runTwoVersions(system: System, random: Random): Promise<Problem[]> {
+  const { apis, workers, root, sql } = system
+  const next = await patchedCopy(root, NEXT_VERSION)
+  system.onStop(next.remove)
+  const [api, [old, fresh]] = [apis[1]!, workers as [Member, Member]]
+  const takenSoFar = async () => {
+    const [row] = await sql<
+      { count: number }[]
+    >`select count(*) from jobs where name = 'payment.take' and state = 'succeeded'`
+    return row!.count
+  }
+  const before = await takenSoFar()
+  await Promise.all([deploy(api, next.path), deploy(fresh, next.path)])
+  await sleep(random.between(1500, 2500))
+  for (const worker of random.shuffle([old, fresh])) {
+    await worker.kill()
+    await sleep(random.between(0, 500))
+    await worker.start()
+    await sleep(random.between(500, 1000))
+  }
+  await deploy(api, root)
+  return (await takenSoFar()) > before ? [] : [{ problem: 'the next version did nothing' }]
+}
+
+async function deploy(member: Member, root: string): Promise<void> {
+  await member.kill('SIGTERM')
+  await member.start({ root })
+}
