@@ -44,7 +44,7 @@ export const VERSION_FAULTS: Fault[] = [
   {
     name: 'two-versions',
     about: 'an API and a worker of the next version beside those of this one, and a worker of each dies',
-    takes_ms: 11_000,
+    takes_ms: 14_000,
     bar_ms: 6000,
     inflict: runTwoVersions,
   },
