@@ -24,6 +24,8 @@ const TIMEOUT_MS = 60_000
 /** Kept with the result, and looked at again by the next audit until they are mended. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
+/** What they find belongs to no payment and is not found again where only what is new is looked at. */
+const PAST_CHECKS = new Set<string>(['keys', 'notifications', 'tenants'])
 
 const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
 const positionSchema = z.object({ since: z.string().nullable(), again: z.array(key) })
@@ -56,7 +58,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       const whole =
         unfinished.length === 0 &&
         wrong.length <= MOST_KEPT &&
-        !report.problems.some(({ check }) => check === 'keys' || check === 'notifications')
+        !report.problems.some(({ check }) => PAST_CHECKS.has(check))
       const position = {
         since: whole || since === null ? turn.started_at : since,
         again: wrong.slice(0, MOST_KEPT),

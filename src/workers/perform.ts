@@ -45,6 +45,7 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   const { sql, log } = context
   const active = new Map<string, Promise<void>>()
   const leases = new Map<string, string>()
+  const strange = new Set<string>()
   let lastClaimAt = performance.now()
   let closing = false
 
@@ -88,7 +89,9 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
 
   async function handle(job: ClaimedJob): Promise<Settlement> {
     if (!isJobName(job.name)) {
-      log.warn({ job_id: job.id, job: job.name }, 'a job of another version is left to its workers')
+      if (!strange.has(job.name))
+        log.warn({ job_id: job.id, job: job.name }, 'jobs of another version are left to its workers')
+      strange.add(job.name)
       return await settled(returned(job, 'this version does not know the job', STRANGE_JOB_MS))
     }
     if (job.attempt > job.max_attempts && job.call?.look_only !== true) {

@@ -1,6 +1,5 @@
 // What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Tx } from '#core/db.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import type { World } from './world.ts'
 
@@ -26,40 +25,14 @@ const STUCK_AFTER_S = 30
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
-  const [report, tenants, processor] = await Promise.all([
+  const [report, processor] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
-    findCrossings(world.sql),
     disagreements(world),
   ])
   const unfinished = report.checks
     .filter((each) => each.unfinished)
     .map(({ check }) => ({ problem: 'a check did not finish', check }))
-  return [...report.problems, ...unfinished, ...tenants, ...processor]
-}
-
-/**
- * Rows that point at another tenant's. What the hottest steps write has no foreign keys, which would cost them a tenth: the
- * steps take the tenant from the row that they have locked, and this looks whether they did.
- */
-export async function findCrossings(sql: World['sql'] | Tx): Promise<Problem[]> {
-  return await sql<Problem[]>`
-    with subject as (
-      select tenant_id, id from customers union all select tenant_id, id from payments union all select tenant_id, id from refunds
-    ), pointer as (
-      select 'job_attempts' as name, tenant_id, job_id as at from job_attempts
-      union all select 'provider_calls', tenant_id, job_id from provider_calls
-      union all select 'idempotency_keys', tenant_id, job_id from idempotency_keys where job_id is not null
-      union all select 'idempotency_keys', tenant_id, resource_id from idempotency_keys
-      union all select 'jobs', tenant_id, subject_id from jobs where subject_id is not null
-      union all select 'events', tenant_id, subject_id from events
-      union all select 'ledger_transactions', tenant_id, subject_id from ledger_transactions where kind in ('capture', 'refund', 'refund_failed')
-      union all select 'ledger_entries', tenant_id, transaction_id from ledger_entries
-      union all select 'notifications', tenant_id, subject_id from notifications where subject_id is not null
-    ), target as (
-      select * from subject union all select tenant_id, id from jobs union all select tenant_id, id from ledger_transactions
-    )
-    select 'a row points at nothing of its tenant' as problem, p.name, p.tenant_id, p.at from pointer p
-    where not exists (select from target t where t.tenant_id = p.tenant_id and t.id = p.at)`
+  return [...report.problems, ...unfinished, ...processor]
 }
 
 type Effect = {

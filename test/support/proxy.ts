@@ -12,7 +12,10 @@ export type Proxy = {
   withholdAnswersTo(...texts: string[]): void
   /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
   freeze(): void
-  /** From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more. */
+  /**
+   * From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more, and those connections
+   * end.
+   */
   swallow(text: string | null): void
   /** Passes everything on this much later; 0: at once. */
   delay(ms: number): void
@@ -30,6 +33,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   const freezers = new Set<() => void>()
   let needles: string[] = []
   let swallowed: string | null = null
+  const swallowing = new Set<Socket>()
   let delay_ms = 0
   let stand_in: ((request: Buffer) => string) | null = null
 
@@ -63,7 +67,10 @@ export async function startProxy(url: string): Promise<Proxy> {
     const freeze = () => (frozen = true)
     const [ask, tell] = [carrier(upstream), carrier(client)]
     freezers.add(freeze)
-    client.on('close', () => freezers.delete(freeze))
+    client.on('close', () => {
+      freezers.delete(freeze)
+      swallowing.delete(client)
+    })
     for (const [one, other] of [
       [client, upstream],
       [upstream, client],
@@ -78,7 +85,10 @@ export async function startProxy(url: string): Promise<Proxy> {
     }
     client.on('data', (data) => {
       if (needles.some((text) => data.includes(text))) withheld = true
-      if (swallowed !== null && data.includes(swallowed)) frozen = true
+      if (swallowed !== null && data.includes(swallowed)) {
+        frozen = true
+        swallowing.add(client)
+      }
       if (!frozen) ask(data)
     })
     upstream.on('data', (data) => {
@@ -103,6 +113,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     },
     swallow(text) {
       swallowed = text
+      if (text === null) for (const socket of swallowing) socket.destroy()
     },
     delay(ms) {
       delay_ms = ms

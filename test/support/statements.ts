@@ -100,6 +100,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'payments',
       'refunds',
       'jobs',
+      'job_attempts',
       'events',
       'notifications',
       'provider_calls',

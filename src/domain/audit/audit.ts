@@ -3,6 +3,7 @@ import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import {
   CHECKS_OF_PAYMENTS,
   CHECKS_OF_THE_WHOLE,
+  firstIdSince,
   type CheckName,
   type Limits,
   type Problem,
@@ -40,8 +41,6 @@ const TIMEOUT_MS = 600_000
 const MOST_ROWS = 1000
 /** Payments looked at in one go where only those that changed are. */
 const PAYMENTS_AT_ONCE = 5_000
-/** The clocks that make ids may be this far apart. */
-const CLOCKS_APART_MS = 600_000
 
 /** Audits every row, all checks in one snapshot, so that work under way contradicts nothing. */
 export async function auditEverything(sql: Sql, options: AuditOptions = {}): Promise<AuditReport> {
@@ -132,7 +131,7 @@ async function inSnapshot<T>(
 
 // By ids, which are in the order of time and begin an index; each state change has its event, each movement its posting.
 async function findChanged(tx: Tx, since: string): Promise<PaymentKey[]> {
-  const first = firstIdOf(Date.parse(since) - CLOCKS_APART_MS)
+  const first = firstIdSince(since)
   return await tx<PaymentKey[]>`
     with touched as (
       select t.id as tenant_id, e.subject_id from tenants t
@@ -145,11 +144,6 @@ async function findChanged(tx: Tx, since: string): Promise<PaymentKey[]> {
     select p.tenant_id, p.id as payment_id from touched join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
     union
     select r.tenant_id, r.payment_id from touched join refunds r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`
-}
-
-function firstIdOf(time_ms: number): string {
-  const hex = Math.max(0, time_ms).toString(16).padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
 }
 
 function merged(reports: AuditReport[]): AuditReport {
