@@ -2,9 +2,9 @@
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { Fragment } from '#core/db.ts'
+import { warnOfRights, type Fragment, type Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
-import { auditEverything } from '#domain/audit/audit.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey } from '#test/client.ts'
@@ -253,11 +253,25 @@ test.each([
         where ctid = (select ctid from ${tx(table)} where tenant_id = ${from} and ${where} limit 1) returning ctid::text as place`
     })
   const [moved] = await move(world.tenant_id, other.tenant_id, world.sql`true`)
-  const { problems } = await auditEverything(world.sql)
+  const reports = await Promise.all([
+    auditEverything(world.sql),
+    auditChanges(world.sql, new Date(Date.now() - 3_600_000).toISOString(), []),
+  ])
   await move(other.tenant_id, world.tenant_id, world.sql`ctid = ${moved!.place}::tid`)
-  const told = { check: table === 'idempotency_keys' ? 'keys' : 'tenants', tenant_id: other.tenant_id }
-  expect(problems).toContainEqual(expect.objectContaining(told))
+  const told = table === 'idempotency_keys' ? { check: 'keys' } : { check: 'tenants', what: table }
+  for (const { problems } of reports)
+    expect(problems).toContainEqual(expect.objectContaining({ ...told, tenant_id: other.tenant_id }))
   expect((await auditEverything(world.sql)).problems).toEqual([])
+})
+
+test('who is connected as the owner of the tables is warned, and who has the rights of a role is not', async () => {
+  const said: string[] = []
+  const log = { warn: (message: string) => void said.push(message) }
+  await warnOfRights(connections.api as unknown as Sql, log)
+  await warnOfRights(connections.reader as unknown as Sql, log)
+  expect(said).toEqual([])
+  await warnOfRights(world.sql, log)
+  expect(said).toEqual([expect.stringContaining('owner of the tables')])
 })
 
 test('a user who may not create roles migrates all the same, is told, and has them when somebody else made them', async () => {

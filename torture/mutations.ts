@@ -46,7 +46,7 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/sweep.ts',
-        from: 'const overdue = await findOverdue(context.sql, name, free, queue.away() ? 0 : OVERDUE_MS)',
+        from: 'const overdue = await findOverdue(context.sql, name, { names: JOB_NAMES, limit: free, grace_ms })',
         to: 'const overdue: string[] = []',
       },
     ],
@@ -61,6 +61,24 @@ export const MUTATIONS: Mutation[] = [
         file: 'src/domain/payments/request.ts',
         from: 'p.id = a.payment_id and ${guard} for update',
         to: "p.id = a.payment_id and p.status in ('authorized', 'capturing') for update",
+      },
+    ],
+  },
+  {
+    name: 'refund-guard',
+    about: 'a refund asks not what is left, and no constraint holds it either',
+    expect: 'refunds were accepted for more than was captured',
+    faults: ['provider-slow'],
+    patches: [
+      {
+        file: 'src/domain/refunds.ts',
+        from: "where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
+        to: "where p.status = 'captured'\n      order",
+      },
+      {
+        file: 'migrations/0003_payments.sql',
+        from: 'amount_refunded_minor <= amount_refund_reserved_minor\n      and amount_refund_reserved_minor <= amount_captured_minor)',
+        to: 'amount_refunded_minor <= amount_refund_reserved_minor)',
       },
     ],
   },

@@ -123,6 +123,19 @@ function openPool(url: string, options: { max: number; application_name: string 
   })
 }
 
+/**
+ * Warns when who is connected can do everything, as the owner of the tables or a superuser: a process needs the rights of its
+ * role and no more. Never rejects.
+ */
+export async function warnOfRights(sql: Sql, log: { warn: (message: string) => void }): Promise<void> {
+  const owned = await sql`
+    select from pg_class where oid = to_regclass('jobs') and pg_has_role(relowner, 'member')`.catch(() => [])
+  if (owned.length > 0)
+    log.warn(
+      'this process is connected as an owner of the tables; it should be a user in one of the roles that the migrations make',
+    )
+}
+
 /** The SQLSTATE or socket code of a database error, else undefined. */
 export function databaseCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined

@@ -51,16 +51,21 @@ export type Settlement = {
 }
 
 /**
- * Claims those of `ids` that are due, not paused and not held by anyone; writes the attempt and marks the provider call
- * as sent before it is. One statement; the answer holds only what was claimed.
+ * Claims those of `ids` that are due, not paused, not held by anyone and called one of `names`: during a deployment there are
+ * jobs that only another version knows. Writes the attempt and marks the provider call as sent before it is. One statement;
+ * the answer holds only what was claimed.
  */
-export async function claimJobs(sql: Sql, ids: string[], worker: string): Promise<ClaimedJob[]> {
+export async function claimJobs(
+  sql: Sql,
+  ids: string[],
+  { worker, names }: { worker: string; names: readonly string[] },
+): Promise<ClaimedJob[]> {
   return await sql<ClaimedJob[]>`
     with due as (
       select j.id from (select unnest(${ids}::uuid[]) as id order by 1) asked
       cross join lateral (
         select j.id from jobs j
-        where j.id = asked.id and j.run_at <= now()
+        where j.id = asked.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
             select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
@@ -180,14 +185,14 @@ export async function renewLeases(
 }
 
 /**
- * Due jobs of a queue that nobody has claimed for `grace_ms`, whoever should have: their bell was lost, their worker
- * died, or they wait for admission. By turns: each tenant's next before any tenant's second. At most `limit` ids.
+ * Due jobs of a queue, called one of `names`, that nobody has claimed for `grace_ms`, whoever should have: their bell was
+ * lost, their worker died, or they wait for admission. By turns: each tenant's next before any tenant's second. At most
+ * `limit` ids.
  */
 export async function findOverdue(
   sql: Sql,
   queue: string,
-  limit: number,
-  grace_ms: number,
+  { names, limit, grace_ms }: { names: readonly string[]; limit: number; grace_ms: number },
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     with recursive ${tenantsWithOpenJobs(sql, queue)}
@@ -195,7 +200,7 @@ export async function findOverdue(
     cross join lateral (
       select j.id, row_number() over (order by j.priority, j.run_at) as turn
       from jobs j
-      where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null
+      where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.name = any(${[...names]}::text[])
         and j.run_at <= now() - ${grace_ms} * interval '1 millisecond'
         and (j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond')
         and (j.state <> 'running' or j.lease_until <= now())
@@ -241,10 +246,11 @@ export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[
   return await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
 }
 
-/** Seconds since the oldest due and unclaimed job of each queue became due; queues without one are left out. */
+/** Seconds since the oldest due and unclaimed job of each queue, called one of `names`, became due; queues without one are left out. */
 export async function findOldestDue(
   sql: Sql,
   queues: readonly string[],
+  names: readonly string[],
 ): Promise<{ queue: string; age_s: number }[]> {
   const ages = await Promise.all(
     queues.map(
@@ -256,7 +262,7 @@ export async function findOldestDue(
         cross join lateral (
           select j.run_at from jobs j
           where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.state in ('ready', 'unknown')
-            and j.run_at <= now()
+            and j.run_at <= now() and j.name = any(${[...names]}::text[])
           order by j.priority, j.run_at limit 1) due
         where ${notPaused(sql, queue)}`
         )[0]?.age_s ?? null,

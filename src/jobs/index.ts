@@ -13,9 +13,7 @@ export const JOBS = {
 
 export type JobName = keyof typeof JOBS
 
-/** False: the job was asked for by another version, during a deployment. */
-export function isJobName(name: string): name is JobName {
-  return Object.hasOwn(JOBS, name)
-}
+/** What this version can perform. During a deployment another may ask for more. */
+export const JOB_NAMES = Object.keys(JOBS) as readonly JobName[]
 
 export type PayloadOf<Name extends JobName> = z.output<(typeof JOBS)[Name]['payload']>

@@ -1,6 +1,6 @@
 // The `webhooks` process: {webhooks_url}.
 import { list, need, type Config } from '#core/config.ts'
-import { connectDatabase } from '#core/db.ts'
+import { connectDatabase, warnOfRights } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { portError, runService, type Part } from '#core/service.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
@@ -19,6 +19,7 @@ export async function startWebhooks(
     max: config.DATABASE_POOL,
     application_name: 'sluice-webhooks',
   })
+  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))

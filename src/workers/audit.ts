@@ -11,13 +11,14 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
-import { endTurn, findLastTurn, takeTurn } from '#domain/recurring.ts'
+import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/recurring.ts'
 import type { WorkerContext } from './context.ts'
 import { every, type Loop } from './schedule.ts'
 
 const NAME = 'audit'
 const LOOK_MS = 10_000
-const LEASE_S = 3600
+/** Of a worker that dies in the middle, so long until another begins; renewed while it audits. */
+const LEASE_S = 60
 const PATIENCE_MS = 1_000
 /** A check that takes longer says nothing and is reported so: an audit must not be what brings a database down. */
 const TIMEOUT_MS = 60_000
@@ -50,8 +51,9 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       if (turn === undefined) return
       const { since, again } = positionSchema.safeParse(turn.position).data ?? { since: null, again: [] }
       const options = { timeout_ms: TIMEOUT_MS }
-      const report =
-        since === null ? await auditEverything(sql, options) : await auditChanges(sql, since, again, options)
+      const report = await whileKept(sql, turn, () =>
+        since === null ? auditEverything(sql, options) : auditChanges(sql, since, again, options),
+      )
       const unfinished = report.checks.filter((each) => each.unfinished).map(({ check }) => check)
       const wrong = paymentsOf(report.problems)
       // What could not be seen, is too much to name or belongs to no payment is within the next audit too.
@@ -68,7 +70,8 @@ export function audits(context: WorkerContext, every_s: number): Loop {
         unfinished,
         rows: report.problems.slice(0, MOST_KEPT),
       }
-      await endTurn(sql, turn, { position, result, next_s: every_s })
+      // Whoever has the turn now finds the same.
+      if (!(await endTurn(sql, turn, { position, result, next_s: every_s }))) return
       raise(context, report, unfinished)
       await measure(sql)
     },
@@ -77,6 +80,18 @@ export function audits(context: WorkerContext, every_s: number): Loop {
     async close() {
       await Promise.race([loop.close(), sleep(PATIENCE_MS, undefined, { ref: false })])
     },
+  }
+}
+
+async function whileKept<T>(sql: Sql, turn: Turn, work: () => Promise<T>): Promise<T> {
+  const renewal = setInterval(
+    () => void keepTurn(sql, turn, turn.position, LEASE_S).catch(() => {}),
+    (LEASE_S * 1000) / 3,
+  ).unref()
+  try {
+    return await work()
+  } finally {
+    clearInterval(renewal)
   }
 }
 
@@ -96,7 +111,7 @@ function raise({ log }: WorkerContext, { problems, checks }: AuditReport, unfini
   for (const problem of problems.slice(0, MOST_LOGGED)) log.error({ ...problem }, `audit: ${problem.problem}`)
   if (problems.length > 0)
     log.error(
-      { problems: problems.length },
+      { event: 'audit.failed', problems: problems.length },
       'the audit found what must not be: `npm run audit` names every row',
     )
   if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit took too long and say nothing')

@@ -3,7 +3,7 @@ import { batcher } from '#core/batch.ts'
 import { isUnavailable } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { claimJobs, renewLeases, type ClaimedJob, type Settlement } from '#domain/jobs.ts'
-import { isJobName, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
+import { JOB_NAMES, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import { applyNotification } from './notifications.ts'
@@ -27,8 +27,6 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
 const RENEW_EVERY_MS = 1000
 /** A claim older than this when its turn comes is given back: the queue may have been paused since. */
 const STALE_CLAIM_MS = 700
-/** How long a job of a newer version is left to the workers that know it. */
-const STRANGE_JOB_MS = 1000
 
 export type Performer = {
   /** Performs the job if it is due and free; resolves when it is settled or was not ours. Never rejects. */
@@ -45,12 +43,13 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   const { sql, log } = context
   const active = new Map<string, Promise<void>>()
   const leases = new Map<string, string>()
-  const strange = new Set<string>()
   let lastClaimAt = performance.now()
   let closing = false
 
   const claim = batcher<string, ClaimedJob | undefined>('claim', async (ids) => {
-    const claimed = new Map((await claimJobs(sql, ids, worker)).map((job) => [job.id, job]))
+    const claimed = new Map(
+      (await claimJobs(sql, ids, { worker, names: JOB_NAMES })).map((job) => [job.id, job]),
+    )
     return ids.map((id) => claimed.get(id))
   })
 
@@ -88,19 +87,13 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   }
 
   async function handle(job: ClaimedJob): Promise<Settlement> {
-    if (!isJobName(job.name)) {
-      if (!strange.has(job.name))
-        log.warn({ job_id: job.id, job: job.name }, 'jobs of another version are left to its workers')
-      strange.add(job.name)
-      return await settled(returned(job, 'this version does not know the job', STRANGE_JOB_MS))
-    }
     if (job.attempt > job.max_attempts && job.call?.look_only !== true) {
       const reason = `it ended in no known way ${job.max_attempts} times`
       return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
     }
     try {
-      const payload = JOBS[job.name].payload.parse(job.payload)
-      const handler = HANDLERS[job.name] as Handler<JobName>
+      const payload = JOBS[job.name as JobName].payload.parse(job.payload)
+      const handler = HANDLERS[job.name as JobName] as Handler<JobName>
       return await handler(context, { ...job, payload })
     } catch (error) {
       // Without the database nothing can be written; the lease lapses and the job is found again.

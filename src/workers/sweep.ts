@@ -1,6 +1,7 @@
 // Finds work without being told: direct claims of what is overdue, admission by turns, and a watchdog over the bells.
 import { metrics } from '#core/metrics.ts'
 import { admitJobs, findOldestDue, findOverdue } from '#domain/jobs.ts'
+import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
@@ -35,7 +36,8 @@ export function sweep(
       for (const name of queues) {
         const free = concurrency - direct
         if (free <= 0) return
-        const overdue = await findOverdue(context.sql, name, free, queue.away() ? 0 : OVERDUE_MS)
+        const grace_ms = queue.away() ? 0 : OVERDUE_MS
+        const overdue = await findOverdue(context.sql, name, { names: JOB_NAMES, limit: free, grace_ms })
         if (overdue.length > 0) metrics.directClaims.inc({ queue: name }, overdue.length)
         for (const id of overdue) {
           direct += 1
@@ -85,7 +87,7 @@ export function watch(
     () => WATCHDOG_MS / 2,
     async () => {
       const due = new Map(
-        (await findOldestDue(context.sql, queues)).map(({ queue, age_s }) => [queue, age_s]),
+        (await findOldestDue(context.sql, queues, JOB_NAMES)).map(({ queue, age_s }) => [queue, age_s]),
       )
       for (const name of queues) metrics.oldestDue.set({ queue: name }, due.get(name) ?? 0)
       const idle_ms = performance.now() - performer.lastClaimAt()

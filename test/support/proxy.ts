@@ -7,7 +7,7 @@ export type Proxy = {
   url: string
   /**
    * From the first request that holds one of `texts` on, its connection carries no answers: what was asked is done and nobody
-   * hears of it. Until it is called again; without any, no more.
+   * hears of it. Without any text: no more, and those connections end.
    */
   withholdAnswersTo(...texts: string[]): void
   /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
@@ -33,7 +33,8 @@ export async function startProxy(url: string): Promise<Proxy> {
   const freezers = new Set<() => void>()
   let needles: string[] = []
   let swallowed: string | null = null
-  const swallowing = new Set<Socket>()
+  /** What was held back on them never comes. */
+  const spoilt = new Set<Socket>()
   let delay_ms = 0
   let stand_in: ((request: Buffer) => string) | null = null
 
@@ -69,7 +70,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     freezers.add(freeze)
     client.on('close', () => {
       freezers.delete(freeze)
-      swallowing.delete(client)
+      spoilt.delete(client)
     })
     for (const [one, other] of [
       [client, upstream],
@@ -84,10 +85,13 @@ export async function startProxy(url: string): Promise<Proxy> {
       })
     }
     client.on('data', (data) => {
-      if (needles.some((text) => data.includes(text))) withheld = true
+      if (needles.some((text) => data.includes(text))) {
+        withheld = true
+        spoilt.add(client)
+      }
       if (swallowed !== null && data.includes(swallowed)) {
         frozen = true
-        swallowing.add(client)
+        spoilt.add(client)
       }
       if (!frozen) ask(data)
     })
@@ -101,19 +105,23 @@ export async function startProxy(url: string): Promise<Proxy> {
   const cut = () => {
     for (const socket of sockets) socket.destroy()
   }
+  const endSpoilt = () => {
+    for (const socket of spoilt) socket.destroy()
+  }
   const through = new URL(url)
   through.port = String((server.address() as AddressInfo).port)
   return {
     url: through.href,
     withholdAnswersTo(...texts) {
       needles = texts
+      if (texts.length === 0) endSpoilt()
     },
     freeze() {
       for (const freeze of freezers) freeze()
     },
     swallow(text) {
       swallowed = text
-      if (text === null) for (const socket of swallowing) socket.destroy()
+      if (text === null) endSpoilt()
     },
     delay(ms) {
       delay_ms = ms

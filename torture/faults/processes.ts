@@ -40,12 +40,26 @@ export const PROCESS_FAULTS: Fault[] = [
     inflict: stopWorker,
   },
   {
+    name: 'kill-before-call',
+    about: 'kill -9 of a worker whose call has not reached the processor',
+    takes_ms: 3500,
+    bar_ms: 6000,
+    inflict: (system, random) => killDuringCall(system, `before-call-${random.between(0, 1e9)}`, 1),
+  },
+  {
+    name: 'kill-after-call',
+    about: 'kill -9 of a worker whose call took effect, before it wrote so',
+    takes_ms: 3500,
+    bar_ms: 6000,
+    inflict: killAfterCall,
+  },
+  {
     name: 'kill-ten-times',
     about: 'kill -9 of whoever performs one job, ten times',
     takes_ms: 42_000,
     bar_ms: 10_000,
     minutes: 3,
-    inflict: killTenTimes,
+    inflict: (system, random) => killDuringCall(system, `ten-times-${random.between(0, 1e9)}`, 10),
   },
   {
     name: 'poison',
@@ -78,39 +92,67 @@ async function stopWorker({ workers, stripe }: System, random: Random): Promise<
   worker.process().signal('SIGCONT')
 }
 
-/** Takes a capture to the processor, where it never arrives, and kills whoever performs it: so often, or until `done`. */
+/** The worker that performs the capture of a payment in a later attempt than `attempt`, when one does. */
+async function performerOf(
+  { sql, workers, tenant_id }: System,
+  payment_id: string,
+  attempt: number,
+): Promise<{ attempt: number; worker: Member }> {
+  return await until('somebody performs the job', async () => {
+    const [found] = await sql<{ attempt: number; worker: string }[]>`
+      select a.attempt, a.worker from jobs j
+      join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id and a.attempt = j.attempt
+      where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.queue = 'payments' and j.state = 'running'
+        and j.attempt > ${attempt}`
+    const worker = workers.find((one) => found?.worker.endsWith(`/${one.process().pid}`))
+    return found && worker && { attempt: found.attempt, worker }
+  })
+}
+
+/** Takes a capture to the processor, where it never arrives, and kills whoever performs it, so often. */
 async function killPerformers(
   system: System,
   { key, most, prepare }: { key: string; most: number; prepare?: (payment_id: string) => Promise<unknown> },
 ): Promise<string> {
-  const { sql, workers, wires, tenant_id } = system
+  const { wires } = system
   const { id, processor_reference } = await authorized(system, key)
   wires.stripe.swallow(processor_reference)
   await askCapture(system, id, `${key}-capture`)
   await prepare?.(id)
   let attempt = 0
   for (let kills = 1; kills <= most; kills++) {
-    const holder = await until('somebody performs the job', async () => {
-      const [found] = await sql<{ attempt: number; worker: string }[]>`
-        select a.attempt, a.worker from jobs j
-        join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id and a.attempt = j.attempt
-        where j.tenant_id = ${tenant_id} and j.subject_id = ${id} and j.queue = 'payments' and j.state = 'running'
-          and j.attempt > ${attempt}`
-      return found
-    })
-    attempt = holder.attempt
-    const worker = workers.find((one) => holder.worker.endsWith(`/${one.process().pid}`))
-    await worker?.kill()
-    await worker?.start()
+    const performer = await performerOf(system, id, attempt)
+    attempt = performer.attempt
+    await performer.worker.kill()
+    await performer.worker.start()
   }
   return id
 }
 
-async function killTenTimes(system: System, random: Random): Promise<void> {
+async function killDuringCall(system: System, key: string, most: number): Promise<void> {
   try {
-    await killPerformers(system, { key: `ten-times-${random.between(0, 1e9)}`, most: 10 })
+    await killPerformers(system, { key, most })
   } finally {
     system.wires.stripe.swallow(null)
+  }
+}
+
+async function killAfterCall(system: System, random: Random): Promise<void> {
+  const { stripe, wires } = system
+  const key = `after-call-${random.between(0, 1e9)}`
+  const { id, processor_reference } = await authorized(system, key)
+  wires.stripe.withholdAnswersTo(processor_reference)
+  try {
+    await askCapture(system, id, `${key}-capture`)
+    await until('it took effect', async () => {
+      const path = `/_emulator/effects?effect=capture&payment_intent=${processor_reference}`
+      return ((await stripe('GET', path)) as { count: number }).count > 0
+    })
+    const { worker } = await performerOf(system, id, 0)
+    await worker.kill()
+    await worker.start()
+  } finally {
+    wires.stripe.withholdAnswersTo()
   }
 }
 

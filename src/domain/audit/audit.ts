@@ -3,7 +3,7 @@ import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import {
   CHECKS_OF_PAYMENTS,
   CHECKS_OF_THE_WHOLE,
-  firstIdSince,
+  firstIdAt,
   type CheckName,
   type Limits,
   type Problem,
@@ -131,7 +131,7 @@ async function inSnapshot<T>(
 
 // By ids, which are in the order of time and begin an index; each state change has its event, each movement its posting.
 async function findChanged(tx: Tx, since: string): Promise<PaymentKey[]> {
-  const first = firstIdSince(since)
+  const first = firstIdAt(since)
   return await tx<PaymentKey[]>`
     with touched as (
       select t.id as tenant_id, e.subject_id from tenants t

@@ -9,7 +9,7 @@ export type Problem = {
   tenant_id: string | null
   /** The payment that it belongs to, where it belongs to one. */
   payment_id: string | null
-  /** The row at fault. */
+  /** The row at fault, or what it points at. */
   id: string | null
   /** Its state, kind or account. */
   what: string | null
@@ -199,9 +199,9 @@ function in_flight(sql: Sql | Tx): Fragment {
         and (j.finished_at is null or ${asked}))`
 }
 
-/** The least id that can have been made at that time; of all there are when it is null. Clocks that make ids may differ. */
-export function firstIdSince(since: string | null): string {
-  const time_ms = since === null ? 0 : Math.max(0, Date.parse(since) - CLOCKS_APART_MS)
+/** The least id that may have been made at that time (ISO 8601, or milliseconds): clocks that make ids may differ. */
+export function firstIdAt(time: string | number): string {
+  const time_ms = Math.max(0, (typeof time === 'string' ? Date.parse(time) : time) - CLOCKS_APART_MS)
   const hex = time_ms.toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
@@ -209,30 +209,37 @@ export function firstIdSince(since: string | null): string {
 /**
  * Rows point at rows of their own tenant. What the hottest steps write has no foreign keys, which would cost them a tenth: the
  * steps take the tenant from the row that they have locked, and this looks whether they did. Keys have a check of their own.
+ * With `since`, rows whose ids are of that time: notifications, whose ids are not of any, are left to the audit of everything.
  */
 function tenants(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
-  const first = firstIdSince(since)
+  const within =
+    since === null
+      ? (_id: Fragment) => sql`true`
+      : (id: Fragment) =>
+          sql`${id} between ${firstIdAt(since)} and ${firstIdAt(Date.now() + 3 * CLOCKS_APART_MS)}`
   return sql`
     select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id, p.what,
       null::bigint as expected, null::bigint as found, null::bigint as off_by
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at from job_attempts a
-      where a.job_id >= ${first} and not exists (select from jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
+      where ${within(sql`a.job_id`)} and not exists (select from jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
       select 'provider_calls', c.tenant_id, c.job_id from provider_calls c
-      where c.job_id >= ${first} and not exists (select from jobs j where j.id = c.job_id and j.tenant_id = c.tenant_id)
+      where ${within(sql`c.job_id`)} and not exists (select from jobs j where j.id = c.job_id and j.tenant_id = c.tenant_id)
       union all
-      select 'ledger_entries', e.tenant_id, e.transaction_id from ledger_entries e
-      where e.transaction_id >= ${first}
-        and not exists (select from ledger_transactions t where t.tenant_id = e.tenant_id and t.id = e.transaction_id)
+      select 'ledger_entries', e.tenant_id, e.transaction_id from tenants t
+      join ledger_entries e on e.tenant_id = t.id and ${within(sql`e.transaction_id`)}
+      where not exists (select from ledger_transactions l where l.tenant_id = e.tenant_id and l.id = e.transaction_id)
       union all
       select s.what, s.tenant_id, s.at from (
-        select 'jobs' as what, tenant_id, subject_id as at from jobs where id >= ${first} and subject_id is not null
+        select 'jobs' as what, j.tenant_id, j.subject_id as at from jobs j
+        where ${within(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', tenant_id, subject_id from events where id >= ${first}
+        select 'events', e.tenant_id, e.subject_id from tenants t join events e on e.tenant_id = t.id and ${within(sql`e.id`)}
         union all
-        select 'ledger_transactions', tenant_id, subject_id from ledger_transactions
-        where id >= ${first} and kind in ('capture', 'refund', 'refund_failed')
+        select 'ledger_transactions', l.tenant_id, l.subject_id from tenants t
+        join ledger_transactions l on l.tenant_id = t.id and ${within(sql`l.id`)}
+        where l.kind in ('capture', 'refund', 'refund_failed')
       ) s
       where not exists (select from payments p where p.tenant_id = s.tenant_id and p.id = s.at)
         and not exists (select from refunds r where r.tenant_id = s.tenant_id and r.id = s.at)
