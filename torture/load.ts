@@ -16,6 +16,8 @@ export type Load = {
   seen: Seen
   /** Stories under way. */
   open(): number
+  /** How often a client was answered 5xx, or not at all. */
+  turnedAway(): number
   /** Begins no more stories; resolves when those under way have ended. */
   stop(): Promise<void>
   /** One payment, created and captured on that API; rejects when it is not within `limit_ms`. */
@@ -55,6 +57,11 @@ export function startLoad(clients: Client[], seed: number): Load {
   return {
     seen,
     open: () => open.size,
+    turnedAway: () =>
+      Array.from(seen.answers).reduce(
+        (sum, [status, count]) => sum + (status === 0 || status >= 500 ? count : 0),
+        0,
+      ),
     async stop() {
       stopping.abort()
       await beginning
@@ -65,7 +72,8 @@ export function startLoad(clients: Client[], seed: number): Load {
       story.other = story.client
       const id = await createPayment(story, 1000, 'pm_card_visa')
       if (id === null) throw new Error('the probe was refused')
-      await act(story, 'capture', id, { idempotency_key: `${story.key}-capture` })
+      if (!(await act(story, 'capture', id, { idempotency_key: `${story.key}-capture` })))
+        throw new Error('the capture of the probe was refused, or nobody knows')
     },
   }
 }
@@ -152,7 +160,7 @@ async function createPayment(
 
 const PATHS = { capture: 'capture', cancel: 'cancel', refund: 'refunds' }
 
-/** Asks for a change of a payment until it is answered for good; false: it was refused. */
+/** Asks for a change of a payment until it is answered for good; false: it was refused, or nobody knows yet. */
 async function act(
   story: Story,
   kind: keyof typeof PATHS,
@@ -162,7 +170,7 @@ async function act(
   const answer = await insist(story, `/v1/payments/${id}/${PATHS[kind]}`, body)
   if (answer.status >= 400) return false
   note(story.seen, seenOf(kind, body.idempotency_key, answer))
-  return true
+  return answer.status !== 202
 }
 
 function seenOf(kind: Kind, key: string, { body }: Answer): Parameters<typeof note>[1] {

@@ -1,5 +1,6 @@
 // `npm run torture`: breaks the system in every known way under load, and checks that nothing was lost and nothing done twice.
 import { rm } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { FAULTS } from './faults/list.ts'
@@ -10,6 +11,8 @@ import { plan } from './schedule.ts'
 import { PLACES, type Place } from './system.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
+
+const STOP_LIMIT_MS = 15_000
 
 const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
 
@@ -144,8 +147,8 @@ function progress(line: string): void {
 }
 
 process.exitCode = await main().catch(async (error: unknown) => {
-  // What breaks because everything is being stopped is nobody's concern; `left` ends this process.
-  if (stopping.signal.aborted) return await new Promise<number>(() => {})
+  // What breaks because everything is being stopped is nobody's concern; `left` ends this process, if it got so far.
+  if (stopping.signal.aborted) return await sleep(STOP_LIMIT_MS, 130)
   process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`)
   return 1
 })

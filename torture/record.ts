@@ -1,5 +1,7 @@
 // What clients have seen: each acceptance and each final answer, to be held against the books afterwards.
 
+import type { Problem } from '#test/invariants.ts'
+
 export type Kind = 'customer' | 'payment' | 'capture' | 'cancel' | 'refund'
 
 /** A request that was answered 2xx, or 402: it is on record for good. */
@@ -10,7 +12,7 @@ export type Accepted = {
   id: string
   /** When, on the clock of `performance.now()`. */
   at: number
-  /** The furthest state that a client was shown. */
+  /** The latest state that a client was shown. */
   status: string | null
   amount_minor: number | null
 }
@@ -22,7 +24,7 @@ export type Seen = {
   answers: Map<number, number>
   /** When a replay was answered. */
   replays: number[]
-  problems: { problem: string; [fact: string]: unknown }[]
+  problems: Problem[]
 }
 
 export function nothingSeen(): Seen {

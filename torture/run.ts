@@ -3,8 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
+import type { Fault } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
 import { alwaysSome } from './faults/provider.ts'
+import { metricOf } from './gauges.ts'
 import { startLoad, type Load } from './load.ts'
 import { seeded } from './random.ts'
 import type { Planned } from './schedule.ts'
@@ -16,6 +18,12 @@ const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const STORIES_LIMIT_MS = 100_000
 const SETTLE_LIMIT_MS = 60_000
 const LEAST_REQUESTS_PER_S = 200
+/** Beyond what a fault takes as a rule. */
+const FAULT_LIMIT_MS = 120_000
+const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
+const BELLS_WINDOW_MS = 500
+/** Of some forty in that time. */
+const FEW_DIRECT_CLAIMS = 2
 
 export type RunOptions = {
   seed: number
@@ -38,23 +46,42 @@ export type RunOptions = {
 
 export type Result = { problems: Problem[]; folder: string; system: System }
 
-/** Runs to the end; the caller stops the system. */
+/** Runs to the end; the caller stops the system. When it throws, everything is stopped and the folder kept. */
 export async function run(options: RunOptions): Promise<Result> {
-  const { seed, schedule, length_ms, queue, root, say, stopped } = options
+  const { queue, root, say } = options
   const inflicted: Inflicted[] = []
+  const problems: Problem[] = []
   const system = await startSystem({
     queue,
     root,
     onLine(_name, line) {
       const current = inflicted.at(-1)
       if (current && line.includes('a late write was fenced')) current.fenced++
+      if (line.includes('"event":"audit.failed"'))
+        problems.push({ problem: 'an audit under way found something', line })
     },
+    onEnd: (name, how) => void problems.push({ problem: 'a process ended by itself', name, how }),
   })
+  try {
+    return await runOn(system, options, inflicted, problems)
+  } catch (error) {
+    await system.stop()
+    say(`logs and schedule are kept in ${system.folder}`)
+    throw error
+  }
+}
+
+async function runOn(
+  system: System,
+  options: RunOptions,
+  inflicted: Inflicted[],
+  problems: Problem[],
+): Promise<Result> {
+  const { seed, schedule, length_ms, queue, say, stopped } = options
   // In the middle of whatever it is: what is under way cannot go on.
   const closing = () => void system.stop().finally(() => options.left(system.folder))
   if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
-  const problems: Problem[] = []
   await writeFile(
     join(system.folder, 'schedule.json'),
     `${JSON.stringify({ seed, queue, length_ms, schedule }, null, 2)}\n`,
@@ -73,10 +100,6 @@ export async function run(options: RunOptions): Promise<Result> {
 
   for (const planned of schedule) {
     await sleep(Math.max(0, began + planned.at_ms - performance.now()), undefined, { signal: stopped })
-    if (performance.now() - began > length_ms) {
-      say(`${planned.fault}: no time was left for it`)
-      continue
-    }
     problems.push(...(await inflict(system, load, planned, inflicted, options)))
   }
   await sleep(Math.max(0, began + length_ms - performance.now()), undefined, { signal: stopped })
@@ -117,15 +140,26 @@ async function inflict(
   const record: Inflicted = { fault: fault.name, at: began, recovery_ms: null, fenced: 0 }
   inflicted.push(record)
   const problems: Problem[] = []
+  const turnedAway = load.turnedAway()
+  const limit_ms = RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient']
   let over = began
   try {
-    problems.push(...((await fault.inflict(system, seeded(planned.seed))) ?? []))
+    problems.push(...((await inTime(fault, fault.inflict(system, seeded(planned.seed)))) ?? []))
     over = performance.now()
-    await recovered(system, load, RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient'])
+    await recovered(system, load, limit_ms)
+    if (fault.unnoticed) await bellsRing(system, limit_ms)
     record.recovery_ms = performance.now() - (fault.counts_from === 'beginning' ? began : over)
   } catch (error) {
     problems.push({ problem: 'it did not recover', fault: fault.name, error: String(error) })
   }
+  if (fault.unnoticed && load.turnedAway() > turnedAway)
+    problems.push({
+      problem: 'clients were turned away',
+      fault: fault.name,
+      times: load.turnedAway() - turnedAway,
+    })
+  if (fault.fences && !(await becomes(() => record.fenced > 0, limit_ms)))
+    problems.push({ problem: 'nothing was fenced', fault: fault.name })
   const { recovery_ms } = record
   if (!lenient && recovery_ms !== null && recovery_ms > fault.bar_ms)
     problems.push({ problem: 'recovery took too long', fault: fault.name, recovery_ms, bar_ms: fault.bar_ms })
@@ -133,6 +167,33 @@ async function inflict(
     recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
   say(`${fault.name}: ${((over - began) / 1000).toFixed(1)} s, ${after}`)
   return problems
+}
+
+async function inTime<T>(fault: Fault, work: Promise<T>): Promise<T> {
+  const limit_ms = fault.takes_ms + FAULT_LIMIT_MS
+  const late = sleep(limit_ms, undefined, { ref: false }).then(() => {
+    throw new Error(`it is not over after ${limit_ms} ms`)
+  })
+  return await Promise.race([work, late])
+}
+
+async function becomes(look: () => boolean, limit_ms: number): Promise<boolean> {
+  for (const deadline = performance.now() + limit_ms; !look(); await sleep(50))
+    if (performance.now() > deadline) return false
+  return true
+}
+
+/** Jobs are claimed because bells ring, and no longer because the database was searched for them. */
+async function bellsRing({ workers }: System, limit_ms: number): Promise<void> {
+  const deadline = performance.now() + limit_ms
+  const direct = async () => await Promise.all(workers.map((worker) => metricOf(worker, DIRECT_CLAIMS)))
+  for (let before = await direct(); ;) {
+    await sleep(BELLS_WINDOW_MS)
+    const now = await direct()
+    if (now.every((count, index) => count - before[index]! <= FEW_DIRECT_CLAIMS)) return
+    if (performance.now() > deadline) throw new Error('jobs are still claimed directly')
+    before = now
+  }
 }
 
 /** A payment goes through on each API, and what was in somebody's hands when the fault was over has been taken up again. */

@@ -7,14 +7,15 @@ export type Planned = { at_ms: number; fault: string; seed: number }
 
 const WARM_UP_MS = 4000
 
-/** Each of `faults` once in an order of chance, then again in another without those that take long, until the time is filled. */
+/** Those of `faults` that take long, each of the others in an order of chance, then these again in another until the time is filled. */
 export function plan(faults: Fault[], seed: number, length_ms: number): Planned[] {
   const random = seeded(seed, -1_000_000)
   const planned: Planned[] = []
   let at_ms = WARM_UP_MS
   for (let round = 1; ; round++) {
     const fitted = planned.length
-    for (const { name, takes_ms, minutes } of random.shuffle(faults)) {
+    const turn = random.shuffle(faults).sort((a, b) => (b.minutes ?? 0) - (a.minutes ?? 0))
+    for (const { name, takes_ms, minutes } of turn) {
       if (round > 1 && minutes !== undefined && faults.length > 1) continue
       if (at_ms + takes_ms > length_ms && planned.length > 0) continue
       planned.push({ at_ms, fault: name, seed: random.between(1, 1e9) })

@@ -19,6 +19,8 @@ import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 const HOST = '127.0.0.1'
 const STRIPE_KEY = 'sk_test_torture'
 const WEBHOOK_SECRET = 'whsec_torture'
+/** A process that was told to end has this long. */
+const TERM_LIMIT_MS = 30_000
 /** What the keys of the payments' queue have in common, and in a Cluster their server. */
 const KEYS = '{sluice:payments}'
 
@@ -75,16 +77,21 @@ export type SystemOptions = {
   root: string
   /** Hears each line that a process logs. */
   onLine: (name: string, line: string) => void
+  /** Hears of a process that ended without being told to. */
+  onEnd: (name: string, how: string) => void
 }
 
 /** Starts everything: PostgreSQL, Redis, the processor's look-alike, two APIs, two workers, the webhooks host. */
-export async function startSystem({ queue, root, onLine }: SystemOptions): Promise<System> {
+export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions): Promise<System> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-torture-'))
   await chmod(folder, 0o711)
   await mkdir(join(folder, 'logs'))
   const closers: (() => Promise<unknown>)[] = []
+  let stopping = false
   const stop = async () => {
-    for (const close of closers.splice(0).toReversed()) await close()
+    stopping = true
+    for (const close of closers.splice(0).toReversed())
+      await close().catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
     await rm(join(folder, 'postgres'), { recursive: true, force: true })
   }
   async function launch(
@@ -114,16 +121,29 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     ready: string,
     env: Record<string, string>,
   ): Promise<Member> {
-    let current = await launch(name, file, ready, env)
     let as = { root, env: {} }
+    const told = new WeakSet<Process>()
+    const begin = async () => {
+      const begun = await launch(name, file, ready, { ...env, ...as.env }, { from: as.root })
+      void begun.ended.then(
+        ({ code, signal }) => told.has(begun) || stopping || onEnd(name, String(signal ?? code)),
+      )
+      return begun
+    }
+    let current = await begin()
     closers.push(() => current.end())
     return {
       name,
       process: () => current,
-      kill: async (signal) => void (await current.end(signal)),
+      async kill(signal) {
+        told.add(current)
+        const patience = setTimeout(() => current.signal('SIGKILL'), TERM_LIMIT_MS)
+        await current.end(signal)
+        clearTimeout(patience)
+      },
       async start(otherwise = {}) {
         as = { ...as, ...otherwise }
-        current = await launch(name, file, ready, { ...env, ...as.env }, { from: as.root })
+        current = await begin()
       },
     }
   }
@@ -169,6 +189,7 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
       STRIPE_API_BASE: stripeWire.url.replace(/\/$/, ''),
       ENCRYPTION_KEY: randomBytes(32).toString('base64'),
       METRICS_PORT: '0',
+      AUDIT_EVERY_S: '20',
       RATE_LIMIT_RPS: '100000',
       RATE_LIMIT_BURST: '100000',
     }
@@ -199,7 +220,9 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
         method,
         ...(body !== undefined && { body: JSON.stringify(body) }),
       })
-      return await response.json()
+      const answer: unknown = await response.json()
+      if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
+      return answer
     }
     await stripe('POST', '/_emulator/webhooks', { duplicate_percent: 20, shuffle: true })
     return {
@@ -220,6 +243,7 @@ export async function startSystem({ queue, root, onLine }: SystemOptions): Promi
     }
   } catch (error) {
     await stop()
+    await rm(folder, { recursive: true, force: true })
     throw error
   }
 }
@@ -262,8 +286,7 @@ async function startOneRedis(): Promise<QueueServers> {
     async flush() {
       const client = new Redis(url, { enableReadyCheck: false })
       client.on('error', () => {})
-      await client.flushall()
-      client.disconnect()
+      await client.flushall().finally(() => client.disconnect())
     },
   }
 }

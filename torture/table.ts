@@ -6,7 +6,8 @@ import type { Verdict } from './verdict.ts'
 /** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
-const LOST = /lost|left lying|neither finished|nothing works on it|taken and not applied/
+const LOST =
+  /lost|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way/
 const DOUBLE = /twice|two /
 
 const COLUMNS = [

@@ -1,4 +1,7 @@
 // The verdict: when all has settled, what clients saw, what we wrote and what the processor did must be one story.
+import { createReadStream } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { problemsLeft, type Problem } from '#test/invariants.ts'
 import type { Accepted, Seen } from './record.ts'
@@ -6,6 +9,8 @@ import type { System } from './system.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
 const SOON_S = 15
+/** Whom a day passes over on the way to the processor, nobody can ask about. */
+const MOST_UNKNOWN = 5
 
 export type Verdict = {
   problems: Problem[]
@@ -49,6 +54,9 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...doubled,
       ...notifications,
       ...requests.problems,
+      ...(unknown!.count > MOST_UNKNOWN
+        ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
+        : []),
     ],
     finished: requests.finished,
     unknown: unknown!.count,
@@ -85,20 +93,31 @@ async function doubledWork({ sql }: System): Promise<Problem[]> {
 }
 
 /** What the processor told twice is here once, and what was delivered is here. */
-async function notificationsOnce({ sql, stripe }: System): Promise<Problem[]> {
+async function notificationsOnce({ sql, stripe, folder }: System): Promise<Problem[]> {
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
     group by provider, account, event_id having count(*) > 1`
   const unapplied = await sql<Problem[]>`
     select 'a notification was taken and not applied' as problem, n.id, n.kind from notifications n
     left join jobs j on j.id = n.id where n.state = 'received' and (j.id is null or j.finished_at is not null)`
-  const [row] = await sql<{ count: number }[]>`select count(distinct event_id) from notifications`
-  const { delivered, given_up } = await stripe('GET', '/_emulator/webhooks')
-  const lost =
-    given_up > 0 || delivered < row!.count
-      ? [{ problem: 'notifications did not arrive', delivered, given_up, stored: row!.count }]
-      : []
-  return [...doubled, ...unapplied, ...lost]
+  const { given_up } = await stripe('GET', '/_emulator/webhooks')
+  const undelivered = given_up > 0 ? [{ problem: 'notifications did not arrive', given_up }] : []
+  const stored = new Set(
+    (await sql<{ event_id: string }[]>`select event_id from notifications`).map(({ event_id }) => event_id),
+  )
+  const lost = (await takenByUs(folder))
+    .filter((event_id) => !stored.has(event_id))
+    .map((event_id) => ({ problem: 'a notification was answered 200 and is lost', event_id }))
+  return [...doubled, ...unapplied, ...undelivered, ...lost]
+}
+
+/** The events that the processor saw answered 2xx, by its own journal. */
+async function takenByUs(folder: string): Promise<string[]> {
+  const taken: string[] = []
+  const lines = createInterface({ input: createReadStream(join(folder, 'stripe', 'stripe-journal.jsonl')) })
+  for await (const line of lines)
+    if (line.startsWith('{"delivered":')) taken.push((JSON.parse(line) as { delivered: string }).delivered)
+  return taken
 }
 
 type Known = { key: string; id: string; state: string | null; job_missing: boolean; finished: boolean }

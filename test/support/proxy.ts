@@ -12,6 +12,8 @@ export type Proxy = {
   withholdAnswersTo(...texts: string[]): void
   /** The connections of this moment stay open and carry nothing any more, as when a machine vanishes; new ones work. */
   freeze(): void
+  /** How many of those are still there: nobody has given them up. */
+  frozen(): number
   /**
    * From now on requests that hold `text` go nowhere, and nothing else on their connections; null: no more, and those connections
    * end.
@@ -31,6 +33,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
   const freezers = new Set<() => void>()
+  const silent = new Set<Socket>()
   let needles: string[] = []
   let swallowed: string | null = null
   /** What was held back on them never comes. */
@@ -65,11 +68,15 @@ export async function startProxy(url: string): Promise<Proxy> {
     const upstream = connect({ host: target.hostname, port: Number(target.port) })
     let withheld = false
     let frozen = false
-    const freeze = () => (frozen = true)
+    const freeze = () => {
+      frozen = true
+      silent.add(client)
+    }
     const [ask, tell] = [carrier(upstream), carrier(client)]
     freezers.add(freeze)
     client.on('close', () => {
       freezers.delete(freeze)
+      silent.delete(client)
       spoilt.delete(client)
     })
     for (const [one, other] of [
@@ -119,6 +126,7 @@ export async function startProxy(url: string): Promise<Proxy> {
     freeze() {
       for (const freeze of freezers) freeze()
     },
+    frozen: () => silent.size,
     swallow(text) {
       swallowed = text
       if (text === null) endSpoilt()

@@ -20,6 +20,8 @@ export type RedisPlaces = {
   stop(): Promise<void>
 }
 
+/** Nothing is kept, also not what a primary once sent. */
+const FORGETFUL = { appendonly: 'no', 'rdb-del-sync-files': 'yes' }
 const SLOTS = 16_384
 const MASTERS = 3
 /** How long a server may be silent before the others replace it. */
@@ -45,7 +47,7 @@ async function launch(
   settings: Record<string, string>,
   port: number,
 ): Promise<Pick<Node, 'server' | 'client'>> {
-  const server = await startRedis({ data_dir, port, settings: { appendonly: 'no', ...settings } })
+  const server = await startRedis({ data_dir, port, settings: { ...FORGETFUL, ...settings } })
   if (server === null)
     throw new Error('this needs redis-server or valkey-server on the PATH, and none was found')
   const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
@@ -67,10 +69,18 @@ async function reviveAll(nodes: Node[]): Promise<void> {
   }
 }
 
-/** Replicas refuse, and what is away has nothing to lose. */
+/** Replicas refuse, and what is away has nothing to lose. Throws when nobody took it. */
 async function flushAll(nodes: Node[]): Promise<void> {
   const living = nodes.filter(({ alive }) => alive)
-  await Promise.all(living.map(({ client }) => client.flushall().catch(() => {})))
+  await Promise.any(living.map(({ client }) => client.flushall()))
+}
+
+async function killAll(takers: () => Promise<Node[]>): Promise<void> {
+  const found = await until('a server takes writes', async () => {
+    const nodes = await takers()
+    return nodes.length > 0 && nodes
+  })
+  for (const node of found) await kill(node)
 }
 
 async function stopAll(nodes: Node[]): Promise<void> {
@@ -129,9 +139,7 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
   }
   return {
     url: `redis+cluster://${nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(',')}`,
-    async killPrimaryOf(key) {
-      for (const node of await takers(key)) await kill(node)
-    },
+    killPrimaryOf: (key) => killAll(() => takers(key)),
     primaryOf: async (key) => (await takers(key))[0]?.server.port,
     revive: () => reviveAll(nodes),
     flush: () => flushAll(nodes),
@@ -190,9 +198,7 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
   }
   return {
     url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/sluice`,
-    async killPrimaryOf() {
-      for (const node of await primaries()) await kill(node)
-    },
+    killPrimaryOf: () => killAll(primaries),
     primaryOf: async () => (await primaries())[0]?.server.port,
     revive: () => reviveAll(nodes),
     flush: () => flushAll(nodes),

@@ -1,4 +1,5 @@
 // What a fault is: how it is inflicted and lifted, and how soon everything must work again.
+import type { Problem } from '#test/invariants.ts'
 import type { Random } from '../random.ts'
 import type { Place, System } from '../system.ts'
 
@@ -13,10 +14,12 @@ export type Fault = {
   /** A payment must go through on each API this soon after it; from the beginning of a fault that ends unnoticed. */
   bar_ms: number
   counts_from?: 'beginning'
-  /** Taken only when it is named, or in runs of at least so many minutes, and once. */
+  /** It takes long: taken only when it is named or in runs of at least so many minutes, first and once. */
   minutes?: number
+  /** Nobody is turned away while it lasts, and bells ring again within `bar_ms`. */
+  unnoticed?: true
+  /** Somebody writes too late afterwards, and is fenced. */
+  fences?: true
   /** Resolves when it is over. What it finds wrong by itself it answers. */
   inflict(system: System, random: Random): Promise<Problem[] | void>
 }
-
-export type Problem = { problem: string; [fact: string]: unknown }

@@ -1,7 +1,7 @@
 // Postgres: restarted, its sessions ended, its tables locked, its connections silent, cut and slow.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault } from './fault.ts'
-import { cutAgain } from './redis.ts'
+import { cutAgain, freeze } from './redis.ts'
 
 const usual = { takes_ms: 4500, bar_ms: 10_000 }
 
@@ -41,7 +41,7 @@ export const POSTGRES_FAULTS: Fault[] = [
     takes_ms: 20_000,
     bar_ms: 30_000,
     counts_from: 'beginning',
-    inflict: async ({ wires }) => wires.postgres.freeze(),
+    inflict: ({ wires }) => freeze(wires.postgres),
   },
   {
     ...usual,

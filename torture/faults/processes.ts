@@ -1,10 +1,12 @@
 // Our own processes: killed, frozen past their leases, started while a server is away.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
+import { metricOf } from '../gauges.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
 import { askCapture, authorized } from './ask.ts'
-import type { Fault, Problem } from './fault.ts'
+import type { Fault } from './fault.ts'
 
 const LEASE_MS = 4000
 const POISON_ATTEMPTS = 3
@@ -37,6 +39,7 @@ export const PROCESS_FAULTS: Fault[] = [
     about: 'SIGSTOP of a worker past its leases, then SIGCONT: its late writes must change nothing',
     takes_ms: 9000,
     bar_ms: 6000,
+    fences: true,
     inflict: stopWorker,
   },
   {
@@ -77,19 +80,26 @@ async function killAndStart(member: Member, random: Random): Promise<void> {
   await member.start()
 }
 
-/** Answers of the processor are on their way to it when it freezes, so that it has something to write when it wakes. */
-async function stopWorker({ workers, stripe }: System, random: Random): Promise<void> {
-  const worker = random.pick(workers)
+async function stopWorker(system: System, random: Random): Promise<void> {
+  const worker = random.pick(system.workers).process()
+  await withAnswersOnTheirWay(system, () => worker.signal('SIGSTOP'))
+  try {
+    await sleep(LEASE_MS + random.between(2000, 3000))
+  } finally {
+    worker.signal('SIGCONT')
+  }
+}
+
+/** So that whoever falls asleep then has something to write when it wakes. */
+export async function withAnswersOnTheirWay({ stripe }: System, then: () => void): Promise<void> {
   const { id } = await stripe('POST', '/_emulator/faults', {
     match: { method: 'POST' },
     times: 40,
     fault: { delay_ms: 400 },
   })
-  await stripe('GET', `/_emulator/wait?fault=${id}&hits=20&timeout_ms=3000`)
-  worker.process().signal('SIGSTOP')
+  await stripe('GET', `/_emulator/wait?fault=${id}&hits=20&timeout_ms=10000`)
+  then()
   await stripe('DELETE', `/_emulator/faults/${id}`)
-  await sleep(LEASE_MS + random.between(2000, 3000))
-  worker.process().signal('SIGCONT')
 }
 
 /** The worker that performs the capture of a payment in a later attempt than `attempt`, when one does. */
@@ -160,7 +170,9 @@ async function killAfterCall(system: System, random: Random): Promise<void> {
 async function poison(system: System, random: Random): Promise<Problem[]> {
   const { sql, tenant_id, workers, wires } = system
   const key = `poison-${random.between(0, 1e9)}`
-  const began = performance.now()
+  const unknownNow = async () =>
+    Math.max(...(await Promise.all(workers.map((worker) => metricOf(worker, 'sluice_jobs_unknown')))))
+  const before = await unknownNow()
   try {
     const id = await killPerformers(system, {
       key,
@@ -174,23 +186,12 @@ async function poison(system: System, random: Random): Promise<Problem[]> {
         select state from jobs where tenant_id = ${tenant_id} and subject_id = ${id} and queue = 'payments' and finished_at is null`
       return job?.state === 'unknown'
     })
-    await until('operators see it', async () => {
-      const seen = await Promise.all(workers.map((worker) => metricOf(worker, 'sluice_jobs_unknown')))
-      return seen.some((count) => count > 0)
-    })
-    // Others were served meanwhile: of what came since, nothing but the newest is open.
+    await until('operators see it', async () => (await unknownNow()) > before)
     const harmed = await sql<{ id: string }[]>`
-      select id from jobs where finished_at is null and state <> 'unknown' and subject_id <> ${id}
-        and created_at between now() - ${performance.now() - began} * interval '1 millisecond' and now() - interval '15 seconds'
-        and run_at < now() - interval '5 seconds'`
+      select id from jobs where finished_at is null and state <> 'unknown' and subject_id is distinct from ${id}
+        and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`
     return harmed.map((job) => ({ problem: 'a poison job held up another', job: job.id }))
   } finally {
     wires.stripe.swallow(null)
   }
-}
-
-async function metricOf(worker: Member, name: string): Promise<number> {
-  const { url } = JSON.parse(await worker.process().says('/metrics and /readyz listen')) as { url: string }
-  const text = await (await fetch(`${url}/metrics`)).text()
-  return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(text)?.[1] ?? 0)
 }

@@ -62,6 +62,10 @@ async function script({ stripe }: System, random: Random, fault: string | object
     seed: random.between(1, 1e9),
     fault,
   })
-  await sleep(random.between(2000, 4000))
-  await stripe('DELETE', `/_emulator/faults/${id}`)
+  try {
+    await stripe('GET', `/_emulator/wait?fault=${id}&hits=1&timeout_ms=10000`)
+    await sleep(random.between(2000, 4000))
+  } finally {
+    await stripe('DELETE', `/_emulator/faults/${id}`)
+  }
 }

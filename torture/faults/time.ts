@@ -1,13 +1,17 @@
 // Time: clocks that differ, a loop that stands still, a day that passes between a call and its next attempt.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
 import { askPayment, askRefund, captured } from './ask.ts'
-import type { Fault, Problem } from './fault.ts'
+import type { Fault } from './fault.ts'
+import { withAnswersOnTheirWay } from './processes.ts'
 
 const APART_MS = 5 * 60_000
+/** As `preload.ts` has it. */
+const BLOCKED_MS = 6000
 const DAY_MS = 24 * 3_600_000
 
 export const TIME_FAULTS: Fault[] = [
@@ -23,9 +27,11 @@ export const TIME_FAULTS: Fault[] = [
     about: "a worker's event loop stands still past its leases: its late writes must change nothing",
     takes_ms: 7000,
     bar_ms: 6000,
-    async inflict({ workers }, random) {
-      random.pick(workers).process().signal('SIGUSR2')
-      await sleep(6000)
+    fences: true,
+    async inflict(system, random) {
+      const worker = random.pick(system.workers).process()
+      await withAnswersOnTheirWay(system, () => worker.signal('SIGUSR2'))
+      await sleep(BLOCKED_MS)
     },
   },
   {
@@ -59,14 +65,17 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
     return await sendAndLookADayLater(system, random)
   } finally {
     system.wires.stripe.withholdAnswersTo()
+    await system.stripe('POST', '/_emulator/webhooks', { paused: false })
     await resumeJobs(system.sql, { queue: 'payments' })
   }
 }
 
 /** The keys under which they were sent are forgotten by then: sending again would do it again. */
 async function sendAndLookADayLater(system: System, random: Random): Promise<Problem[]> {
-  const { sql, wires, workers, stripe } = system
+  const { sql, wires, workers, stripe, tenant_id } = system
   const label = `day-passed-${random.between(0, 1e9)}`
+  // Nor may anybody be told otherwise than by looking.
+  await stripe('POST', '/_emulator/webhooks', { paused: true })
   const paid = await captured(system, `${label}-paid`)
   wires.stripe.withholdAnswersTo(paid.processor_reference, label)
   const created = await askPayment(system, label)
@@ -95,19 +104,18 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
     update provider_calls set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where outcome is null`
   await resumeJobs(sql, { queue: 'payments' })
   await Promise.all(workers.map((worker) => worker.start()))
-  await until('both are settled', async () => {
-    const [row] = await sql<{ settled: boolean }[]>`
-      select p.status = 'authorized' and r.status = 'succeeded' as settled from payments p, refunds r
-      where p.id = ${created.id} and r.id = ${refunded.id}`
-    return row!.settled
+  const keys = await until('both jobs are done, by another attempt', async () => {
+    const calls = await sql<{ key: string; done: boolean }[]>`
+      select c.key, j.state = 'succeeded' and j.attempt > 1 as done from provider_calls c
+      join jobs j on j.tenant_id = c.tenant_id and j.id = c.job_id
+      where j.tenant_id = ${tenant_id} and ((c.operation = 'authorize' and j.subject_id = ${created.id})
+        or (c.operation = 'refund' and j.payload ->> 'refund_id' = ${refunded.id}))`
+    return calls.length === 2 && calls.every(({ done }) => done) && calls.map(({ key }) => key)
   })
   const sent = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${later_ms}`)) as {
     data: { idempotency_key: string | null }[]
   }
-  const keys = await sql<{ key: string }[]>`
-    select c.key from provider_calls c join jobs j on j.tenant_id = c.tenant_id and j.id = c.job_id
-    where c.operation in ('authorize', 'refund') and (j.subject_id = ${created.id} or j.payload ->> 'refund_id' = ${refunded.id})`
   return keys
-    .filter(({ key }) => sent.data.some(({ idempotency_key }) => idempotency_key === key))
-    .map(({ key }) => ({ problem: 'a call of yesterday was sent again', key }))
+    .filter((key) => sent.data.some(({ idempotency_key }) => idempotency_key === key))
+    .map((key) => ({ problem: 'a call of yesterday was sent again', key }))
 }

@@ -1,16 +1,18 @@
 // Two versions at once, as during a deployment: each meets jobs that the other asked for, and finishes them.
+import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Problem } from '#test/invariants.ts'
 import { patchedCopy, type Patch } from '../copy.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
-import type { Fault, Problem } from './fault.ts'
+import type { Fault } from './fault.ts'
 
-/** The next version captures by a job of another name, with more in its payload, and still knows the old one. */
+/** The next version captures by a job of another name, still knows the old one, and has more in the payloads of all. */
 export const NEXT_VERSION: Patch[] = [
   {
     file: 'src/jobs/payments.ts',
     from: 'export const cancelPayment = ',
-    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2).default(2) }) })
+    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2) }) })
 export const cancelPayment = `,
   },
   {
@@ -38,6 +40,11 @@ export const cancelPayment = `,
     from: 'askFor(sql, capturePayment, ',
     to: 'askFor(sql, takePayment, ',
   },
+  {
+    file: 'src/domain/payments/request.ts',
+    from: "jsonb_build_object('payment_id', payment_id) as payload",
+    to: "jsonb_build_object('payment_id', payment_id, 'version', 2) as payload",
+  },
 ]
 
 export const VERSION_FAULTS: Fault[] = [
@@ -56,23 +63,30 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
   const next = await patchedCopy(root, NEXT_VERSION)
   system.onStop(next.remove)
   const [api, [old, fresh]] = [apis[1]!, workers as [Member, Member]]
-  const takenSoFar = async () => {
-    const [row] = await sql<
-      { count: number }[]
-    >`select count(*) from jobs where name = 'payment.take' and state = 'succeeded'`
-    return row!.count
-  }
-  const before = await takenSoFar()
+  const [{ began }] = await sql<[{ began: string }]>`select clock_timestamp() as began`
+  const pids = { old: [old.process().pid], fresh: [] as number[] }
   await Promise.all([deploy(api, next.path), deploy(fresh, next.path)])
+  pids.fresh.push(fresh.process().pid)
   await sleep(random.between(1500, 2500))
   for (const worker of random.shuffle([old, fresh])) {
     await worker.kill()
     await sleep(random.between(0, 500))
     await worker.start()
+    pids[worker === old ? 'old' : 'fresh'].push(worker.process().pid)
     await sleep(random.between(500, 1000))
   }
   await deploy(api, root)
-  return (await takenSoFar()) > before ? [] : [{ problem: 'the next version did nothing' }]
+  const named = (of: number[]) => of.map((pid) => `${hostname()}/${pid}`)
+  const [seen] = await sql<{ own: number; others: number; strange: number }[]>`
+    select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as own,
+      count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as others,
+      count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as strange
+    from job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${began}`
+  return [
+    ...(seen!.own === 0 ? [{ problem: 'the next version did nothing' }] : []),
+    ...(seen!.others === 0 ? [{ problem: 'the next version left the jobs of this one' }] : []),
+    ...(seen!.strange > 0 ? [{ problem: 'a worker took a job that it does not know', ...seen }] : []),
+  ]
 }
 
 async function deploy(member: Member, root: string): Promise<void> {
