@@ -65,7 +65,11 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
         QUEUES.map((queue) => client.set(`${redisPrefix(queue)}:probe`, process_id, 'PX', 10_000)),
       )
     },
-    reconnect: () => client.disconnect(true),
+    reconnect() {
+      // What is still connecting has limits of its own; and a Cluster's client told to reconnect while it looks up its first
+      // servers is left disconnecting for ever (ioredis 6.0).
+      if (client.status === 'ready') client.disconnect(true)
+    },
     // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
     worker_outlives_outage: !client.isCluster,
     startWorker: (options) => startWorker(url, options, signals.failed),
