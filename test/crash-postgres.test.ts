@@ -1,7 +1,8 @@
 // A Postgres that crashes, or is not there: 503 and come again, nothing half done.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { connectDatabase, isUnavailable } from '#core/db.ts'
 import { freePort } from '#start/processes.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
@@ -136,6 +137,37 @@ test(
     expect(refusals.filter((error) => !isUnavailable(error))).toEqual([])
   },
 )
+
+test('a pool that is replaced while it connects leaves no connection behind', async ({ onTestFinished }) => {
+  const proxy = await startProxy(inject('postgres_url'))
+  onTestFinished(() => proxy.close())
+  const watcher = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'watcher' })
+  const sql = connectDatabase(proxy.url, { max: 4, application_name: 'left-behind' })
+  onTestFinished(async () => void (await Promise.all([sql.end({ timeout: 0 }), watcher.end()])))
+  proxy.delay(150)
+  for (let times = 0; times < 8; times++) {
+    const asked = Array.from({ length: 8 }, () => sql`select 1`.catch(() => {}))
+    await sleep(100 * times)
+    proxy.cut()
+    await Promise.all(asked)
+  }
+  proxy.delay(0)
+  await until('only what is of use is left', async () => {
+    const left = await watcher`select from pg_stat_activity where application_name = 'left-behind'`
+    return left.length <= 4
+  })
+  expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
+})
+
+test('a connection that closes while the driver is about to write to it does not end the process', async ({
+  onTestFinished,
+}) => {
+  const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
+  const env = { DATABASE_URL: inject('postgres_url') }
+  const process = await startProcess(file, { env, ready: 'it lives' })
+  onTestFinished(async () => void (await process.end()))
+  expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
+})
 
 test('processes without a database in their configuration say which variable is missing', async () => {
   for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {

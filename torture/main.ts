@@ -20,7 +20,8 @@ const HELP = `npm run torture: real processes and servers under load and faults;
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to two minutes more
---lenient         how soon all works again, and how much load there was, is told and not judged: where other work goes on
+--lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
+                  other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
                   and three Sentinels); redis without it
 --fault a,b       these faults alone, of:

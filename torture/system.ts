@@ -151,7 +151,7 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
   try {
     const postgres = await startPostgres({
       data_dir: join(folder, 'postgres'),
-      settings: { shared_buffers: '128MB', max_connections: '100' },
+      settings: { shared_buffers: '128MB', max_connections: '200' },
     })
     closers.push(() => postgres.stop())
     const redis = await startQueueServers(queue, (stop) => closers.push(stop))

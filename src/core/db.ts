@@ -13,6 +13,8 @@ export type Json = postgres.JSONValue
 
 /** Connections lost within this time are lost to one cause: one new pool is enough. */
 const REPLACE_AFTER_MS = 250
+/** A connection that is being made while its pool ends is forgotten by postgres.js and stays for ever: so long it may take. */
+const CONNECTED_MS = 1_000
 /** What an old pool is still granted to finish; what waits in it after that is refused. */
 const OLD_POOL_S = 2
 /** A connection can go silent without closing: who does not answer a greeting in this time is given up. */
@@ -30,6 +32,8 @@ const SILENT_MS = 18_000
  */
 export function connectDatabase(url: string, options: { max: number; application_name: string }): Sql {
   let pool = open()
+  /** Of this pool: queries under way now, and the most there were, which is how many connections it has made. */
+  let load = { now: 0, peak: 1 }
   let replacing: NodeJS.Timeout | undefined
   let ended = false
 
@@ -45,19 +49,22 @@ export function connectDatabase(url: string, options: { max: number; application
     if (ended) return
     const old = pool
     pool = open()
-    old.end({ timeout: OLD_POOL_S }).catch(() => {})
+    load = { now: 0, peak: 1 }
+    setTimeout(() => void old.end({ timeout: OLD_POOL_S }).catch(() => {}), CONNECTED_MS).unref()
   }
+  /** Every connection that has nothing to do: what is under way is watched by itself. */
   async function greet(): Promise<void> {
     const greeted = pool
+    const idle = Math.max(1, Math.min(options.max, load.peak) - load.now)
     const silent = setTimeout(() => {
       if (greeted === pool) replace()
     }, GREETING_MS).unref()
-    await greeted`select 1`.catch(() => {})
+    await Promise.all(Array.from({ length: idle }, () => greeted`select 1`.catch(() => {})))
     clearTimeout(silent)
   }
-  // A greeting may find one of the connections that still answer, so each statement is watched as well.
   function watch(query: PromiseLike<unknown>): void {
     const asked = pool
+    const counted = load
     const then = query.then.bind(query)
     // A query of postgres.js is sent when somebody waits for it, which is when its time begins.
     // oxlint-disable-next-line unicorn/no-thenable
@@ -65,7 +72,12 @@ export function connectDatabase(url: string, options: { max: number; application
       const silent = setTimeout(() => {
         if (asked === pool) replace()
       }, SILENT_MS).unref()
-      const answered = () => clearTimeout(silent)
+      counted.now += 1
+      counted.peak = Math.max(counted.peak, counted.now)
+      const answered = () => {
+        counted.now -= 1
+        clearTimeout(silent)
+      }
       then(answered, answered)
       return then(...given)
     }
@@ -134,6 +146,14 @@ export async function warnOfRights(sql: Sql, log: { warn: (message: string) => v
     log.warn(
       'this process is connected as an owner of the tables; it should be a user in one of the roles that the migrations make',
     )
+}
+
+/**
+ * Whether this is postgres.js 3.4 writing to a connection that has closed, in a callback whose error nobody can catch
+ * (porsager/postgres#1154). The pool of that connection is replaced, and what was asked on it is refused.
+ */
+export function isLateWrite(error: unknown): boolean {
+  return error instanceof TypeError && /nextWrite .*postgres.*connection\.js/.test(error.stack ?? '')
 }
 
 /** The SQLSTATE or socket code of a database error, else undefined. */

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { ConfigError, loadConfig, type Config } from './config.ts'
+import { isLateWrite } from './db.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
 
@@ -103,6 +104,11 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
   }
   process.on('SIGINT', stop)
   process.on('SIGTERM', stop)
+  process.on('uncaughtException', (error) => {
+    if (isLateWrite(error)) return
+    process.stderr.write(`${error.stack ?? String(error)}\n`)
+    process.exit(1)
+  })
   try {
     await starting
   } catch (error) {

@@ -113,7 +113,8 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     },
     // The pool throws away a connection whose query was late.
     reconnect: () => {},
-    worker_outlives_outage: true,
+    // BullMQ's connection that listens says nothing by itself: when its other end is gone, only new ones hear bells again.
+    worker_outlives_outage: false,
     startWorker: (options) => startWorker(place, options, signals.failed),
     listen: (onMessage) => listen(place, onMessage, signals.failed),
     async close() {
