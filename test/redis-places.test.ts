@@ -1,10 +1,13 @@
 // Redis as a Cluster and under Sentinels: the same work, also while a server dies and another takes its place.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Cluster } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { parseRedisUrl } from '#core/redis-url.ts'
 import { QUEUES } from '#jobs/job.ts'
+import { connectRedis } from '#queue/connection.ts'
 import { openQueue, type Queue } from '#queue/main.ts'
+import { producerConnection } from '#queue/settings.ts'
 import { checkBooks } from '#test/books.ts'
 import { pay } from '#test/load.ts'
 import { until } from '#test/process.ts'
@@ -89,6 +92,28 @@ describe.each([
     await world.drain()
     await checkBooks(world)
   })
+})
+
+test('clients that are redirected while they disconnect connect again', { timeout: 60_000 }, async () => {
+  const redis = await startRedisCluster()
+  onTestFinished(() => redis.stop())
+  // Now and then one does not meet the moment.
+  const clients = Array.from({ length: 4 }, () => connectRedis(redis.url, producerConnection) as Cluster)
+  for (const client of clients) {
+    client.on('error', () => {})
+    onTestFinished(() => client.disconnect())
+  }
+  await until('all are ready', () => clients.every(({ status }) => status === 'ready'))
+  for (const client of clients) {
+    await Promise.all(client.nodes('master').map((node) => node.ping()))
+    // The command goes to a server that has not its slot, one of the first.
+    client.slots.fill(client.slots.at(-1)!)
+    const redirected = client.set('{3}', '').catch(() => {})
+    client.disconnect(true)
+    await redirected
+  }
+  const back = await until('all are ready again', () => clients.every(({ status }) => status === 'ready'))
+  expect(back).toBe(true)
 })
 
 test.each([

@@ -1,6 +1,7 @@
 // Connections to Redis, whether it is one server, the primary that Sentinels name, or a Cluster.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { parseRedisUrl, type RedisPlace } from '#core/redis-url.ts'
+import { disconnecting_limit_ms } from './settings.ts'
 
 export type RedisClient = Redis | Cluster
 
@@ -9,7 +10,7 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
   const place = placeOf(url)
   if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
   const { retryStrategy, enableOfflineQueue, ...each } = options
-  return new Cluster(place.nodes, {
+  const client = new Cluster(place.nodes, {
     redisOptions: { ...credentialsOf(place), ...each },
     clusterRetryStrategy: retryStrategy,
     enableOfflineQueue,
@@ -17,6 +18,12 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
     slotsRefreshInterval: 2_000,
     slotsRefreshTimeout: options.connectTimeout,
   })
+  // A command redirected meanwhile leaves it disconnecting for ever (ioredis 6.0); told again, it goes on.
+  client.on('disconnecting', () => {
+    const goOn = () => client.status === 'disconnecting' && client.disconnect(true)
+    setTimeout(goOn, disconnecting_limit_ms).unref()
+  })
+  return client
 }
 
 /** Connects to hear what is published: in a Cluster each server hears all of it, so one after the other is tried. */

@@ -79,6 +79,8 @@ export const consumerConnection: RedisOptions = {
   reconnectOnError: (error) => unusable.test(error.message),
 }
 export const consumer_retry_ms = 250
+/** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */
+export const disconnecting_limit_ms = 500
 /** Of the connection that waits for bells: drainDelay as a rule, but 10 s after an error. */
 export const blocking_socket_timeout_ms = 12_000
 
