@@ -153,6 +153,7 @@ test('amounts that are none are refused', async () => {
 })
 
 test('currencies that are none are refused, and those that are may be in any case', async () => {
+  // The last is USD when it is put in capitals: its ſ is an old s.
   const texts = ['XXX', 'EURO', 'US', '', '840', ' USD', 'U$D', 'uſd'].map((text) => JSON.stringify(text))
   const bodies = [...texts, 'null', '840', '["USD"]'].map((currency) => payment('1000', currency))
   expect(await accepted(bodies, { routes: CREATE_PAYMENT, param: 'currency' })).toEqual([])

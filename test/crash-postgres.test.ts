@@ -169,6 +169,15 @@ test('a connection that closes while the driver is about to write to it does not
   expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
+test('any other error that nobody caught ends the process', async ({ onTestFinished }) => {
+  const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
+  const env = { DATABASE_URL: inject('postgres_url'), THROWS: 'nobody expects it' }
+  const process = await startProcess(file, { env, ready: 'it lives' })
+  onTestFinished(async () => void (await process.end()))
+  expect(await process.ended).toEqual({ code: 1, signal: null })
+  expect(process.output()).toContain('nobody expects it')
+})
+
 test('processes without a database in their configuration say which variable is missing', async () => {
   for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {
     const started = startProcess(file, { env: { METRICS_PORT: '0' }, ready: 'never said' })

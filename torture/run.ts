@@ -90,11 +90,12 @@ async function runOn(
   const load = startLoad(system.clients, seed)
   const began = performance.now()
   const ticker = setInterval(() => {
-    const left_s = Math.max(0, Math.round((length_ms - (performance.now() - began)) / 1000))
+    const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
+    const time = left_s >= 0 ? `${left_s} s left` : `${-left_s} s over`
     const { requests } = load.seen
     const per_s = Math.round(requests / ((performance.now() - began) / 1000))
     options.progress(
-      `${left_s} s left, ${requests} requests (${per_s}/s), ${load.open()} under way, ${inflicted.length} faults`,
+      `${time}, ${requests} requests (${per_s}/s), ${load.open()} under way, ${inflicted.length} faults`,
     )
   }, 1000)
 

@@ -1,6 +1,6 @@
 // The `api` process: {base_url}.
 import { need, type Config } from '#core/config.ts'
-import { connectDatabase, warnOfRights } from '#core/db.ts'
+import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { portError, runService, type Part } from '#core/service.ts'
@@ -15,9 +15,7 @@ export async function startApi(
   config: Config,
   log: Log,
 ): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
-  const database_url = need(config, 'DATABASE_URL')
-  const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-api' })
-  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
+  const sql = connectConfiguredDatabase(config, 'sluice-api', log)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)

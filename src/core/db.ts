@@ -1,6 +1,8 @@
 // The connection to Postgres: one pool per process, with types and plans as the rest of the code expects them.
 import postgres from 'postgres'
+import { need, type Config } from './config.ts'
 import { AppError } from './errors.ts'
+import type { Log } from './log.ts'
 import { isoFromPostgres } from './time.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
@@ -133,6 +135,13 @@ function openPool(url: string, options: { max: number; application_name: string 
     onnotice: () => {},
     onclose,
   })
+}
+
+/** Opens the pool of a process as it is configured. In production it warns of rights that no process needs. */
+export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
+  const sql = connectDatabase(need(config, 'DATABASE_URL'), { max: config.DATABASE_POOL, application_name })
+  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
+  return sql
 }
 
 /**

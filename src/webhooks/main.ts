@@ -1,6 +1,6 @@
 // The `webhooks` process: {webhooks_url}.
 import { list, need, type Config } from '#core/config.ts'
-import { connectDatabase, warnOfRights } from '#core/db.ts'
+import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { portError, runService, type Part } from '#core/service.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
@@ -15,11 +15,7 @@ export async function startWebhooks(
   config: Config,
   log: Log,
 ): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
-  const sql = connectDatabase(need(config, 'DATABASE_URL'), {
-    max: config.DATABASE_POOL,
-    application_name: 'sluice-webhooks',
-  })
-  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
+  const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))

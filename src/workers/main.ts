@@ -1,7 +1,7 @@
 // The `worker` process: performs jobs, sweeps, admits by turns, and does what the clock asks.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
-import { connectDatabase, warnOfRights } from '#core/db.ts'
+import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
@@ -24,9 +24,7 @@ export async function startWorker(
   log: Log,
 ): Promise<Part & { ready: () => Promise<unknown> }> {
   const queues = queuesOf(config)
-  const database_url = need(config, 'DATABASE_URL')
-  const sql = connectDatabase(database_url, { max: config.DATABASE_POOL, application_name: 'sluice-worker' })
-  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
+  const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
   const queue = openConfiguredQueue(config, log)
   const processor = stripeProcessor({
     secret_key: need(config, 'STRIPE_SECRET_KEY'),

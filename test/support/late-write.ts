@@ -1,4 +1,5 @@
-// A process whose database ends a connection that it has reserved: what it asks on it next is written to nothing.
+// A process whose database ends a connection that it has reserved: what it asks on it next is written to nothing. With THROWS it
+// then fails as no process should.
 import postgres from 'postgres'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run } from '#core/service.ts'
@@ -14,5 +15,9 @@ await run('', async () => {
   reserved`select 1`.catch(() => {})
   await sleep(200)
   process.stdout.write('it lives\n')
+  if (process.env.THROWS)
+    setTimeout(() => {
+      throw new TypeError(process.env.THROWS)
+    })
   return { close: async () => void (await Promise.all([other.end(), sql.end({ timeout: 0 })])) }
 })

@@ -3,7 +3,7 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { derivedId } from '#core/ids.ts'
 import type { Notification } from '../notifications.ts'
 
-/** The kind of a look: news that we bring ourselves, so that it is applied as any other is. */
+/** The `kind` of the notifications that we write ourselves, to have an object looked at as if the processor had told of it. */
 export const LOOK_KIND = 'reconciliation.look'
 
 /** After so long the processor is asked again; then every day. */
