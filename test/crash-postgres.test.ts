@@ -138,27 +138,6 @@ test(
   },
 )
 
-test('a pool that is replaced while it connects leaves no connection behind', async ({ onTestFinished }) => {
-  const proxy = await startProxy(inject('postgres_url'))
-  onTestFinished(() => proxy.close())
-  const watcher = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'watcher' })
-  const sql = connectDatabase(proxy.url, { max: 4, application_name: 'left-behind' })
-  onTestFinished(async () => void (await Promise.all([sql.end({ timeout: 0 }), watcher.end()])))
-  proxy.delay(150)
-  for (let times = 0; times < 8; times++) {
-    const asked = Array.from({ length: 8 }, () => sql`select 1`.catch(() => {}))
-    await sleep(100 * times)
-    proxy.cut()
-    await Promise.all(asked)
-  }
-  proxy.delay(0)
-  await until('only what is of use is left', async () => {
-    const left = await watcher`select from pg_stat_activity where application_name = 'left-behind'`
-    return left.length <= 4
-  })
-  expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
-})
-
 test('a connection that closes while the driver is about to write to it does not end the process', async ({
   onTestFinished,
 }) => {

@@ -493,6 +493,9 @@ describe('attempts', () => {
     const later = request(world, { rung: true })
     await createPayments(world.sql, [later])
     await paymentIn(client, later.payment_id, 'authorized')
+    expect(await claimJobs(world.sql, [job!.id], as('one that does not know it'))).toEqual([])
+    const overdue = await findOverdue(world.sql, 'payments', { names: JOB_NAMES, limit: 100, grace_ms: 0 })
+    expect(overdue).not.toContain(job!.id)
     const [left] = await world.sql`
       select j.state, j.attempt, c.first_sent_at from jobs j join provider_calls c on c.job_id = j.id where j.id = ${job!.id}`
     expect(left).toEqual({ state: 'ready', attempt: 0, first_sent_at: null })
