@@ -55,7 +55,9 @@ function show({ checks, problems }: AuditReport): void {
   }
   if (problems.length > 0) print('')
   for (const problem of problems) print(lineOf(problem))
-  print(`\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} problems.`}`)
+  print(
+    `\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}.`}`,
+  )
 }
 
 function lineOf({ check, problem, what, ...facts }: Problem): string {
