@@ -64,6 +64,8 @@ export type System = {
   clients: Client[]
   tenant_id: string
   stripe: (method: string, path: string, body?: unknown) => Promise<any>
+  /** Asks the processor's API for something, with our credentials and not through us. */
+  asAnotherApplication: (path: string, params: Record<string, string>) => Promise<{ id: string }>
   /** Where the logs are. */
   folder: string
   /** Done when everything is stopped. */
@@ -224,6 +226,16 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
       return answer
     }
+    const asAnotherApplication: System['asAnotherApplication'] = async (path, params) => {
+      const response = await fetch(`${stripe_url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${STRIPE_KEY}` },
+        body: new URLSearchParams(params),
+      })
+      const answer = (await response.json()) as { id: string }
+      if (!response.ok) throw new Error(`POST ${path}: ${JSON.stringify(answer)}`)
+      return answer
+    }
     await stripe('POST', '/_emulator/webhooks', { duplicate_percent: 20, shuffle: true })
     return {
       queue,
@@ -237,6 +249,7 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       clients: ports.api.map((port) => createClient(`http://${HOST}:${port}`, key.secret)),
       tenant_id: tenant.id,
       stripe,
+      asAnotherApplication,
       folder,
       onStop: (work) => void closers.push(work),
       stop,

@@ -139,13 +139,20 @@ async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
 
   const references = new Set(payments.map(({ processor_reference }) => processor_reference))
   const ids = new Set(payments.map(({ id }) => id))
-  for (const { effect, payment_intent, metadata } of effects)
+  for (const { effect, payment_intent, metadata } of effects) {
+    // What another application did on the same account concerns nobody here.
+    if (metadata['application'] === 'another') continue
     if (!references.has(payment_intent) && !ids.has(metadata['sluice_payment_id'] ?? ''))
       say('an effect of nothing that we know', { effect, payment_intent })
+  }
   const known = new Set(refunds.map(({ processor_reference }) => processor_reference))
   const ourRefunds = new Set(refunds.map(({ id }) => id))
   for (const [refund, [first]] of ofRefund)
-    if (!known.has(refund) && !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? ''))
+    if (
+      first!.metadata['application'] !== 'another' &&
+      !known.has(refund) &&
+      !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? '')
+    )
       say('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
   return problems
 }

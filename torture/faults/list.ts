@@ -1,5 +1,6 @@
 // All faults, by name.
 import type { Fault } from './fault.ts'
+import { PATIENCE_FAULTS } from './patience.ts'
 import { POSTGRES_FAULTS } from './postgres.ts'
 import { PROCESS_FAULTS } from './processes.ts'
 import { PROVIDER_FAULTS } from './provider.ts'
@@ -13,5 +14,6 @@ export const FAULTS: Fault[] = [
   ...POSTGRES_FAULTS,
   ...PROVIDER_FAULTS,
   ...TIME_FAULTS,
+  ...PATIENCE_FAULTS,
   ...VERSION_FAULTS,
 ]

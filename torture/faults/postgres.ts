@@ -1,8 +1,14 @@
 // Postgres: restarted, its sessions ended, its tables locked, its connections silent, cut and slow.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import type { Problem } from '#test/invariants.ts'
+import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
+import { callsAfterPause } from './pause.ts'
 import { cutAgain, freeze } from './redis.ts'
 
+/** There and back. */
+const SLOW_MS = 700
 const usual = { takes_ms: 4500, bar_ms: 10_000 }
 
 export const POSTGRES_FAULTS: Fault[] = [
@@ -59,4 +65,31 @@ export const POSTGRES_FAULTS: Fault[] = [
       wires.postgres.delay(0)
     },
   },
+  {
+    ...usual,
+    name: 'slow-database',
+    about: 'each statement takes 700 ms more: work goes on, and a pause holds',
+    takes_ms: 20_000,
+    inflict: slowDown,
+  },
 ]
+
+async function slowDown(system: System): Promise<Problem[]> {
+  const { sql, wires } = system
+  wires.postgres.delay(SLOW_MS / 2)
+  try {
+    await sleep(6000)
+    const [{ began }] = await sql<[{ began: string }]>`select clock_timestamp() as began`
+    await sleep(6000)
+    const [{ done }] = await sql<[{ done: number }]>`
+      select count(*) as done from jobs where queue = 'payments' and finished_at > ${began}`
+    await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+    const paused_ms = Date.now()
+    await sleep(4000)
+    const late = await callsAfterPause(system, paused_ms)
+    return done === 0 ? [...late, { problem: 'nothing was done while the database was slow' }] : late
+  } finally {
+    wires.postgres.delay(0)
+    await resumeJobs(sql, { queue: 'payments' })
+  }
+}

@@ -8,11 +8,11 @@ import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
+import { callsAfterPause } from './pause.ts'
 
 const onOne = { on: ['redis'], takes_ms: 3200, bar_ms: 5000, unnoticed: true } as const
 /** A Cluster may take its time to agree on who comes next. */
 const onAny = { ...onOne, on: ['redis', 'cluster', 'sentinels'] } as const
-const PAUSE_TAKES_EFFECT_MS = 1000
 const HALF_OPEN_LIMIT_MS = 30_000
 const AWAY_MS = 10 * 60_000
 
@@ -185,25 +185,14 @@ async function beWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
 }
 
 async function pauseAndFlush(system: System, random: Random): Promise<Problem[]> {
-  const { sql, stripe, redis } = system
+  const { sql, redis } = system
   await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
   const paused_ms = Date.now()
   try {
     await sleep(random.between(500, 1500))
     await redis!.flush()
     await sleep(random.between(2500, 3500))
-    const until_ms = Date.now()
-    const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS
-    const { data } = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${since_ms}`)) as {
-      data: { at: string; at_ms: number; path: string }[]
-    }
-    return data
-      .filter(({ at_ms }) => at_ms < until_ms)
-      .map(({ at_ms, path }) => ({
-        problem: 'a provider call started more than 1 s after the pause',
-        path,
-        late_ms: at_ms - paused_ms,
-      }))
+    return await callsAfterPause(system, paused_ms)
   } finally {
     await resumeJobs(sql, { queue: 'payments' })
   }

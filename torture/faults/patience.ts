@@ -1,0 +1,163 @@
+// The end of patience: attempts used up, credentials refused for a day, news that concern somebody else.
+import type { Problem } from '#test/invariants.ts'
+import { until } from '#test/process.ts'
+import type { Random } from '../random.ts'
+import type { System } from '../system.ts'
+import { askCapture, askPayment, askRefund, authorized, captured } from './ask.ts'
+import type { Fault } from './fault.ts'
+
+const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
+/** After the last attempt that a job has by its count. */
+const ATTEMPTS_MORE = 2
+const FOREIGN_PAYMENTS = 20
+/** One look at each object tells that it is not ours. */
+const LOOKS_AT_MOST = 2
+
+export const PATIENCE_FAULTS: Fault[] = [
+  {
+    name: 'credentials-refused-a-day',
+    about: 'the processor refuses our credentials, and a day passes: what was never sent is sent then',
+    takes_ms: 8000,
+    bar_ms: 10_000,
+    inflict: refuseCredentials,
+  },
+  {
+    name: 'last-attempt',
+    about:
+      'the processor fails through the last attempts of jobs: their keys are good, so they are tried again',
+    takes_ms: 8000,
+    bar_ms: 10_000,
+    inflict: useUpAttempts,
+  },
+  {
+    name: 'foreign-events',
+    about: "another application's payments and refunds on the same account: ignored, and hardly asked about",
+    takes_ms: 6000,
+    bar_ms: 6000,
+    inflict: tellOfOthers,
+  },
+]
+
+async function refuseCredentials(system: System, random: Random): Promise<Problem[]> {
+  return await throughFailure(system, random, {
+    label: 'refused',
+    match: { path: '^/v1/' },
+    fault: 'refuse_401',
+    async during(jobs) {
+      await until('each was refused', async () => {
+        const refused = await system.sql`
+          select distinct job_id from job_attempts where job_id = any(${jobs}::uuid[]) and outcome = 'misconfigured'`
+        return refused.length === jobs.length
+      })
+      await system.sql`update jobs set created_at = created_at - interval '1 day' where id = any(${jobs}::uuid[])`
+      await system.sql`
+        update provider_calls set first_sent_at = first_sent_at - interval '1 day', last_sent_at = last_sent_at - interval '1 day'
+        where job_id = any(${jobs}::uuid[])`
+    },
+  })
+}
+
+async function useUpAttempts(system: System, random: Random): Promise<Problem[]> {
+  const { sql } = system
+  return await throughFailure(system, random, {
+    label: 'last-attempt',
+    match: { method: 'POST', path: '^/v1/' },
+    fault: random.pick(FAILURES),
+    async during(jobs) {
+      const aged = new Set<string>()
+      await until('each has failed after its last attempt', async () => {
+        const now = await sql<{ id: string; past: boolean }[]>`
+          update jobs set run_at = now(), rung_at = null,
+            attempt = case when id = any(${[...aged]}::uuid[]) then attempt else max_attempts - 1 end
+          where id = any(${jobs}::uuid[]) and state = 'ready' and attempt > 0
+          returning id, attempt >= max_attempts + ${ATTEMPTS_MORE} as past`
+        for (const { id } of now) aged.add(id)
+        const ended = await sql`
+          select from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
+        return ended.length > 0 || (now.length === jobs.length && now.every(({ past }) => past))
+      })
+    },
+  })
+}
+
+/** An authorization, a capture and a refund are asked for while the processor fails; when it works again each is done, by itself. */
+async function throughFailure(
+  system: System,
+  random: Random,
+  failure: { label: string; match: object; fault: string; during: (jobs: string[]) => Promise<void> },
+): Promise<Problem[]> {
+  const { sql, stripe, tenant_id } = system
+  const label = `${failure.label}-${random.between(0, 1e9)}`
+  const held = await authorized(system, `${label}-held`)
+  const paid = await captured(system, `${label}-paid`)
+  const { id: fault } = await stripe('POST', '/_emulator/faults', {
+    match: failure.match,
+    probability: 1,
+    fault: failure.fault,
+  })
+  let jobs: string[] = []
+  try {
+    await askCapture(system, held.id, `${label}-capture`)
+    await askRefund(system, paid.id, `${label}-refund`)
+    await askPayment(system, label)
+    const keys = [`${label}-capture`, `${label}-refund`, label]
+    const asked = await sql<{ job_id: string }[]>`
+      select job_id from idempotency_keys where tenant_id = ${tenant_id} and key = any(${keys}::text[])`
+    jobs = asked.map(({ job_id }) => job_id)
+    await failure.during(jobs)
+  } finally {
+    await stripe('DELETE', `/_emulator/faults/${fault}`)
+  }
+  const ended = await until('each came to an end', async () => {
+    await sql`update jobs set run_at = now(), rung_at = null where id = any(${jobs}::uuid[]) and state = 'ready'`
+    const states = await sql<{ id: string; name: string; state: string }[]>`
+      select id, name, state from jobs where id = any(${jobs}::uuid[]) and (finished_at is not null or state = 'unknown')`
+    return states.length === jobs.length && states
+  })
+  return ended
+    .filter(({ state }) => state !== 'succeeded')
+    .map((job) => ({ problem: 'work whose key is good was given up', ...job }))
+}
+
+/** Known by its metadata to the comparison with the processor's record. */
+async function tellOfOthers(system: System): Promise<Problem[]> {
+  const { sql, stripe, asAnotherApplication } = system
+  const mark = { 'metadata[application]': 'another' }
+  const payment = {
+    ...mark,
+    amount: '1200',
+    currency: 'usd',
+    confirm: 'true',
+    payment_method: 'pm_card_visa',
+    'payment_method_types[]': 'card',
+  }
+  const objects = await Promise.all(
+    Array.from({ length: FOREIGN_PAYMENTS }, async () => {
+      const { id } = await asAnotherApplication('/v1/payment_intents', payment)
+      const refund = await asAnotherApplication('/v1/refunds', { ...mark, payment_intent: id, amount: '700' })
+      return [id, refund.id]
+    }),
+  )
+  const ids = objects.flat()
+  await until('all of it has arrived', async () => {
+    const seen = await sql`select distinct object_id from notifications where object_id = any(${ids}::text[])`
+    return seen.length === ids.length
+  })
+  await until('all of it is ignored', async () => {
+    // Days go by: whatever they waited for does not come.
+    await sql`update notifications set received_at = received_at - interval '1 day' where object_id = any(${ids}::text[])`
+    await sql`
+      update jobs set run_at = now(), rung_at = null, created_at = created_at - interval '1 day' where state = 'ready'
+        and id in (select id from notifications where object_id = any(${ids}::text[]))`
+    const open = await sql`
+      select from notifications where object_id = any(${ids}::text[]) and state <> 'ignored'`
+    return open.length === 0
+  })
+  const { data } = (await stripe('GET', '/_emulator/requests?method=GET')) as { data: { path: string }[] }
+  return ids.flatMap((id) => {
+    const looks = data.filter(({ path }) => path.includes(id)).length
+    return looks > LOOKS_AT_MOST
+      ? [{ problem: "another application's object was asked about again and again", id, looks }]
+      : []
+  })
+}
