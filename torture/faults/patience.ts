@@ -145,10 +145,17 @@ async function tellOfOthers(system: System): Promise<Problem[]> {
   })
   await until('all of it is ignored', async () => {
     // Days go by: whatever they waited for does not come.
-    await sql`update notifications set received_at = received_at - interval '1 day' where object_id = any(${ids}::text[])`
     await sql`
-      update jobs set run_at = now(), rung_at = null, created_at = created_at - interval '1 day' where state = 'ready'
-        and id in (select id from notifications where object_id = any(${ids}::text[]))`
+      with mine as (
+        select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked
+      )
+      update notifications n set received_at = received_at - interval '1 day' from mine where n.id = mine.id`
+    await sql`
+      with mine as (
+        select j.id from jobs j join notifications n on n.id = j.id
+        where n.object_id = any(${ids}::text[]) and j.state = 'ready' order by j.id for update of j skip locked
+      )
+      update jobs j set run_at = now(), rung_at = null, created_at = created_at - interval '1 day' from mine where j.id = mine.id`
     const open = await sql`
       select from notifications where object_id = any(${ids}::text[]) and state <> 'ignored'`
     return open.length === 0
