@@ -1,7 +1,7 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
-import type { Config } from '#core/config.ts'
+import { list, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -32,6 +32,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   const app = createListener('webhooks', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
+    trusted_proxies: list(config.TRUSTED_PROXIES),
     bodyLimit: BODY_LIMIT_BYTES,
     // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
     handlerTimeout: ANSWER_MS,
