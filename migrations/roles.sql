@@ -2,7 +2,7 @@
 --
 -- A process connects as a login user that is a member of its role; none of these owns anything or can log in by itself. The
 -- owner of the tables, who migrates, is none of them. Where a role is missing and cannot be made, that is said and the rest holds.
-do $$
+do $roles$
 declare
   here constant text := current_schema();
   services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker'];
@@ -10,8 +10,33 @@ declare
   -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
   missing text[] := '{}';
+  open text[] := '{}';
   each record;
 begin
+  -- What PostgreSQL gives to everybody. With a table and a trigger of their own, a role could call what runs with the owner's rights.
+  for each in
+    select p.oid::regprocedure as name from pg_proc p
+    where p.pronamespace = here::regnamespace and pg_has_role(p.proowner, 'usage') and has_function_privilege('public', p.oid, 'execute')
+      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+  loop
+    execute format('revoke execute on function %s from public', each.name);
+  end loop;
+  for each in
+    select format('temporary on database %I', datname) as what, pg_has_role(datdba, 'usage') as mine
+    from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba))) a
+    where datname = current_database() and a.grantee = 0 and a.privilege_type = 'TEMPORARY'
+    union all
+    select format('create on schema %I', nspname), pg_has_role(nspowner, 'usage')
+    from pg_namespace, aclexplode(coalesce(nspacl, acldefault('n', nspowner))) a
+    where nspname = here and a.grantee = 0 and a.privilege_type = 'CREATE'
+  loop
+    if each.mine then execute format('revoke %s from public', each.what); else open := open || each.what; end if;
+  end loop;
+  if open <> '{}' then
+    raise warning 'Every user of this server may make tables here, which no process needs. % may not change that; its owner should: revoke % from public',
+      current_user, array_to_string(open, ' from public; revoke ');
+  end if;
+
   for each in select name from unnest(roles) name where not exists (select from pg_roles where rolname = name) loop
     begin
       execute format('create role %I nologin', each.name);
@@ -43,12 +68,17 @@ begin
   execute format('grant usage on schema %I to sluice_service, sluice_reader', here);
   execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_service, sluice_reader', here);
   grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
+  grant execute on function unique_now() to sluice_api, sluice_worker;
 
   for each in select * from (values
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
-    ('sluice_api', 'payments', 'select, insert, update'),
-    ('sluice_api', 'refunds', 'select, insert'),
+    -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
+    ('sluice_api', 'payments', 'select,
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor),
+      update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
+    ('sluice_api', 'refunds', 'select,
+      insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     ('sluice_api', 'jobs', 'select, insert'),
     ('sluice_api', 'job_attempts', 'select'),
@@ -110,6 +140,12 @@ begin
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
       execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
     end if;
+    -- The webhooks host is open to the world: what it may write of these is said below.
+    if each.name in ('jobs', 'notifications') and exists (
+      select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = 'services' and 'sluice_service' = any(p.roles)
+    ) then
+      execute format('alter policy services on %I.%I to sluice_api, sluice_worker', here, each.name);
+    end if;
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'readers') then
       execute format(
         $policy$create policy readers on %I.%I for select to sluice_reader
@@ -117,4 +153,17 @@ begin
     end if;
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
-end $$;
+
+  -- News as they come in, and the jobs that look at them: nothing that moves money by itself.
+  for each in select * from (values
+    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null)$$),
+    ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
+    ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
+      tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
+        and state = 'ready' and subject_id is null and payload ->> 'notification_id' = id::text)$$)
+  ) as allowed(name, policy, what)
+  where not exists (select from pg_policies p where p.schemaname = here and p.tablename = allowed.name and p.policyname = policy)
+  loop
+    execute format('create policy %I on %I.%I %s', each.policy, here, each.name, each.what);
+  end loop;
+end $roles$;

@@ -1,11 +1,14 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
 import type { FastifyReply } from 'fastify'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { createLimit } from '#api/auth.ts'
 import { startApi } from '#api/main.ts'
+import { connectDatabase, type Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
 import { createClient, freshKey } from '#test/client.ts'
+import { until } from '#test/process.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -78,12 +81,60 @@ test('what a key may ask at once is never short by one, whatever the clock says'
   expect([...left].filter((value) => !value.includes('r=2;'))).toEqual([])
 })
 
-test('guessing keys is slowed down by address, and does not slow down who has one', async () => {
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const guess = (n: number) => `sk_live_acme_${String(n).padStart(32, '0')}`
+const lookUps = async (sql: Sql) => {
+  const [row] = await sql<{ calls: number }[]>`
+    select coalesce(sum(calls), 0)::int as calls from pg_stat_statements s
+    where s.dbid = (select oid from pg_database where datname = ${new URL(world.config.DATABASE_URL!).pathname.slice(1)})
+      and query like '%from api_keys%hash =%'`
+  return row!.calls
+}
+
+test('who guesses keys is soon refused without a look-up, and who has a key at the same address is not', async () => {
+  const statistics = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => statistics.end())
   const url = await startedApi({})
-  const guesser = createClient(url, `sk_live_acme_${'0'.repeat(32)}`)
-  const answers = await Promise.all(Array.from({ length: 260 }, () => guesser.get('/v1/customers')))
-  expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([401, 429]))
-  expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
+  const owner = createClient(url, world.client.key)
+  expect((await owner.get('/v1/customers')).status).toBe(200)
+  const before = await lookUps(statistics)
+  const answers = await Promise.all(
+    Array.from({ length: 260 }, (_, n) => createClient(url, guess(n)).get('/v1/customers')),
+  )
+  const [refused] = answers.filter(({ status }) => status === 429)
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401, 429]))
+  expect(refused!.body.error).toMatchObject({
+    code: 'rate_limited',
+    message: expect.stringContaining('this address'),
+  })
+  expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+  expect(await lookUps(statistics)).toBeLessThan(before + 60)
+  // Its cached look-up lapses meanwhile: the next needs nobody's leave.
+  await sleep(900)
+  expect((await owner.get('/v1/customers')).status).toBe(200)
+  const stranger = await world.clientOf()
+  await until(
+    'its turn comes',
+    async () => (await createClient(url, stranger.key).get('/v1/customers')).status === 200,
+  )
+})
+
+test('the address of who asks is taken from a proxy only where it is one of ours', async () => {
+  const [open, behind] = [
+    await startedApi({}),
+    await startedApi({ TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' }),
+  ]
+  const guesses = async (url: string, from: (n: number) => string) => {
+    const asked = Array.from({ length: 60 }, (_, n) =>
+      createClient(url, '').get('/v1/customers', { ...bearer(guess(n)), 'x-forwarded-for': from(n) }),
+    )
+    return new Set((await Promise.all(asked)).map(({ status }) => status))
+  }
+  expect(await guesses(open, (n) => `192.0.2.${n}`)).toEqual(new Set([401, 429]))
+  expect(await guesses(behind, (n) => `192.0.2.${n}, 10.1.2.3`)).toEqual(new Set([401]))
+  // What a client writes in front of its own address counts for nothing; and a network of IPv6 is one address.
+  expect(await guesses(behind, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
+  expect(await guesses(behind, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
 })
 
 test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async () => {

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { Stripe } from 'stripe'
 import { afterEach, describe, expect, test } from 'vitest'
 import { signStripe, startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import { requestBytes, sendBytes } from '#test/raw.ts'
 
 const KEY = 'sk_test_emulator'
 const SECRET = 'whsec_dGVzdA=='
@@ -752,6 +753,32 @@ describe('the server', () => {
     expect(page).not.toContain('<script>')
     expect(await control('GET', 'healthz')).toEqual({ status: 'ok' })
     expect(await control('GET', 'nothing')).toMatchObject({ error: { type: 'invalid_request_error' } })
+  })
+
+  test('serves its controls under no name that leads here from elsewhere, and takes no posts of other sites', async () => {
+    const { url, port } = await start()
+    const asked = async (method: string, path: string, headers: Record<string, string>) =>
+      (await sendBytes(url, requestBytes(method, path, { host: `127.0.0.1:${port}`, ...headers }))).status
+    const change = (headers: Record<string, string>) =>
+      asked('POST', '/_emulator/webhooks', { 'content-type': 'text/plain', ...headers })
+    const foreign = `attacker.example:${port}`
+    for (const path of ['/', '/_emulator/requests', '/_emulator/faults'])
+      expect([path, await asked('GET', path, { host: foreign })]).toEqual([path, 403])
+    expect(await asked('DELETE', '/_emulator/faults', { host: foreign })).toBe(403)
+    // The API itself needs a key, and may go by any name.
+    expect(await asked('GET', '/v1/events', { host: foreign, authorization: `Bearer ${KEY}` })).toBe(200)
+    for (const host of [`localhost:${port}`, '127.0.0.1', `[::1]:${port}`])
+      expect([host, await change({ host })]).toEqual([host, 200])
+    expect(await change({ origin: url })).toBe(200)
+    for (const origin of [
+      'https://attacker.example',
+      'null',
+      `https://127.0.0.1:${port}`,
+      `http://localhost:${port}`,
+    ])
+      expect([origin, await change({ origin })]).toEqual([origin, 403])
+    // The buyer comes by a link of the shop.
+    expect(await asked('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
   })
 
   test('runs as a process of its own and remembers across restarts', async () => {

@@ -16,6 +16,7 @@ import {
   type Settlement,
 } from '#domain/jobs.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
+import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
@@ -44,10 +45,11 @@ function request(
   { config, tenant_id: first }: World,
   { rung, tenant_id = first }: { rung: boolean; tenant_id?: string },
 ): CreateRequest {
+  const job_id = newId()
   return {
     tenant_id,
     payment_id: newId(),
-    job_id: newId(),
+    job_id,
     event_id: newId(),
     rung,
     idempotency_key: freshKey(),
@@ -58,7 +60,10 @@ function request(
     method: 'card',
     customer_id: null,
     description: null,
-    payment_method: createVault(config.ENCRYPTION_KEY!).seal('pm_card_visa'),
+    payment_method: createVault(config.ENCRYPTION_KEY!).seal(
+      'pm_card_visa',
+      paymentMethodPlace(tenant_id, job_id),
+    ),
     return_url: null,
     metadata: {},
     processor: 'stripe',

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
-import { createApiKey, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -100,6 +100,21 @@ test('a rotated key works on for its grace, and the new one has its scopes', asy
   await rotateApiKey(world.sql, tenant, fresh.id, 0)
   for (let status = 200; status === 200; await sleep(20)) status = await statusOf(fresh.secret)
   expect(await statusOf(old.secret)).toBe(200)
+})
+
+test('a rotated key ends when the old one would have, and an expired one is rotated by nobody', async () => {
+  const tenant = await ensureTenant(world.sql, 'ending')
+  const expires_at = '2099-01-01T00:00:00Z'
+  const ending = { name: 'x', scopes: [], expires_at }
+  const old = await createApiKey(world.sql, tenant, ending)
+  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 60))!
+  expect(fresh.expires_at).toBe(old.expires_at)
+  const left = (await listApiKeys(world.sql, tenant.id)).find(({ id }) => id === old.id)
+  expect(Date.parse(left!.expires_at!)).toBeLessThan(Date.now() + 120_000)
+  const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' })
+  const refused = await keys('rotate', '--tenant', 'ending', '--id', over.id)
+  expect([refused.code, refused.stderr]).toEqual([1, 'There is no such key, or it is revoked or expired.\n'])
+  expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
 })
 
 test('the command makes a key that works at once and is shown once', async () => {

@@ -3,9 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Queue as BullQueue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type JobOutcome, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
+import { redisPrefix } from '#queue/settings.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -277,6 +279,54 @@ describe('the queue on a Redis with troubles of its own', () => {
   afterAll(async () => {
     redis.disconnect()
     await server.remove()
+  })
+
+  test('bells that nobody of ours has rung are dropped, whatever they hold', async () => {
+    const { queue } = open(server.config)
+    const forger = new BullQueue('forged', { connection: redis, prefix: redisPrefix('forged') })
+    onTestFinished(() => forger.close())
+    const ids = (count: number) => Array.from({ length: count }, () => randomUUID())
+    const forged: unknown[] = [
+      {},
+      null,
+      'text',
+      { ids: null },
+      { ids: 'text' },
+      { ids: [1] },
+      { ids: ['not an id'] },
+      { ids: [...ids(1), { id: ids(1)[0] }] },
+      { ids: ids(10_000) },
+      { ids: [], more: 'x'.repeat(5_000_000) },
+    ]
+    for (const data of forged) await forger.add('bells', data, { attempts: 1_000 })
+    for (const text of ['{"ids":', 'x'.repeat(5_000_000)]) {
+      const { id } = await forger.add('bells', {}, { attempts: 1_000 })
+      await redis.hset(`${redisPrefix('forged')}:forged:${id}`, 'data', text)
+    }
+    const performed = performIn(queue, 'forged')
+    expect(await answers(queue, 'forged', performed)).toBe(true)
+    await expect
+      .poll(() => forger.getJobCountByTypes('wait', 'active', 'delayed', 'failed'), patience)
+      .toBe(0)
+    expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
+  })
+
+  test('outcomes that nobody of ours has told are dropped, whatever they hold', async () => {
+    const { queue } = open(server.config)
+    const heard: JobOutcome[] = []
+    await queue.subscribe((outcomes) => heard.push(...outcomes))
+    const id = randomUUID()
+    const outcome = { id, state: 'succeeded' }
+    for (const forged of [
+      'text',
+      '{}',
+      JSON.stringify(outcome),
+      JSON.stringify([{ ...outcome, id: 'x'.repeat(1000) }, { ...outcome, state: 'x'.repeat(1000) }, { id }]),
+      JSON.stringify(Array.from({ length: 10_000 }, () => outcome)),
+    ])
+      await redis.publish('sluice:outcomes', forged)
+    await redis.publish('sluice:outcomes', JSON.stringify([{ ...outcome, more: 1 }]))
+    await expect.poll(() => heard, patience).toEqual([outcome])
   })
 
   test('a wiped Redis takes rings as before, also while a bell is being performed', async () => {

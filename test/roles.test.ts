@@ -7,6 +7,7 @@ import { migrate } from '#core/migrate.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { checkBooks } from '#test/books.ts'
+import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -65,8 +66,16 @@ test('each process does all of its work as its own user', async () => {
 })
 
 describe('no role may do more than its process does', () => {
+  const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
+  const VALUES = `'0198e1f0-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000000'`
   const REFUSED: Record<ProcessRole, string[]> = {
     api: [
+      `create temporary table mine (id int)`,
+      `update payments set amount_captured_minor = amount_minor`,
+      `update payments set client_secret = null`,
+      `update payments set processor_reference = 'pi_other'`,
+      `insert into payments (tenant_id, id, status) select tenant_id, id, 'captured' from payments`,
+      `insert into refunds (tenant_id, id, status) select tenant_id, id, 'succeeded' from refunds`,
       `update ledger_entries set amount_minor = 1`,
       `insert into ledger_entries select * from ledger_entries`,
       `update ledger_accounts set balance_minor = 0`,
@@ -87,6 +96,14 @@ describe('no role may do more than its process does', () => {
       `set role sluice_worker`,
     ],
     webhooks: [
+      `create temporary table mine (id int)`,
+      `insert into jobs ${JOB} values (${VALUES}, 'payments', 'payment.capture', '{}', 1)`,
+      `insert into jobs ${JOB} values (${VALUES}, 'notifications', 'refund.create', '{}', 1)`,
+      `insert into jobs ${JOB} values (${VALUES}, 'notifications', 'notification.apply', '{"notification_id":"0198e1f0-0000-7000-8000-000000000002"}', 1)`,
+      `insert into jobs ${JOB} values ('0198e1f0-0000-7000-8000-000000000001', '0198e1f0-0000-7000-8000-000000000001', 'notifications',
+        'notification.apply', '{"notification_id":"0198e1f0-0000-7000-8000-000000000001"}', 1)`,
+      `insert into notifications (id, provider, event_id, kind, payload, state)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'applied')`,
       `select from payments`,
       `select from api_keys`,
       `select payload from notifications`,
@@ -97,6 +114,7 @@ describe('no role may do more than its process does', () => {
       `drop table notifications`,
     ],
     worker: [
+      `create temporary table mine (id int)`,
       `select from api_keys`,
       `insert into tenants select * from tenants`,
       `select email from customers`,
@@ -109,6 +127,9 @@ describe('no role may do more than its process does', () => {
       `drop table jobs`,
     ],
     reader: [
+      `create temporary table mine (id int)`,
+      `create table mine (id int)`,
+      `select unique_now()`,
       `select hash from api_keys`,
       `select client_secret from payments`,
       `select request from provider_calls`,
@@ -124,6 +145,38 @@ describe('no role may do more than its process does', () => {
     Object.entries(REFUSED).flatMap(([role, statements]) => statements.map((statement) => [role, statement])),
   )('%s: %s', async (role, statement) => {
     await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
+  })
+
+  test('no function of ours is for everybody, and what has the rights of the owner has a path of its own', async () => {
+    const functions = await world.sql<
+      { name: string; open: boolean; definer: boolean; path: string | null }[]
+    >`
+      select p.oid::regprocedure::text as name, has_function_privilege('public', p.oid, 'execute') as open, p.prosecdef as definer,
+        (select option from unnest(p.proconfig) option where option like 'search_path=%') as path
+      from pg_proc p where p.pronamespace in ('public'::regnamespace, 'bullmq'::regnamespace)`
+    expect(functions.map(({ name }) => name)).toEqual(expect.arrayContaining(['post_entries()']))
+    expect(functions.length).toBeGreaterThan(50)
+    expect(functions.filter(({ open }) => open).map(({ name }) => name)).toEqual([])
+    expect(functions.filter(({ definer }) => definer).map(({ name, path }) => [name, path])).toEqual([
+      ['post_entries()', 'search_path=public, pg_temp'],
+    ])
+  })
+
+  test('balances are moved by the entries of the ledger alone, whoever calls the function', async () => {
+    const balances = () =>
+      world.sql`select tenant_id, currency, name, balance_minor from ledger_accounts order by 1, 2, 3`
+    const before = [...(await balances())]
+    expect(before).not.toEqual([])
+    const moving = world.sql.begin(async (tx) => {
+      await tx`create table mine (like ledger_entries)`
+      await tx`create trigger mine after insert on mine referencing new table as posted for each statement execute function post_entries()`
+      await tx`insert into mine select distinct on (tenant_id, transaction_id) tenant_id, transaction_id, account, currency, 0 from ledger_entries`
+    })
+    await expect(moving).rejects.toMatchObject({
+      code: DENIED,
+      message: expect.stringContaining('ledger_entries alone'),
+    })
+    expect([...(await balances())]).toEqual(before)
   })
 
   test('none of them owns anything, can log in, or has a right of its own beyond tables', async () => {
@@ -154,6 +207,17 @@ describe('readers', () => {
       order by c.relname`
   }
 
+  /** Where the webhooks host may do less than its fellows. */
+  const POLICIES: Record<string, string[]> = {
+    jobs: ['readers sluice_reader', 'services sluice_api sluice_worker', 'webhooks_ask sluice_webhooks'],
+    notifications: [
+      'readers sluice_reader',
+      'services sluice_api sluice_worker',
+      'webhooks_see sluice_webhooks',
+      'webhooks_store sluice_webhooks',
+    ],
+  }
+
   test('every table says whose its rows are and is fenced', async () => {
     const all = await tables()
     expect(all.length).toBeGreaterThanOrEqual(15)
@@ -162,7 +226,7 @@ describe('readers', () => {
         name,
         whose: true,
         fenced: true,
-        policies: ['readers sluice_reader', 'services sluice_service'],
+        policies: POLICIES[name] ?? ['readers sluice_reader', 'services sluice_service'],
       })
   })
 
@@ -298,6 +362,13 @@ test('a user who may not create roles migrates all the same, is told, and has th
       DATABASE_URL: first,
       REDIS_URL: 'redis://127.0.0.1:6379',
     })
+  const mayMakeTables = async (url: string) => {
+    const sql = postgres(url, { max: 1 })
+    const [row] = await sql`
+      select has_database_privilege('sluice_reader', current_database(), 'temporary') or has_schema_privilege('sluice_reader', 'public', 'create') as may`
+    await sql.end()
+    return row?.may
+  }
   const fenced = async () => {
     const sql = postgres(first, { max: 1 })
     const [row] = await sql`select relrowsecurity as fenced from pg_class where relname = 'payments'`
@@ -319,4 +390,28 @@ test('a user who may not create roles migrates all the same, is told, and has th
   const again = await migrated()
   expect([again.code, again.stdout]).toEqual([0, 'The database is up to date.\n'])
   expect(await fenced()).toBe(true)
+  expect(await mayMakeTables(first)).toBe(false)
+  expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
+})
+
+test('where the database is not theirs to close, migrating says what its owner should do', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const name = new URL(url).pathname.slice(1)
+  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  onTestFinished(() => admin.end())
+  await admin.unsafe(`
+    create role stranger_${name} login password 'stranger';
+    create schema theirs authorization stranger_${name};
+    alter role stranger_${name} set search_path = theirs;
+    grant temporary on database ${name} to public`)
+  onTestFinished(async () => {
+    await admin.unsafe(`drop owned by stranger_${name}; drop role stranger_${name}`)
+  })
+  const stranger = Object.assign(new URL(url), { username: `stranger_${name}`, password: 'stranger' }).href
+  const warnings: string[] = []
+  await migrate(stranger, (text) => warnings.push(text))
+  expect(warnings).toContainEqual(
+    expect.stringContaining(`its owner should: revoke temporary on database ${name} from public`),
+  )
 })

@@ -1,9 +1,10 @@
 // Secrets: sealed at rest under keys that can be rotated, and nowhere in clear: no table, log, queue or refusal.
-import { randomBytes } from 'node:crypto'
+import { createCipheriv, randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { createVault, UnknownKeyError } from '#core/secrets.ts'
+import { createVault, SealError } from '#core/secrets.ts'
 import type { Sql } from '#core/db.ts'
+import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { authorize, capture, holdCaptures } from '#test/captures.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
@@ -13,6 +14,8 @@ const CARD = 'pm_card_visa'
 const CARD_THAT_ASKS = 'pm_card_authenticationRequired'
 const DECLINED_CARD = 'pm_card_chargeDeclined'
 const NO_CARD = `pm_unknown_${randomBytes(8).toString('hex')}`
+
+const HERE = { tenant_id: 'a', table: 'payments', row: 'b', column: 'client_secret' }
 
 const newKey = () => randomBytes(32).toString('base64')
 
@@ -24,30 +27,44 @@ afterAll(async () => await deployment?.close())
 
 test('a vault seals with its newest key and opens with all of them', () => {
   const [old_key, new_key] = [newKey(), newKey()]
-  const sealed = createVault(old_key).seal('pm_1')
+  const sealed = createVault(old_key).seal('pm_1', HERE)
   const both = createVault(`${new_key}, ${old_key}`)
-  expect(both.open(sealed)).toBe('pm_1')
-  const resealed = both.seal('pm_1')
-  expect(createVault(new_key).open(resealed)).toBe('pm_1')
-  expect(() => createVault(new_key).open(sealed)).toThrow(UnknownKeyError)
-  expect(() => createVault(old_key).open(resealed)).toThrow(UnknownKeyError)
+  expect(both.open(sealed, HERE)).toBe('pm_1')
+  const resealed = both.seal('pm_1', HERE)
+  expect(createVault(new_key).open(resealed, HERE)).toBe('pm_1')
+  expect(() => createVault(new_key).open(sealed, HERE)).toThrow(SealError)
+  expect(() => createVault(old_key).open(resealed, HERE)).toThrow(SealError)
 })
 
-test('a vault never seals alike, and opens nothing that was changed or cut', () => {
+test('a vault never seals alike, and opens nothing that was changed, cut or moved', () => {
   const vault = createVault(newKey())
-  const sealed = vault.seal('pm_1')
-  expect(vault.seal('pm_1')).not.toBe(sealed)
-  const [name, body] = sealed.split('.') as [string, string]
+  const sealed = vault.seal('pm_1', HERE)
+  expect(vault.seal('pm_1', HERE)).not.toBe(sealed)
+  const [version, name, body] = sealed.split('.') as [string, string, string]
   const bytes = Buffer.from(body, 'base64')
-  for (const at of [0, 12, 28, bytes.length - 1]) {
+  const spoilt = [0, 12, 28, bytes.length - 1].map((at) => {
     const changed = Buffer.from(bytes)
     changed[at]! ^= 1
-    expect(() => vault.open(`${name}.${changed.toString('base64')}`)).toThrow(/authenticate/)
-  }
-  for (const length of [0, 12, 20, 28, bytes.length - 1])
-    expect(() => vault.open(`${name}.${bytes.subarray(0, length).toString('base64')}`)).toThrow(
-      /authenticat|nonce|Nonce|initialization|tag/,
-    )
+    return changed
+  })
+  const cut = [0, 12, 20, 28, bytes.length - 1].map((length) => bytes.subarray(0, length))
+  const texts = [...spoilt, ...cut].map((each) => `${version}.${name}.${each.toString('base64')}`)
+  for (const text of [...texts, `${name}.${body}`, `3.${name}.${body}`, version, name, '', '...', 'nonsense'])
+    expect(() => vault.open(text, HERE)).toThrow(SealError)
+  for (const field of ['tenant_id', 'table', 'row', 'column'])
+    expect(() => vault.open(sealed, { ...HERE, [field]: 'elsewhere' })).toThrow(SealError)
+  expect(vault.open(sealed, { ...HERE })).toBe('pm_1')
+})
+
+test('what an earlier version sealed, for no place, is opened', () => {
+  const key = randomBytes(32)
+  const vault = createVault(key.toString('base64'))
+  const nonce = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  const text = Buffer.concat([cipher.update('pm_1', 'utf8'), cipher.final()])
+  const body = Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')
+  const [, name] = vault.seal('', HERE).split('.')
+  expect(vault.open(`${name}.${body}`, HERE)).toBe('pm_1')
 })
 
 test('after all that can happen to a payment no secret is to be found anywhere', async () => {
@@ -128,10 +145,11 @@ test('keys rotate under way: what an older key sealed goes on, and without any k
   const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]
   await deployment.startApi()
   const asked = await pay(client, CARD, {}, { prefer: 'respond-async' })
-  const [call] = await sql<{ request: Record<string, any> }[]>`
-    select c.request from provider_calls c join jobs j on j.id = c.job_id where j.subject_id = ${asked.body.id}`
+  const [call] = await sql<{ job_id: string; request: Record<string, any> }[]>`
+    select c.job_id, c.request from provider_calls c join jobs j on j.id = c.job_id where j.subject_id = ${asked.body.id}`
   expect(call!.request).not.toHaveProperty('payment_method')
-  expect(createVault(old_key).open(call!.request['sealed'].payment_method)).toBe(CARD)
+  const place = paymentMethodPlace(deployment.tenant_id, call!.job_id)
+  expect(createVault(old_key).open(call!.request['sealed'].payment_method, place)).toBe(CARD)
   const hasty = await deployment.startWorker({ ENCRYPTION_KEY: new_key })
   await hasty.says('not in ENCRYPTION_KEY')
   const misconfigured = await until('the attempt is given back', async () => {
@@ -153,7 +171,9 @@ test('keys rotate under way: what an older key sealed goes on, and without any k
   const waiting = await pay(client, CARD_THAT_ASKS, { return_url: 'https://shop.example.com/back' })
   const [row] = await sql<{ client_secret: string }[]>`
     select client_secret from payments where id = ${waiting.body.id}`
-  expect(createVault(new_key).open(row!.client_secret)).toBe(waiting.body.client_secret)
+  expect(
+    createVault(new_key).open(row!.client_secret, clientSecretPlace(deployment.tenant_id, waiting.body.id)),
+  ).toBe(waiting.body.client_secret)
 
   await deployment.killAll()
   const forgetful = await deployment.startApi({ ENCRYPTION_KEY: old_key })
@@ -163,6 +183,45 @@ test('keys rotate under way: what an older key sealed goes on, and without any k
   await deployment.killAll()
   await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   expect((await client.get(path)).body).toEqual(waiting.body)
+})
+
+test('a sealed text that was moved or spoilt opens for nobody and spoils only itself', async () => {
+  const { client, sql } = deployment
+  await deployment.killAll()
+  const api = await deployment.startApi()
+  const worker = await deployment.startWorker()
+  const acting = { return_url: 'https://shop.example.com/back' }
+  const [theirs, mine, spoilt] = [
+    (await pay(client, CARD_THAT_ASKS, acting)).body,
+    (await pay(client, CARD_THAT_ASKS, acting)).body,
+    (await pay(client, CARD_THAT_ASKS, acting)).body,
+  ]
+  await sql`
+    update payments p set client_secret = case when p.id = ${mine.id} then t.client_secret else 'spoilt' end
+    from payments t where t.id = ${theirs.id} and p.id in (${mine.id}, ${spoilt.id})`
+  const listed = await client.get('/v1/payments?limit=3')
+  expect(listed.status).toBe(200)
+  const secrets = new Map(listed.body.map(({ id, client_secret }: typeof mine) => [id, client_secret]))
+  expect([theirs, mine, spoilt].map(({ id }) => secrets.get(id))).toEqual([theirs.client_secret, null, null])
+  expect((await client.get(`/v1/payments/${mine.id}`)).body).toEqual({
+    ...mine,
+    client_secret: null,
+    updated_at: expect.anything(),
+  })
+  await api.says('sealed for another place')
+
+  await worker.end()
+  const asked = [CARD, CARD, CARD].map((card) => pay(client, card, {}, { prefer: 'respond-async' }))
+  const [from, to, next] = (await Promise.all(asked)).map(({ body }) => body.id as string)
+  await sql`
+    update provider_calls c set request = f.request from provider_calls f
+    where f.job_id = (select id from jobs where subject_id = ${from!}) and c.job_id = (select id from jobs where subject_id = ${to!})`
+  await (await deployment.startWorker()).says('sealed for another place')
+  await until('the others are authorized', async () => {
+    const rows = await sql`select from payments where id in (${from!}, ${next!}) and status = 'authorized'`
+    return rows.length === 2
+  })
+  expect((await client.get(`/v1/payments/${to}`)).body).toMatchObject({ status: 'pending' })
 })
 
 async function pay(

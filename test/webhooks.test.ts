@@ -2,7 +2,9 @@
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { pino } from 'pino'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
@@ -181,6 +183,28 @@ describe('a signature', () => {
     expect(await countsOf(event)).toEqual({ stored: 0, jobs: 0, attempts: 0 })
   })
 
+  test('that is refused is counted each time, and told at most once a second', async () => {
+    const lines: string[] = []
+    const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+    const host = await startWebhooks({ ...world.config, WEBHOOKS_PORT: 0 }, log)
+    const there: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
+    const counted = async () =>
+      (await metrics.notificationsRefused.get()).values.find(({ labels }) => labels.reason === 'malformed')
+        ?.value ?? 0
+    try {
+      const before = await counted()
+      const began_at = performance.now()
+      await Promise.all(Array.from({ length: 200 }, () => postWebhook(there, '{}', {})))
+      const seconds = (performance.now() - began_at) / 1000
+      expect(await counted()).toBe(before + 200)
+      expect(lines.length).toBeGreaterThanOrEqual(1)
+      expect(lines.length).toBeLessThanOrEqual(1 + seconds)
+      expect(JSON.parse(lines[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', untold: 0 })
+    } finally {
+      await host.close()
+    }
+  })
+
   test('covers every byte of the body', async () => {
     const body = Buffer.from(JSON.stringify(madeUp('customer.created', { id: 'cus_6', object: 'customer' })))
     const signature = signStripe(body.toString(), WEBHOOK_SECRET)
@@ -248,6 +272,27 @@ describe('a signed body', () => {
       ])
     }
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
+  })
+
+  test('that does not arrive in time is 408, also where that is more than the database may take', async () => {
+    const host = await startWebhooks(
+      { ...world.config, WEBHOOKS_PORT: 0, REQUEST_TIMEOUT_MS: 5_400 },
+      createLog('silent', 'test'),
+    )
+    try {
+      const head = 'POST /stripe HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n'
+      const answer = await sendBytes(host.url, head, (socket) => {
+        const timer = setInterval(() => socket.write(' '), 200)
+        return () => clearInterval(timer)
+      })
+      expect([answer.status, answer.body]).toEqual([
+        408,
+        { error: { code: 'request_timeout', message: expect.any(String) } },
+      ])
+      expect(answer.headers.get('connection')).toBe('close')
+    } finally {
+      await host.close()
+    }
   })
 
   test('that is huge is 413, one just below the limit is taken', async () => {

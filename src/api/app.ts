@@ -7,6 +7,7 @@ import {
   serializerCompiler,
   validatorCompiler,
 } from 'fastify-type-provider-zod'
+import { list } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -25,8 +26,6 @@ import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
-const FAILED_AUTH_RPS = 10
-const FAILED_AUTH_BURST = 200
 
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
@@ -35,11 +34,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const pressure = watchEventLoop()
   const refusals = createRefusals(config, log)
-  const limitFailures = createLimit({ rps: FAILED_AUTH_RPS, burst: FAILED_AUTH_BURST })
 
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
+    trusted_proxies: list(config.TRUSTED_PROXIES),
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,
     genReqId: (request) => {
@@ -77,12 +76,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
     if (!isV1(request.url) && !isV1(url ?? '')) return
     if (pressure.overloaded()) throw new AppError('overloaded')
-    try {
-      request.credentials = await authenticate(request)
-    } catch (error) {
-      if (error instanceof AppError) limitFailures(request.ip, reply)
-      throw error
-    }
+    request.credentials = await authenticate(request, reply)
     limit(request.credentials.key_id, reply)
     if (area != null && !config.areas.has(area)) {
       throw new AppError('misconfigured_gateway', {

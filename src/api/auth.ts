@@ -2,29 +2,65 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
+import { createGate } from '#core/gate.ts'
 import type { Log } from '#core/log.ts'
-import { findCredentials, touchApiKey, type Credentials } from '#domain/api-keys.ts'
+import { findCredentials, isKeyShaped, touchApiKey, type Credentials } from '#domain/api-keys.ts'
+import { createFailures } from './failures.ts'
 
 /** A revoked key must stop working within a second of it, so a look-up is believed a little less long. */
 const CACHE_MS = 800
 const TOUCH_MS = 60_000
 const CACHE_SIZE = 10_000
+/** Look-ups of keys that this process has not seen to be valid. */
+const STRANGERS = {
+  running: 16,
+  waiting: 256,
+  wait_ms: 1_000,
+  refuse: () => new AppError('overloaded'),
+}
 
-/** Finds the credentials of a request by its `Authorization` header; throws `unauthorized`. */
-export type Authenticate = (request: FastifyRequest) => Promise<Credentials>
+/**
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, and before any look-up of a key
+ * that it does not know `rate_limited`, when too many from the same address were none, and `overloaded`.
+ */
+export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
-  const cache = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
+  /** Keys that were valid when last looked up: guessers cannot push them out, and their next look-up needs nobody's leave. */
+  const known = new Map<string, { until: number; credentials: Credentials }>()
+  const refused = new Map<string, number>()
+  const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
   const touched = new Map<string, number>()
+  const failures = createFailures()
+  const stranger = createGate(STRANGERS)
 
-  async function lookUp(secret: string): Promise<Credentials | undefined> {
-    const found = await findCredentials(sql, secret)
-    if (found === undefined) cache.delete(secret)
-    else if (found.expires_in_ms !== null) {
-      const entry = cache.get(secret)
-      if (entry) entry.until = Math.min(entry.until, performance.now() + found.expires_in_ms)
-    }
-    if (found !== undefined) touch(found)
+  function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
+    // The time counts from before the look-up: what it reads may be that old.
+    const until = performance.now() + CACHE_MS
+    const under_way = asking.get(secret)
+    if (under_way !== undefined && under_way.until > until - CACHE_MS) return under_way.found
+    const found = (
+      known.has(secret)
+        ? findCredentials(sql, secret)
+        : stranger(async () => {
+            failures.check(ip)
+            return await findCredentials(sql, secret)
+          })
+    )
+      .then((row) => {
+        known.delete(secret)
+        if (row === undefined) return void keep(refused, secret, until)
+        const { expires_in_ms, ...credentials } = row
+        const expires = expires_in_ms === null ? Infinity : performance.now() + expires_in_ms
+        keep(known, secret, { until: Math.min(until, expires), credentials })
+        touch(credentials)
+        return credentials
+      })
+      .finally(() => {
+        if (asking.get(secret) === entry) asking.delete(secret)
+      })
+    const entry = { until, found }
+    asking.set(secret, entry)
     return found
   }
 
@@ -37,23 +73,37 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     )
   }
 
-  return async (request) => {
+  async function find(secret: string, ip: string): Promise<Credentials | undefined> {
+    const now = performance.now()
+    const entry = known.get(secret)
+    if (entry !== undefined && entry.until > now) return entry.credentials
+    if (entry === undefined) failures.check(ip)
+    if (!isKeyShaped(secret) || (refused.get(secret) ?? 0) > now) return undefined
+    return await lookUp(secret, ip)
+  }
+
+  return async (request, reply) => {
+    const { ip } = request
     const header = request.headers.authorization
     const secret = header?.slice(0, 7).toLowerCase() === 'bearer ' ? header.slice(7).trim() : undefined
-    if (secret === undefined) throw new AppError('unauthorized')
-    const now = performance.now()
-    let entry = cache.get(secret)
-    if (entry === undefined || entry.until <= now) {
-      if (cache.size >= CACHE_SIZE) cache.clear()
-      // The time counts from before the look-up: what it reads may be that old.
-      entry = { until: now + CACHE_MS, found: lookUp(secret) }
-      cache.set(secret, entry)
-      entry.found.catch(() => cache.delete(secret))
+    try {
+      const found = secret && (await find(secret, ip))
+      if (found) return found
+      if (secret) failures.count(ip)
+      throw new AppError('unauthorized')
+    } catch (error) {
+      failures.tell(ip, reply)
+      throw error
     }
-    const found = await entry.found
-    if (found === undefined) throw new AppError('unauthorized')
-    return found
   }
+}
+
+/** In a full cache the oldest makes room. */
+function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): void {
+  cache.delete(secret)
+  cache.set(secret, value)
+  const [oldest] = cache.keys()
+  if (cache.size > CACHE_SIZE) cache.delete(oldest!)
 }
 
 /** Takes one request from what `id` may still ask; sets the headers; throws `rate_limited`. */

@@ -26,7 +26,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
 
   return {
     refuse(error, request, reply) {
-      const refusal = asAppError(error)
+      const refusal = cameTooSlowly(error, request) ? new AppError('request_timeout') : asAppError(error)
       const { code, retry_after_s, status } = refusal
       if (status >= 500) {
         const route = request.routeOptions?.url
@@ -34,6 +34,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
       }
       if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
       if (status === 401) reply.header('www-authenticate', 'Bearer')
+      if (status === 408) reply.header('connection', 'close')
       return reply
         .code(status)
         .header('x-request-id', request.id)
@@ -43,6 +44,11 @@ export function createRefusals(config: Config, log: Log): Refusals {
     },
     errorBody: (code, message, request_id) => bodyOf(code, { message }, request_id),
   }
+}
+
+/** The time for an answer was over before all of the question was there. */
+function cameTooSlowly(error: unknown, { raw }: FastifyRequest): boolean {
+  return (error as Partial<FastifyError>).code === 'FST_ERR_HANDLER_TIMEOUT' && !raw.complete
 }
 
 function asAppError(error: unknown): AppError {

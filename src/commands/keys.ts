@@ -22,7 +22,7 @@ const HELP = `sluice keys: the API keys of a tenant.
   npm run keys -- revoke --tenant acme --id <key id>
 
 create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
-rotate   makes a key with the same name and scopes; the old one works for --grace seconds more (default 3600).
+rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 
 Scopes: ${SCOPES.join(', ')}
@@ -101,9 +101,10 @@ async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
   const key = await rotateApiKey(sql, tenant, idOf(values), grace_s)
-  if (key === undefined) throw new ConfigError('There is no such key, or it is revoked.')
+  if (key === undefined) throw new ConfigError('There is no such key, or it is revoked or expired.')
+  const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
-    `Key ${key.id} of ${tenant.slug}, shown only now; the old one works for ${grace_s} s more:\n\n  ${key.secret}\n`,
+    `Key ${key.id} of ${tenant.slug}${ends}, shown only now; the old one works for ${grace_s} s more:\n\n  ${key.secret}\n`,
   )
 }
 

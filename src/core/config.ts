@@ -1,5 +1,6 @@
 // Configuration: the environment, parsed once, refused with the variable's name and an example.
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { parseEnv } from 'node:util'
 import { z } from 'zod'
 import { parseRedisUrl } from './redis-url.ts'
@@ -44,8 +45,22 @@ const VARIABLES = {
   QUEUES: [z.string().default(''), 'payments,notifications'],
   WORKER_CONCURRENCY: [count(100, 5000), '100'],
   TENANT_WINDOW: [count(256), '256'],
-  STRIPE_SECRET_KEY: [z.string().min(8).optional(), 'sk_test_...'],
-  STRIPE_WEBHOOK_SECRET: [z.string().startsWith('whsec_').optional(), 'whsec_new,whsec_old'],
+  STRIPE_SECRET_KEY: [
+    z
+      .string()
+      .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
+      .optional(),
+    'sk_test_...',
+  ],
+  STRIPE_WEBHOOK_SECRET: [
+    z
+      .string()
+      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
+        error: 'must be a signing secret, whsec_...; several, during rotation, separated by commas',
+      })
+      .optional(),
+    'whsec_new,whsec_old',
+  ],
   STRIPE_API_BASE: [baseUrl.optional(), 'https://api.stripe.com'],
   ENCRYPTION_KEY: [
     z
@@ -62,6 +77,15 @@ const VARIABLES = {
   REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
   RATE_LIMIT_RPS: [count(500), '500'],
   RATE_LIMIT_BURST: [count(2000), '2000'],
+  TRUSTED_PROXIES: [
+    z
+      .string()
+      .default('')
+      .refine((text) => list(text).every(isNetwork), {
+        error: 'must be addresses or networks, separated by commas',
+      }),
+    '10.0.0.0/8,127.0.0.1',
+  ],
   DISABLED_AREAS: [z.string().default(''), 'payments'],
   ALLOW_EMULATORS: [z.stringbool().default(false), 'true'],
   LOG_LEVEL: [z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'), 'info'],
@@ -121,6 +145,14 @@ export function list(text: string): string[] {
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '')
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/')
+  const most = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+  return (
+    most > 0 && more.length === 0 && (bits === undefined || (/^[1-9]\d*$/.test(bits) && Number(bits) <= most))
+  )
 }
 
 function dotenv(): Record<string, string | undefined> {

@@ -13,19 +13,21 @@ const UNREADABLE: Record<string, ErrorCode> = {
 }
 
 /**
- * A Fastify application that counts its answers, gives up on silent peers, takes no body but as `application/json` or as
- * told, answers what it cannot read with what `errorBody` makes of it, and ends its connections when it is closed.
+ * A Fastify application that counts its answers, gives up on silent peers, believes nobody but `trusted_proxies` whom they
+ * speak for, takes no body but as `application/json` or as told, answers what it cannot read with what `errorBody` makes of it, and ends its connections when it is closed.
  */
 export function createListener(
   name: string,
   {
     log,
     request_timeout_ms,
+    trusted_proxies,
     errorBody,
     ...options
   }: {
     log: Log
     request_timeout_ms: number
+    trusted_proxies: string[]
     errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
@@ -36,6 +38,7 @@ export function createListener(
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     requestTimeout: request_timeout_ms,
+    trustProxy: trusted_proxies.length > 0 && trusted_proxies,
     http: {
       headersTimeout: Math.ceil(request_timeout_ms / 2),
       connectionsCheckingInterval: Math.ceil(request_timeout_ms / 6),

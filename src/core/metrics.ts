@@ -124,6 +124,12 @@ export const metrics = {
     help: 'Age of the oldest open drift',
     registers,
   }),
+  notificationsRefused: new Counter({
+    name: 'sluice_notifications_refused_total',
+    help: 'Notifications that were not signed as they must be, or told of no event',
+    labelNames: ['provider', 'reason'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

@@ -1,15 +1,20 @@
 // Secrets at rest: AES-256-GCM with the keys of the environment.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
+/** Where a sealed text stands. It opens nowhere else, so that nobody can move it to a row of theirs. */
+export type Place = { tenant_id: string; table: string; row: string; column: string }
+
 export type Vault = {
-  seal(text: string): string
-  /** Throws `UnknownKeyError` when it was sealed with a key that is not here, and when it was tampered with. */
-  open(sealed: string): string
+  seal(text: string, place: Place): string
+  /** Throws `SealError` when its key is not here, when it was changed, and when it was sealed for another place. */
+  open(sealed: string, place: Place): string
 }
 
-/** A key was taken out of ENCRYPTION_KEY before everything sealed with it had been read for the last time. */
-export class UnknownKeyError extends Error {}
+/** A sealed text that cannot be opened, as configured. It says why, and nothing of what is sealed. */
+export class SealError extends Error {}
 
+/** Texts sealed for their place begin with this; those of earlier versions, which open anywhere, with the name of their key. */
+const BOUND = '2'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
@@ -21,29 +26,40 @@ export function createVault(keys: string): Vault {
   const byName = new Map(keys.split(',').map((key) => named(key.trim())))
   const [newest] = byName.entries()
   return {
-    seal(text) {
+    seal(text, place) {
       const [name, key] = newest!
       const nonce = randomBytes(NONCE_BYTES)
-      const cipher = createCipheriv('aes-256-gcm', key, nonce)
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(boundTo(place))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
-      return `${name}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')}`
+      return `${BOUND}.${name}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')}`
     },
-    open(sealed) {
-      const [name = '', body = ''] = sealed.split('.')
+    open(sealed, place) {
+      const parts = sealed.split('.')
+      const bound = parts[0] === BOUND
+      const [name = '', body = ''] = bound ? parts.slice(1) : parts
       const key = byName.get(name)
       if (key === undefined)
-        throw new UnknownKeyError(`sealed with the key ${name}, which is not in ENCRYPTION_KEY`)
+        throw new SealError(`sealed with the key ${name}, which is not in ENCRYPTION_KEY`)
       const raw = Buffer.from(body, 'base64')
-      const decipher = createDecipheriv('aes-256-gcm', key, raw.subarray(0, NONCE_BYTES), {
-        authTagLength: TAG_BYTES,
-      })
-      decipher.setAuthTag(raw.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
-      return Buffer.concat([
-        decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES)),
-        decipher.final(),
-      ]).toString('utf8')
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', key, raw.subarray(0, NONCE_BYTES), {
+          authTagLength: TAG_BYTES,
+        })
+        if (bound) decipher.setAAD(boundTo(place))
+        decipher.setAuthTag(raw.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
+        return Buffer.concat([
+          decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES)),
+          decipher.final(),
+        ]).toString('utf8')
+      } catch (cause) {
+        throw new SealError('it was changed, or sealed for another place', { cause })
+      }
     },
   }
+}
+
+function boundTo({ tenant_id, table, row, column }: Place): Buffer {
+  return Buffer.from(JSON.stringify([tenant_id, table, row, column]))
 }
 
 function named(key: string): [name: string, bytes: Buffer] {

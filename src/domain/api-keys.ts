@@ -50,8 +50,7 @@ export async function createApiKey(
   tenant: Tenant,
   key: { name: string; scopes: Scope[]; expires_at: string | null },
 ): Promise<ApiKey & { secret: string }> {
-  const random = Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')
-  const secret = `sk_live_${tenant.slug}_${random}`
+  const secret = newSecret(tenant)
   const [row] = await sql<ApiKey[]>`
     insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
     values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes}, ${key.expires_at})
@@ -66,18 +65,30 @@ export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]
     where tenant_id = ${tenant_id} order by created_at desc`
 }
 
-/** Replaces a key by one with the same name and scopes; the old one works for `grace_s` seconds more. Undefined: there is none. */
+/**
+ * Replaces a key by one with the same name, scopes and end; the old one works for `grace_s` seconds more at most. Undefined:
+ * there is none that is still valid.
+ */
 export async function rotateApiKey(
   sql: Sql,
   tenant: Tenant,
   id: string,
   grace_s: number,
 ): Promise<(ApiKey & { secret: string }) | undefined> {
-  const [old] = await sql<ApiKey[]>`
-    update api_keys set expires_at = least(expires_at, now() + ${grace_s} * interval '1 second')
-    where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null
-    returning name, scopes, expires_at`
-  return old && (await createApiKey(sql, tenant, { name: old.name, scopes: old.scopes, expires_at: null }))
+  const secret = newSecret(tenant)
+  const [row] = await sql<ApiKey[]>`
+    with old as (
+      select tenant_id, id, name, scopes, expires_at from api_keys
+      where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
+      for update
+    ), ending as (
+      update api_keys k set expires_at = least(old.expires_at, now() + ${grace_s} * interval '1 second')
+      from old where k.tenant_id = old.tenant_id and k.id = old.id
+    )
+    insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
+    select tenant_id, ${newId()}, name, ${hashOf(secret)}, ${secret.slice(-4)}, scopes, expires_at from old
+    returning id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
+  return row && { ...row, secret }
 }
 
 /** Revokes a key. Processes forget it within a second. False: there is none, or it was revoked before. */
@@ -87,12 +98,16 @@ export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Pro
   return rows.length > 0
 }
 
-/** Whom `secret` speaks for, or undefined when it is malformed, unknown, revoked or expired. */
+/** Whether this could be a key at all: what could not is looked up nowhere. */
+export function isKeyShaped(secret: string): boolean {
+  return SHAPE.test(secret)
+}
+
+/** Whom `secret` speaks for, or undefined when it is unknown, revoked or expired. */
 export async function findCredentials(
   sql: Sql,
   secret: string,
 ): Promise<(Credentials & { expires_in_ms: number | null }) | undefined> {
-  if (!SHAPE.test(secret)) return undefined
   const [row] = await sql<{ id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]>`
     select id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms from api_keys
     where hash = ${hashOf(secret)} and revoked_at is null and (expires_at is null or expires_at > now())`
@@ -111,6 +126,10 @@ export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Prom
   await sql`
     update api_keys set last_used_at = now()
     where tenant_id = ${tenant_id} and id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`
+}
+
+function newSecret(tenant: Tenant): string {
+  return `sk_live_${tenant.slug}_${Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')}`
 }
 
 function hashOf(secret: string): Buffer {

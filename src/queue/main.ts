@@ -1,5 +1,6 @@
 // The queue: rings workers for job rows and tells who waits what became of them. All of it may be lost without losing work.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Listener } from './backend.ts'
 import { type Bell, type JobOutcome, decodeOutcomes } from './bells.ts'
@@ -43,7 +44,9 @@ export type Queue = {
 
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
-  const failed = createReporter(hooks)
+  const failed = seldom((untold, error: unknown) =>
+    hooks.log('warn', { err: error, untold }, 'the queue reported an error'),
+  )
   const signals = {
     lost: (reason: string) => watch.lost(reason),
     changed: () => watch.doubt(),
@@ -128,19 +131,4 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
 /** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs nothing. */
 export async function migrateQueue(config: QueueConfig): Promise<void> {
   if (!config.redis_url) await migratePostgres(config)
-}
-
-/** Errors of connections come in swarms: one a second is told, with the number of those that were not. */
-function createReporter({ log }: QueueHooks): (error: unknown) => void {
-  let told_at = Number.NEGATIVE_INFINITY
-  let untold = 0
-  return (error) => {
-    if (performance.now() - told_at < 1_000) {
-      untold += 1
-      return
-    }
-    log('warn', { err: error, untold }, 'the queue reported an error')
-    told_at = performance.now()
-    untold = 0
-  }
 }

@@ -39,6 +39,10 @@ function grants(schema: string): string {
     grant usage on schema ${schema} to sluice_service;
     grant select, insert, update, delete on all tables ${to};
     grant usage on all sequences ${to};
+    -- Which of them were made already is the owner's to know.
+    revoke insert, update, delete on ${schema}.migration from sluice_service;
+    revoke execute on all functions in schema ${schema} from public;
+    grant execute on all functions ${to};
   end $$`
 }
 

@@ -3,12 +3,13 @@ import {
   type BackendFactory,
   type IQueueBackend,
   type Job,
+  type JobJson,
   type JobProgress,
   Worker,
   type WorkerOptions,
 } from 'bullmq'
 import type { WorkerStart } from './backend.ts'
-import type { BellData } from './bells.ts'
+import { decodeBell, type BellData } from './bells.ts'
 import { workerSettings } from './settings.ts'
 
 export class BellWorker<B extends IQueueBackend, C> extends Worker<
@@ -19,6 +20,31 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   JobProgress,
   C
 > {
+  /**
+   * What is in the backend may be anybody's: of it only the ids are taken, and a job that rings for none is over at once. Refused
+   * here or in the processor it would come again.
+   */
+  protected override createJob(found: JobJson, id: string): Job<BellData, void, string> {
+    const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
+    const data = JSON.stringify({ ids: decodeBell(found.data) })
+    return super.createJob(
+      {
+        id: found.id,
+        name: found.name,
+        data,
+        opts,
+        progress,
+        timestamp,
+        attemptsMade,
+        attemptsStarted,
+        stalledCounter,
+        failedReason: '',
+        returnvalue: '',
+      },
+      id,
+    )
+  }
+
   /** Ends the renewal of locks, whose timer a close that waits for its backend leaves running. */
   stopRenewing(): Promise<void> {
     return this.lockManager.close()

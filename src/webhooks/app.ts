@@ -1,7 +1,7 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
-import type { Config } from '#core/config.ts'
+import { list, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -9,6 +9,7 @@ import type { Log } from '#core/log.ts'
 import { storeNotifications, type Notification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
+import { LateError, within } from '#queue/late.ts'
 import { stripeRoute } from './stripe.ts'
 
 export type WebhooksContext = {
@@ -32,9 +33,8 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   const app = createListener('webhooks', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
+    trusted_proxies: list(config.TRUSTED_PROXIES),
     bodyLimit: BODY_LIMIT_BYTES,
-    // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
-    handlerTimeout: ANSWER_MS,
     errorBody: (code, message) => ({ error: { code, message } }),
     // A path that cannot be decoded.
     frameworkErrors: (_error, _request, reply) => void noSuchRoute(reply),
@@ -52,7 +52,8 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   )
   const take: Take = async (notification) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    const fresh = await store({ ...notification, rung })
+    // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
+    const fresh = await within(store({ ...notification, rung }), ANSWER_MS)
     if (fresh && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return fresh
@@ -60,7 +61,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
 
   app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
-    if (isUnavailable(error) || error.code === 'FST_ERR_HANDLER_TIMEOUT') {
+    if (isUnavailable(error) || error instanceof LateError) {
       // The provider sends it again.
       return reply
         .code(503)

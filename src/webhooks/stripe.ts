@@ -1,5 +1,7 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance } from 'fastify'
+import { metrics } from '#core/metrics.ts'
+import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications.ts'
 import { verifyStripe } from '#providers/signatures.ts'
 import type { Take, WebhooksContext } from './app.ts'
@@ -9,6 +11,14 @@ export function stripeRoute(
   { stripe_secrets, log }: WebhooksContext,
   take: Take,
 ): void {
+  const told = seldom((untold, verdict: string, ip: string) =>
+    log.warn({ verdict, ip, untold }, 'a notification was refused'),
+  )
+  const refused = (reason: string, ip: string) => {
+    metrics.notificationsRefused.inc({ provider: 'stripe', reason })
+    told(reason, ip)
+  }
+
   app.post('/stripe', async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const header = request.headers['stripe-signature']
@@ -19,16 +29,18 @@ export function stripeRoute(
       Math.floor(Date.now() / 1000),
     )
     if (verdict !== 'valid') {
-      log.warn({ verdict, ip: request.ip }, 'a notification was refused')
+      refused(verdict, request.ip)
       return await reply.code(400).send({
         error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
       })
     }
     const notification = notificationOf('stripe', parsed(raw))
-    if (notification === undefined)
+    if (notification === undefined) {
+      refused('no event', request.ip)
       return await reply
         .code(400)
         .send({ error: { code: 'invalid_request', message: 'This is not an event.' } })
+    }
     const fresh = await take(notification)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })

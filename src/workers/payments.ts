@@ -1,8 +1,8 @@
 // Performs what payments ask for: authorize, capture, cancel. Load, one provider call, settle.
-import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
-import { UnknownKeyError } from '#core/secrets.ts'
+import { SealError } from '#core/secrets.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type {
   AuthorizeRequest,
@@ -23,10 +23,10 @@ type Failure = NonNullable<PaymentTold['failure']>
 
 /** Authorizes a new payment at the processor. */
 export async function authorizePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const { key, request, look_only } = job.call!
+  const { key, look_only } = job.call!
   const sent: Outcome<ProcessorPayment> = look_only
     ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
-    : await authorize(context, request, key)
+    : await authorize(context, job, key)
   if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
   // The stored answer of this key tells nothing, nor does the refusal of a key that went out before with other
   // parameters; only the processor's own books can.
@@ -52,19 +52,22 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
     : await settleJob(context, settlement)
 }
 
-// The stored request with its secrets opened; without the key that sealed them nothing is sent, and nothing is lost either.
+// The stored request with its secrets opened; where they cannot be, nothing is sent, and nothing is lost either.
 async function authorize(
   { processor, vault }: WorkerContext,
-  stored: Json,
+  { tenant_id, id, call }: PaymentJob,
   key: string,
 ): Promise<Outcome<ProcessorPayment>> {
   // A row of an earlier version has its token in the clear.
-  const { sealed, payment_method: clear = null, ...request } = stored as StoredAuthorizeRequest
+  const { sealed, payment_method: clear = null, ...request } = call!.request as StoredAuthorizeRequest
   try {
-    const payment_method = sealed?.payment_method === undefined ? clear : vault.open(sealed.payment_method)
+    const payment_method =
+      sealed?.payment_method === undefined
+        ? clear
+        : vault.open(sealed.payment_method, paymentMethodPlace(tenant_id, id))
     return await processor.authorize({ ...request, payment_method }, key)
   } catch (error) {
-    if (error instanceof UnknownKeyError) return { kind: 'misconfigured', reason: error.message }
+    if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
     throw error
   }
 }
@@ -155,7 +158,7 @@ export function toldOf(
     client_secret:
       payment.client_secret === null || payment.status !== 'requires_action'
         ? null
-        : context.vault.seal(payment.client_secret),
+        : context.vault.seal(payment.client_secret, clientSecretPlace(of.tenant_id, of.payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
     failure: payment.status === 'failed' ? payment.failure : null,

@@ -15,6 +15,8 @@ export async function createDatabase(): Promise<{ url: string; drop: () => Promi
   await withConnection(server, async (sql) => {
     await makeTemplate(sql, server)
     await sql.unsafe(`create database ${name} template ${TEMPLATE}`)
+    // The rights on a database itself are not copied with it.
+    await sql.unsafe(`revoke temporary on database ${name} from public`)
   })
   return {
     url: urlOf(server, name),

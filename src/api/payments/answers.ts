@@ -2,8 +2,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
-import { UnknownKeyError } from '#core/secrets.ts'
+import { SealError } from '#core/secrets.ts'
 import { findPayments, type Payment } from '#domain/payments/payment.ts'
+import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import type { ApiContext } from '../context.ts'
 import { answerOutcome } from '../outcome.ts'
@@ -41,12 +42,12 @@ export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
   )
   const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
 
-  // One secret whose key was taken away too early must not hide its payment, nor a whole list.
-  function opened({ id, client_secret }: Payment): string | null {
+  // One secret that cannot be opened must not hide its payment, nor a whole list.
+  function opened({ tenant_id, id, client_secret }: Payment): string | null {
     try {
-      return client_secret === null ? null : vault.open(client_secret)
+      return client_secret === null ? null : vault.open(client_secret, clientSecretPlace(tenant_id, id))
     } catch (error) {
-      if (!(error instanceof UnknownKeyError)) throw error
+      if (!(error instanceof SealError)) throw error
       context.log.error({ err: error, payment_id: id }, 'a client secret cannot be shown')
       return null
     }

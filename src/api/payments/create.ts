@@ -8,6 +8,7 @@ import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
+import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import { idempotencyKey, metadata, text } from '../body.ts'
 import type { ApiContext } from '../context.ts'
@@ -90,7 +91,8 @@ export function createRoute(
         })
       }
       const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
-      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method)
+      const place = paymentMethodPlace(tenant_id, ids.job_id)
+      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
       const outcome = await acceptOnce(sql, tenant_id, asked, () =>
         create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),

@@ -9,8 +9,10 @@ import { openAppendFile } from './append-file.ts'
 import { answerControl } from './control.ts'
 import type { Effect } from './effects.ts'
 import type { Emulator } from './emulator.ts'
+import { errorBody } from './errors.ts'
 import { emptyEventLog, renderEvent } from './events.ts'
 import { noFaults } from './faults.ts'
+import { refusalOf } from './guard.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
@@ -78,7 +80,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   emulator.holds = openHolds(emulator)
 
   const server = createServer((request, response) =>
-    readExchange(request, response, (exchange) => answer(emulator, exchange)),
+    readExchange(request, response, (exchange) => answer(emulator, host, exchange)),
   )
   server.keepAliveTimeout = KEEP_ALIVE_MS
   try {
@@ -121,13 +123,14 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   }
 }
 
-function answer(emulator: Emulator, exchange: Exchange): void {
-  const { method, path, response } = exchange
-  if (path.startsWith('/v1/')) answerApi(emulator, exchange)
-  else if (path.startsWith('/_emulator/')) void answerControl(emulator, exchange)
-  else if (path === '/' && method === 'GET')
-    send(response, 200, {}, overviewPage(emulator), 'text/html; charset=utf-8')
-  else answerApi(emulator, exchange)
+function answer(emulator: Emulator, host: string, exchange: Exchange): void {
+  const { method, path, request, response } = exchange
+  const page = path === '/' && method === 'GET'
+  if (!page && !path.startsWith('/_emulator/')) return answerApi(emulator, exchange)
+  const message = refusalOf(request, host)
+  if (message !== null) send(response, 403, {}, errorBody({ type: 'invalid_request_error', message }, null))
+  else if (page) send(response, 200, {}, overviewPage(emulator), 'text/html; charset=utf-8')
+  else void answerControl(emulator, exchange)
 }
 
 /** The effects are a file of their own: nothing else is ever computed from it, and it from nothing else. */

@@ -1,0 +1,65 @@
+// How many keys that are none an address may present before it is no longer listened to.
+import type { FastifyReply } from 'fastify'
+import { AppError } from '#core/errors.ts'
+
+const RPS = 5
+const BURST = 20
+const EACH_MS = 1000 / RPS
+const MOST_ADDRESSES = 20_000
+
+export type Failures = {
+  /** Throws `rate_limited` when the address has used up what it may. */
+  check(ip: string): void
+  count(ip: string): void
+  /** The headers of a refusal: what the address may still present. */
+  tell(ip: string, reply: FastifyReply): void
+}
+
+/** A bucket of failures for each address (GCRA); of the addresses that failed least lately some may be forgotten. */
+export function createFailures(): Failures {
+  /** When an address will have all of its bucket back. */
+  const full = new Map<string, number>()
+
+  /** Until there is room for one more failure; negative while there is room. */
+  function wait_ms(ip: string): number {
+    return (full.get(networkOf(ip)) ?? 0) - performance.now() - (BURST - 1) * EACH_MS
+  }
+
+  return {
+    check(ip) {
+      const left_ms = wait_ms(ip)
+      if (left_ms <= 0) return
+      throw new AppError('rate_limited', {
+        message: 'Too many keys that are not valid came from this address.',
+        retry_after_s: Math.ceil(left_ms / 1000),
+      })
+    },
+    count(ip) {
+      const now = performance.now()
+      const network = networkOf(ip)
+      const at = Math.max(full.get(network) ?? 0, now) + EACH_MS
+      full.delete(network)
+      full.set(network, Math.min(at, now + BURST * EACH_MS))
+      const [oldest] = full.keys()
+      if (full.size > MOST_ADDRESSES) full.delete(oldest!)
+    },
+    tell(ip, reply) {
+      const left = Math.max(0, Math.min(BURST, Math.floor(1 - wait_ms(ip) / EACH_MS)))
+      reply.header('ratelimit-policy', `"default";q=${BURST};w=${BURST / RPS}`)
+      reply.header('ratelimit', `"default";r=${left};t=${Math.ceil((BURST - left) / RPS)}`)
+    },
+  }
+}
+
+/** Who has an address of IPv6 has all of its /64. */
+function networkOf(ip: string): string {
+  if (!ip.includes(':')) return ip
+  const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1]
+  if (mapped !== undefined) return mapped
+  const [before = [], after = []] = ip.split('::').map((part) => part.split(':').filter(Boolean))
+  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0')
+  return [...before, ...zeros, ...after]
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
+}

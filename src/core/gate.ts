@@ -1,0 +1,44 @@
+// A gate: so many at a time, a few more wait for a moment, the rest are turned away.
+
+/** Runs `work`, or rejects with what `refuse` makes where too many wait or the wait is over. */
+export type Gate = <T>(work: () => Promise<T>) => Promise<T>
+
+export function createGate(limits: {
+  running: number
+  waiting: number
+  wait_ms: number
+  refuse: () => Error
+}): Gate {
+  const waiting = new Set<() => void>()
+  let running = 0
+
+  async function turn(): Promise<void> {
+    if (waiting.size >= limits.waiting) throw limits.refuse()
+    await new Promise<void>((resolve, reject) => {
+      const next = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      const timer = setTimeout(() => {
+        waiting.delete(next)
+        reject(limits.refuse())
+      }, limits.wait_ms)
+      waiting.add(next)
+    })
+  }
+
+  return async (work) => {
+    if (running < limits.running) running += 1
+    else await turn()
+    try {
+      return await work()
+    } finally {
+      const [next] = waiting
+      if (next === undefined) running -= 1
+      else {
+        waiting.delete(next)
+        next()
+      }
+    }
+  }
+}

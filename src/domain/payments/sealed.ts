@@ -1,0 +1,12 @@
+// What of a payment is kept sealed, and where: who seals and who opens name the place alike.
+import type { Place } from '#core/secrets.ts'
+
+/** Of `payments.client_secret`. */
+export function clientSecretPlace(tenant_id: string, payment_id: string): Place {
+  return { tenant_id, table: 'payments', row: payment_id, column: 'client_secret' }
+}
+
+/** Of the token in the request of an authorization, whichever the generation of its key. */
+export function paymentMethodPlace(tenant_id: string, job_id: string): Place {
+  return { tenant_id, table: 'provider_calls', row: job_id, column: 'request.sealed.payment_method' }
+}

@@ -1,0 +1,22 @@
+// Who may use the pages and controls: programs, and browsers that came here by this server's own address.
+import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
+import { header } from './http.ts'
+
+/**
+ * Why a request for a page or a control is refused, or null. A page elsewhere can make a browser post here, and, by a name of
+ * its own that leads here, read the answers too: so a name must be one that nobody else can have, and a post our own page's.
+ */
+export function refusalOf(request: IncomingMessage, host: string): string | null {
+  const authority = header(request, 'host') ?? ''
+  const name = authority
+    .replace(/:\d+$/, '')
+    .replaceAll(/^\[|\]$/g, '')
+    .toLowerCase()
+  if (name !== 'localhost' && name !== host && isIP(name) === 0)
+    return `The controls of this emulator are not served as "${name}".`
+  const origin = header(request, 'origin')
+  if (request.method !== 'GET' && origin !== null && origin !== `http://${authority}`)
+    return 'The controls of this emulator take no requests of other sites.'
+  return null
+}
