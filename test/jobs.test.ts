@@ -470,6 +470,24 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
+  test('a job whose look ends every process too is looked at no more by itself', async () => {
+    await pauseJobs(world.sql, { tenant_id: world.tenant_id })
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+    await poison(job!.id)
+    await world.sql`update jobs set unknown_since = now() where id = ${job!.id}`
+    await resumeJobs(world.sql, { tenant_id: world.tenant_id })
+    const stateOfJob = async () =>
+      (await world.sql`select state, run_at = 'infinity' as parked from jobs where id = ${job!.id}`)[0]
+    // It may end one more: by attempts it has been looked at once.
+    await eventually(async () => expect((await stateOfJob())!.state).toBe('unknown'))
+    await poison(job!.id)
+    await world.sql`update jobs set attempt = attempt + 1 where id = ${job!.id}`
+    await eventually(async () => expect(await stateOfJob()).toEqual({ state: 'unknown', parked: true }))
+    expect((await client.get(`/v1/reconciliation?payment_id=${body.id}`)).status).toBe(200)
+    await heldPayment(client)
+  })
+
   test('a job without a provider call that ends every process is discarded', async () => {
     const id = newId()
     await world.sql`

@@ -608,6 +608,23 @@ test('an authorization whose decline was lost on the way is found declined', asy
   })
 })
 
+test('a capture that the processor is still working on goes on until it is known', async () => {
+  const { id, processor_reference } = await heldPayment(client)
+  const working = await fault(world, {
+    match: { path: processor_reference },
+    times: 1000,
+    fault: 'still_processing',
+  })
+  const { status, body } = await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=1' })
+  expect([status, body.status]).toEqual([202, 'capturing'])
+  await working.hit(4)
+  expect(await callsOf(id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
+  await working.remove()
+  await paymentIn(client, id, 'captured')
+  await expectOneKey(id, 'capture')
+  expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+})
+
 test('Retry-After: 0 asks for no patience and gets the usual one', async () => {
   const description = freshKey()
   const busy = await fault(world, {
