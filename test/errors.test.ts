@@ -175,7 +175,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       createClient(await startedApi({ areas: new Set(['customers']) }), client.key).get('/v1/payments'),
     { context: { area: 'payments' } },
   ],
-  // The processor cannot be reached, at the last of all attempts.
+  // The processor cannot be reached, for a day by now.
   processor_error: [
     'POST /v1/payments',
     async () => {
@@ -183,7 +183,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       closers.push(() => away.close())
       const idempotency_key = freshKey()
       await createPayment(away.client, { idempotency_key }, ASYNC)
-      await away.sql`update jobs set max_attempts = 1 where tenant_id = ${away.tenant_id}`
+      await away.sql`
+        update provider_calls set refused_since = now() - interval '25 hours' where tenant_id = ${away.tenant_id}`
       const worker = await startWorker({ ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }, silent())
       closers.push(() => worker.close())
       return await createPayment(away.client, { idempotency_key }, { prefer: 'wait=30' })

@@ -228,7 +228,7 @@ describe('the fence', () => {
     const [second] = await claimJobs(world.sql, [job_id], as('second'))
     expect(second!.lease_token).not.toBe(first!.lease_token)
     expect(second!.attempt).toBe(first!.attempt + 1)
-    expect(second!.call).toEqual(first!.call)
+    expect(second!.call).toEqual({ ...first!.call, in_doubt: true })
     return [first!, second!]
   }
 
@@ -236,6 +236,7 @@ describe('the fence', () => {
     tenant_id: job.tenant_id,
     payment_id: (job.payload as { payment_id: string }).payment_id,
     status,
+    failed_operation: null,
     processor_reference: `pi_${job.id}`,
     amount_capturable_minor: status === 'authorized' ? 1000 : 0,
     amount_captured_minor: status === 'captured' ? 1000 : 0,
@@ -465,12 +466,30 @@ describe('attempts', () => {
       const [now] = await world.sql`select state, last_error from jobs where id = ${job!.id}`
       expect(now).toMatchObject({
         state: 'unknown',
-        last_error: { message: expect.stringContaining('25 times') },
+        last_error: { message: expect.stringContaining('no known way') },
       })
     })
     const { data } = await world.stripe('GET', `/_emulator/requests?idempotency_key=${job!.id}:1`)
     expect(data).toEqual([])
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+    await heldPayment(client)
+  })
+
+  test('a job whose look ends every process too is looked at no more by itself', async () => {
+    await pauseJobs(world.sql, { tenant_id: world.tenant_id })
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+    await poison(job!.id)
+    await world.sql`update jobs set unknown_since = now() where id = ${job!.id}`
+    await resumeJobs(world.sql, { tenant_id: world.tenant_id })
+    const stateOfJob = async () =>
+      (await world.sql`select state, run_at = 'infinity' as parked from jobs where id = ${job!.id}`)[0]
+    // It may end one more: by attempts it has been looked at once.
+    await eventually(async () => expect((await stateOfJob())!.state).toBe('unknown'))
+    await poison(job!.id)
+    await world.sql`update jobs set attempt = attempt + 1 where id = ${job!.id}`
+    await eventually(async () => expect(await stateOfJob()).toEqual({ state: 'unknown', parked: true }))
+    expect((await client.get(`/v1/reconciliation?payment_id=${body.id}`)).status).toBe(200)
     await heldPayment(client)
   })
 

@@ -76,6 +76,7 @@ describe('authorization', () => {
     const { body } = await client.get(`/v1/payments/${id}`)
     expect(body).toMatchObject({
       status: 'failed',
+      processor_reference: expect.stringMatching(/^pi_/),
       failure: { code: 'payment_declined', decline_code: 'insufficient_funds', message: expect.any(String) },
       amount_capturable_minor: 0,
       client_secret: null,
@@ -142,16 +143,38 @@ describe('authorization', () => {
     expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
   })
 
-  test('a buyer who fails to authenticate may try again, until the payment is canceled', async () => {
+  test('a buyer who fails to authenticate is shown why, and may try again, until the payment is canceled', async () => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const reference = body.processor_reference
-    await world.stripe('POST', `/_emulator/payment_intents/${reference}/authenticate`, { outcome: 'fail' })
-    await eventually(async () => {
-      const [row] = await world.sql`
-        select count(*) from notifications where object_id = ${reference} and kind = 'payment_intent.payment_failed' and state = 'applied'`
-      expect(row!.count).toBe(1)
+    const buyer = (action: string, told: Record<string, unknown>) =>
+      world.stripe('POST', `/_emulator/payment_intents/${reference}/${action}`, told)
+    await buyer('authenticate', { outcome: 'fail' })
+    const refused = await eventually(async () => {
+      const { body: payment } = await client.get(`/v1/payments/${body.id}`)
+      expect(payment.failure).not.toBeNull()
+      return payment
     })
-    await paymentIn(client, body.id, 'requires_action')
+    expect(refused).toMatchObject({
+      status: 'requires_action',
+      client_secret: body.client_secret,
+      failure: {
+        code: 'payment_declined',
+        decline_code: 'payment_intent_authentication_failure',
+        message: expect.stringContaining('failed authentication'),
+      },
+    })
+    // A new try clears it, until it fails as well.
+    await buyer('confirm', { payment_method: 'pm_card_threeDSecure2Required' })
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
+        status: 'requires_action',
+        failure: null,
+      }),
+    )
+    await buyer('authenticate', { outcome: 'fail' })
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${body.id}`)).body.failure).not.toBeNull(),
+    )
     const canceled = await client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' })
     expect(canceled.status).toBe(200)
     expect(canceled.body).toMatchObject({
@@ -160,6 +183,25 @@ describe('authorization', () => {
       cancellation_reason: 'abandoned',
     })
     expect(await effectsOf(world, reference)).toEqual([])
+  })
+
+  test('a buyer who authenticates at the second try has paid, and nothing tells of the first', async () => {
+    const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
+    const buyer = (action: string, told: Record<string, unknown>) =>
+      world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/${action}`, told)
+    await buyer('authenticate', { outcome: 'fail' })
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${body.id}`)).body.failure).not.toBeNull(),
+    )
+    await buyer('confirm', { payment_method: 'pm_card_visa' })
+    expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ failure: null })
+    const rows = await world.sql`select type from events where subject_id = ${body.id} order by created_at`
+    expect(rows.map(({ type }) => type)).toEqual([
+      'payment.created',
+      'payment.requires_action',
+      'payment.authorization_failed',
+      'payment.authorized',
+    ])
   })
 
   test('what the processor finds unacceptable is 422, and the payment is kept as failed', async () => {

@@ -333,16 +333,108 @@ test('refused credentials park the job, lose nothing, and let it go on when they
   await paymentIn(client, body.id, 'authorized')
 })
 
-describe('attempts exhausted', () => {
-  async function withAttempts(ask: () => Promise<string>, max_attempts: number): Promise<string> {
+describe('however often it was tried', () => {
+  /** Asks while the tenant's jobs are paused, changes what was asked for, and lets it go. */
+  async function changed(ask: () => Promise<string>, change: (payment_id: string) => Promise<unknown>) {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
     const payment_id = await ask()
-    await world.sql`update jobs set max_attempts = ${max_attempts} where subject_id = ${payment_id} and finished_at is null`
+    await change(payment_id)
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
+  /** As if it had been turned away for as long, or for a day. */
+  const refusedFor = (ask: () => Promise<string>, hours = 25) =>
+    changed(
+      ask,
+      (payment_id) => world.sql`
+        update provider_calls c set refused_since = now() - ${hours} * interval '1 hour' from jobs j
+        where j.id = c.job_id and j.subject_id = ${payment_id} and c.outcome is null`,
+    )
+  const atItsLastAttempt = (ask: () => Promise<string>) =>
+    changed(
+      ask,
+      (payment_id) => world.sql`
+        update jobs set attempt = max_attempts - 1 where subject_id = ${payment_id} and finished_at is null`,
+    )
+  const dueNow = (payment_id: string) => world.sql`
+    update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'ready'`
 
-  test('an authorization that certainly never was sent has failed', async () => {
+  test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
+    'a call whose key is good is sent again under it, whatever came of the attempts before: %s',
+    async (script) => {
+      const description = freshKey()
+      const trap = await fault(world, { match: { contains: description }, times: 3, fault: script })
+      const id = await atItsLastAttempt(
+        async () => (await createPayment(client, { description }, ASYNC)).body.id,
+      )
+      for (const times of [1, 2, 3]) {
+        await trap.hit(times)
+        await eventually(async () => {
+          const [job] = await world.sql`select state from jobs where subject_id = ${id}`
+          expect(job!.state).toBe('ready')
+        })
+        await dueNow(id)
+      }
+      const { processor_reference } = await paymentIn(client, id, 'authorized')
+      expect(await effectNames(processor_reference)).toEqual(['authorize'])
+      await expectOneKey(id, 'authorize')
+    },
+  )
+
+  test('what certainly never was sent is sent at any age', async () => {
+    const description = freshKey()
+    const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
+    const { body } = await createPayment(client, { description }, ASYNC)
+    await wrong.hit()
+    await eventually(async () => {
+      const [call] = await world.sql`
+        select c.first_sent_at from jobs j join provider_calls c on c.job_id = j.id where j.subject_id = ${body.id} and j.state = 'ready'`
+      expect(call).toEqual({ first_sent_at: null })
+    })
+    // Eight days later the credentials are mended, and the first answer is 429.
+    await fault(world, { match: { contains: description }, fault: 'rate_limited_429' })
+    await world.sql`
+      update jobs set created_at = now() - interval '8 days', started_at = now() - interval '8 days', run_at = now()
+      where subject_id = ${body.id}`
+    await paymentIn(client, body.id, 'authorized')
+    await expectOneKey(body.id, 'authorize')
+  })
+
+  test('what an attempt may have sent stays so, though the next one certainly sent nothing', async () => {
+    const { id, processor_reference } = await capturedPayment(client)
+    const lost = await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'drop_before',
+    })
+    await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
+    await refund(client, id, { amount_minor: 300 }, ASYNC)
+    const refused = await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'refuse_401',
+    })
+    await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
+    await lost.hit()
+    await dueNow(id)
+    await refused.hit()
+    const call = await eventually(async () => {
+      const [row] = await world.sql`
+        select j.attempt, c.first_sent_at, c.last_sent_at from jobs j join provider_calls c on c.job_id = j.id
+        where j.subject_id = ${id} and j.name = 'refund.create' and j.state = 'ready' and j.last_error ->> 'message' like '401%'`
+      expect(row).toBeDefined()
+      return row!
+    })
+    expect(call.first_sent_at).not.toBeNull()
+    expect(call.first_sent_at < call.last_sent_at).toBe(true)
+    // A day later it may only be looked for.
+    await world.sql`
+      update provider_calls c set first_sent_at = now() - interval '25 hours' from jobs j
+      where j.id = c.job_id and j.subject_id = ${id} and c.operation = 'refund'`
+    await dueNow(id)
+    await eventually(async () => expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown' }]))
+    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+  })
+
+  test('an authorization that was turned away for a day has failed', async () => {
     const idempotency_key = freshKey()
     const description = freshKey()
     const busy = await fault(world, {
@@ -351,45 +443,53 @@ describe('attempts exhausted', () => {
       fault: 'rate_limited_429',
     })
     const ask = () => createPayment(client, { description, idempotency_key }, ASYNC)
-    const id = await withAttempts(async () => (await ask()).body.id, 2)
+    const id = await refusedFor(async () => (await ask()).body.id)
     expect(await paymentIn(client, id, 'failed')).toMatchObject({ failure: { code: 'processor_error' } })
     await busy.remove()
     const again = await createPayment(client, { description, idempotency_key })
     expect([again.status, again.body.error.code]).toEqual([502, 'processor_error'])
-    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(2)
+    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(1)
   })
 
-  test('an authorization that may have been sent is unknown, and found when the processor answers again', async () => {
+  test('an authorization that may have been sent is unknown after a day, and found when the processor answers again', async () => {
     const description = freshKey()
     const lost = await fault(world, { match: { contains: description }, times: 1000, fault: 'drop_after' })
-    const id = await withAttempts(
-      async () => (await createPayment(client, { description }, ASYNC)).body.id,
-      2,
-    )
-    await eventually(async () => expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }]))
+    const { body } = await createPayment(client, { description }, ASYNC)
+    const { id } = body
+    await lost.hit()
+    const search = await fault(world, { match: { path: 'payment_intents/search' }, fault: 'html_503' })
+    await world.sql`
+      update provider_calls c set first_sent_at = c.first_sent_at - interval '23 hours' from jobs j
+      where j.id = c.job_id and j.subject_id = ${id}`
+    await eventually(async () => {
+      await dueNow(id)
+      expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }])
+    })
+    await search.hit()
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'pending' })
     await lost.remove()
     await world.sql`update jobs set run_at = now() where subject_id = ${id}`
     const { processor_reference } = await paymentIn(client, id, 'authorized')
     expect(await effectNames(processor_reference)).toEqual(['authorize'])
-    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(2)
   })
 
-  test('a capture that never got through leaves the hold, and can be asked for again', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a capture that was turned away for a day leaves the hold, and can be asked for again', async () => {
+    const { id, processor_reference, capture_before } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await withAttempts(async () => {
+    await refusedFor(async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
       return id
-    }, 2)
+    })
     expect(await paymentIn(client, id, 'authorized')).toMatchObject({
       amount_capturable_minor: 1000,
+      capture_before,
       failure: { code: 'processor_error' },
     })
+    expect(await eventTypes(id)).toContain('payment.capture_failed')
     await busy.remove()
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({
       status: 'captured',
@@ -397,36 +497,38 @@ describe('attempts exhausted', () => {
     })
   })
 
-  test('a cancellation that never got through leaves no trace of its reason', async () => {
+  test('a cancellation that was turned away for a day leaves no trace of its reason', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/cancel` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await withAttempts(async () => {
+    await refusedFor(async () => {
       await client.post(`/v1/payments/${id}/cancel`, { reason: 'fraudulent' }, ASYNC)
       return id
-    }, 1)
+    })
     expect(await paymentIn(client, id, 'authorized')).toMatchObject({
       cancellation_reason: null,
       failure: { code: 'processor_error' },
     })
+    expect(await eventTypes(id)).toEqual(expect.arrayContaining(['payment.cancel_failed']))
+    expect(await eventTypes(id)).not.toContain('payment.capture_failed')
     await busy.remove()
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a refund that certainly never was sent has failed and frees what it reserved', async () => {
+  test('a refund that was turned away for a day has failed and frees what it reserved', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const busy = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await withAttempts(async () => {
+    await refusedFor(async () => {
       await refund(client, id, {}, ASYNC)
       return id
-    }, 2)
+    })
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${id}/refunds`)).body).toMatchObject([
         { status: 'failed', failure: { code: 'processor_error' } },
@@ -435,6 +537,114 @@ describe('attempts exhausted', () => {
     await busy.remove()
     expect((await refund(client, id)).status).toBe(201)
   })
+
+  test('a cancellation that comes too late for a buyer who paid meanwhile leaves a hold that can be captured', async () => {
+    const { body } = await createPayment(client, { payment_method: undefined })
+    const { id, processor_reference } = body
+    const busy = await fault(world, {
+      match: { path: `${processor_reference}/cancel` },
+      times: 1000,
+      fault: 'rate_limited_429',
+    })
+    await refusedFor(async () => {
+      await client.post(`/v1/payments/${id}/cancel`, undefined, ASYNC)
+      await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/confirm`, {
+        payment_method: 'pm_card_visa',
+        return_url: 'https://shop.example.com/back',
+      })
+      return id
+    })
+    expect(await paymentIn(client, id, 'authorized')).toMatchObject({
+      amount_capturable_minor: 1000,
+      capture_before: expect.any(String),
+      client_secret: null,
+      failure: { code: 'processor_error' },
+    })
+    expect((await eventTypes(id)).at(-1)).toBe('payment.cancel_failed')
+    await busy.remove()
+    expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({
+      status: 'captured',
+      amount_captured_minor: 1000,
+    })
+  })
+
+  async function eventTypes(payment_id: string): Promise<string[]> {
+    const rows = await world.sql`select type from events where subject_id = ${payment_id} order by created_at`
+    return rows.map(({ type }) => type)
+  }
+})
+
+test('a refusal of an authorization proves nothing when an attempt before it may have authorized', async () => {
+  const description = freshKey()
+  const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await held.hit()
+  // As if the worker had died with the answer, and the processor had forgotten the key and its bank the buyer.
+  await world.sql`
+    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
+  await world.sql`
+    update provider_calls c set key = key || ':forgotten', request = jsonb_set(request - 'sealed', '{payment_method}', '"pm_card_chargeDeclined"')
+    from jobs j where j.id = c.job_id and j.subject_id = ${body.id}`
+  await held.remove()
+  await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
+  const { processor_reference } = await paymentIn(client, body.id, 'authorized')
+  expect(await effectNames(processor_reference)).toEqual(['authorize'])
+})
+
+test('an authorization whose decline was lost on the way is found declined', async () => {
+  const description = freshKey()
+  await fault(world, { match: { contains: description }, fault: 'drop_after' })
+  const declined = await createPayment(
+    client,
+    { description, payment_method: 'pm_card_chargeDeclinedInsufficientFunds' },
+    { prefer: 'wait=30' },
+  )
+  expect([declined.status, declined.body.error.code]).toEqual([402, 'payment_declined'])
+  const { body } = await client.get(`/v1/payments/${declined.body.error.context.payment_id}`)
+  expect(body).toMatchObject({
+    status: 'failed',
+    processor_reference: expect.stringMatching(/^pi_/),
+    failure: { code: 'payment_declined', decline_code: 'insufficient_funds' },
+  })
+})
+
+test('a capture that the processor is still working on goes on until it is known', async () => {
+  const { id, processor_reference } = await heldPayment(client)
+  const working = await fault(world, {
+    match: { path: processor_reference },
+    times: 1000,
+    fault: 'still_processing',
+  })
+  const { status, body } = await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=1' })
+  expect([status, body.status]).toEqual([202, 'capturing'])
+  await working.hit(4)
+  expect(await callsOf(id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
+  await working.remove()
+  await paymentIn(client, id, 'captured')
+  await expectOneKey(id, 'capture')
+  expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+})
+
+test('Retry-After: 0 asks for no patience and gets the usual one', async () => {
+  const description = freshKey()
+  const busy = await fault(world, {
+    match: { contains: description },
+    times: 1000,
+    fault: { rate_limited_429: true, retry_after_s: 0 },
+  })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await busy.hit(4)
+  await eventually(async () => {
+    const [job] = await world.sql<{ state: string; gap_ms: number }[]>`
+      select j.state, extract(epoch from j.run_at - a.ended_at)::float8 * 1000 as gap_ms
+      from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
+      where j.subject_id = ${body.id} and j.attempt >= 4`
+    expect(job).toMatchObject({ state: 'ready' })
+    // A tenth of 250 ms, doubled four times, at least.
+    expect(job!.gap_ms).toBeGreaterThan(350)
+  })
+  await busy.remove()
+  await paymentIn(client, body.id, 'authorized')
 })
 
 test('after all of these traps the books balance and agree with the processor', async () => {

@@ -394,12 +394,22 @@ describe('what is done elsewhere', () => {
     await tell(body.processor_reference)
     expect((await world.client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
       status: 'requires_action',
+      failure: { code: 'payment_declined', decline_code: 'generic_decline' },
     })
     await confirm('pm_card_visa')
     await tell(body.processor_reference)
     const story = await storyOf(world, body.id)
-    expect(story.payment).toMatchObject({ status: 'authorized', amount_capturable_minor: 1000 })
-    expect(story.events).toEqual(['payment.authorized', 'payment.created', 'payment.requires_action'])
+    expect(story.payment).toMatchObject({
+      status: 'authorized',
+      amount_capturable_minor: 1000,
+      failure: null,
+    })
+    expect(story.events).toEqual([
+      'payment.authorization_failed',
+      'payment.authorized',
+      'payment.created',
+      'payment.requires_action',
+    ])
     await checkBooks(world)
   })
 

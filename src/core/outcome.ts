@@ -12,8 +12,8 @@ export type Failure = {
 export type Outcome<T> =
   /** It happened. */
   | { kind: 'done'; value: T }
-  /** It definitively did not happen and will not under this key. */
-  | { kind: 'declined'; failure: Failure }
+  /** It definitively did not happen and will not under this key. `reference`: what the processor calls the try, if anything. */
+  | { kind: 'declined'; failure: Failure; reference?: string }
   /** It certainly has not happened yet; the same key may try again. */
   | { kind: 'retry'; reason: string; after_ms?: number }
   /** Nobody knows. `replayed`: the processor repeated a stored answer, so asking again under this key tells nothing new. */

@@ -5,13 +5,20 @@ import type { Failure } from '#core/outcome.ts'
 /** A lease lasts this long unless renewed; the database's clock decides. */
 const LEASE_MS = 4000
 
-/** A provider call as it was stored with the job. After `look_only` it may be looked up, never sent. */
+/** A provider call as it was stored with the job. */
 type ProviderCall = {
   generation: number
   key: string
   operation: string
   request: Json
+  /** It may be looked up, never sent: its key is too old, or its effect was given up as unknown. */
   look_only: boolean
+  /** An attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
+  in_doubt: boolean
+  /** How long each try has been turned away before it had an effect; null when the last one was not. */
+  refused_ms: number | null
+  /** What the provider calls its effect, where somebody said so before it was settled. */
+  reference: string | null
 }
 
 /** A job that this process holds until its lease lapses; `lease_token` is the fencing token of every write. */
@@ -39,27 +46,31 @@ export type Settlement = {
   state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded'
   outcome: string
   error: (Omit<Failure, 'code'> & { code: string }) | null
-  /** Until the next attempt (`ready`) or the next look (`unknown`). */
-  delay_ms: number
+  /** Until the next attempt (`ready`) or the next look (`unknown`); null: when an operator says so. */
+  delay_ms: number | null
   /** Closes the provider call; null leaves it open, to be made again under the same key. */
   call_outcome: 'done' | 'declined' | null
   provider_reference: string | null
   /** Closes the call and opens the next generation, with a new key: only after a definitive failure. */
   rotate: boolean
-  /** The attempt does not count: nothing was tried. */
+  /** Nothing left: if no other attempt may have sent the call, it counts as never sent. */
+  unsent: boolean
+  /** The attempt does not count: only those count that ended in no known way. */
   forgive: boolean
 }
 
 /**
  * Claims those of `ids` that are due, not paused, not held by anyone and called one of `names`: during a deployment there are
- * jobs that only another version knows. Writes the attempt and marks the provider call as sent before it is. One statement;
- * the answer holds only what was claimed.
+ * jobs that only another version knows. Writes the attempt and, unless it may only be looked up, marks the provider call as
+ * sent before it is. One statement; the answer holds only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
   ids: string[],
   { worker, names }: { worker: string; names: readonly string[] },
 ): Promise<ClaimedJob[]> {
+  // A provider keeps a key for 24 hours.
+  const look_only = sql`(claimed.unknown_since is not null or c.first_sent_at < now() - interval '23 hours')`
   return await sql<ClaimedJob[]>`
     with due as (
       select j.id from (select unnest(${ids}::uuid[]) as id order by 1) asked
@@ -80,9 +91,10 @@ export async function claimJobs(
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
       select tenant_id, id, attempt, ${worker}, now() from claimed
     ), sent as (
-      update provider_calls c set first_sent_at = coalesce(c.first_sent_at, now()), last_sent_at = now()
+      update provider_calls c set first_sent_at = case when ${look_only} then c.first_sent_at else coalesce(c.first_sent_at, now()) end,
+        last_sent_at = now()
       from claimed where c.tenant_id = claimed.tenant_id and c.job_id = claimed.id and c.outcome is null
-      returning c.*
+      returning c.*, coalesce(${look_only}, false) as look_only
     )
     select j.id, j.tenant_id, j.queue, j.name, j.payload, j.attempt, j.max_attempts, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
@@ -90,7 +102,8 @@ export async function claimJobs(
       extract(epoch from now() - j.unknown_since)::float8 * 1000 as unknown_ms,
       case when c.job_id is not null then jsonb_build_object(
         'generation', c.generation, 'key', c.key, 'operation', c.operation, 'request', c.request,
-        'look_only', j.unknown_since is not null or c.first_sent_at < now() - interval '23 hours') end as call
+        'look_only', c.look_only, 'in_doubt', c.look_only or c.first_sent_at <> c.last_sent_at,
+        'refused_ms', extract(epoch from now() - c.refused_since)::float8 * 1000, 'reference', c.provider_reference) end as call
     from claimed j left join sent c on c.job_id = j.id`
 }
 
@@ -106,7 +119,7 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
           job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
-          call_outcome text, provider_reference text, rotate boolean, forgive boolean, change jsonb)
+          call_outcome text, provider_reference text, rotate boolean, unsent boolean, forgive boolean, change jsonb)
         order by job_id
       ) s
       cross join lateral (
@@ -124,9 +137,14 @@ export function finishing(sql: Sql | Tx): Fragment {
       update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
         provider_reference = coalesce(held.provider_reference, c.provider_reference),
         -- The tokens of a call that is over are of no more use.
-        request = case when held.rotate then c.request else c.request - 'sealed' end
+        request = case when held.call_outcome is null then c.request else c.request - 'sealed' end,
+        -- Equal only while no other attempt may have sent it.
+        first_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.first_sent_at end,
+        last_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.last_sent_at end,
+        refused_since = case when not held.unsent then null when held.outcome = 'retry' then coalesce(c.refused_since, now())
+          when held.outcome = 'returned' then c.refused_since end
       from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
-        and (held.rotate or held.call_outcome is not null)
+        and (held.rotate or held.call_outcome is not null or held.unsent or c.refused_since is not null)
       returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
     ), rotated as (
       insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
@@ -136,7 +154,7 @@ export function finishing(sql: Sql | Tx): Fragment {
       from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
     ), job as (
       update jobs j set state = held.state, lease_token = null, lease_until = null, last_error = held.error,
-        run_at = case when held.state in ('ready', 'unknown') then now() + held.delay_ms * interval '1 millisecond' else j.run_at end,
+        run_at = case when held.state in ('ready', 'unknown') then coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') else j.run_at end,
         rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
         max_attempts = j.max_attempts + held.forgive::integer,
         unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,
@@ -152,18 +170,6 @@ export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<S
     { id: string }[]
   >`with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))
-}
-
-/** Whether an attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
-export async function wasInDoubt(
-  sql: Sql,
-  { tenant_id, id, attempt }: Pick<ClaimedJob, 'tenant_id' | 'id' | 'attempt'>,
-): Promise<boolean> {
-  const [row] = await sql`
-    select from job_attempts
-    where tenant_id = ${tenant_id} and job_id = ${id} and attempt < ${attempt} and (outcome is null or outcome in ('ambiguous', 'unknown'))
-    limit 1`
-  return row !== undefined
 }
 
 /** Renews the leases that are still ours; answers the ids of those. */

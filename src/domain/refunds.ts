@@ -114,7 +114,7 @@ export type RefundSettlement = Settlement & { told: RefundTold; notification_id:
  * Settles jobs that learnt something of a refund: pending to succeeded or failed, and succeeded to failed, which gives the
  * money back to the tenant. No two settlements of one call may be of the same payment. Answers the ids still ours.
  */
-export async function settleRefunds(sql: Sql, settlements: RefundSettlement[]): Promise<Set<string>> {
+export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
     ...settlement,
     change: { ...told, notification_id, event_id: newId(), transaction_id: newId() },

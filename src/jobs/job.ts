@@ -11,14 +11,17 @@ export type JobDefinition<Name extends string = string, Payload extends z.ZodTyp
   queue: QueueName
   /** Ids only: what a job needs to know it reads from the rows they name. */
   payload: Payload
+  /** How often it may end in no known way: with its process, or throwing. Other attempts do not count. */
   max_attempts: number
 }
 
-/** Declares a job. `max_attempts` defaults to 25, about a day of retries. */
+export const MAX_ATTEMPTS = 25
+
+/** Declares a job. `max_attempts` defaults to 25. */
 export function defineJob<Name extends string, Payload extends z.ZodType>(
   job: Omit<JobDefinition<Name, Payload>, 'max_attempts'> & { max_attempts?: number },
 ): JobDefinition<Name, Payload> {
-  return { max_attempts: 25, ...job }
+  return { max_attempts: MAX_ATTEMPTS, ...job }
 }
 
 /**

@@ -21,35 +21,56 @@ type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {
 }
 type Failure = NonNullable<PaymentTold['failure']>
 
+/** In place of a call that may only be looked up. */
+export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
+export const UNREACHABLE = { code: 'processor_error', message: 'the processor could not be reached' } as const
+/** Each key that is used up by a stored error costs two calls. */
+const MAX_GENERATIONS = 12
+
 /** Authorizes a new payment at the processor. */
 export async function authorizePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const { key, look_only } = job.call!
-  const sent: Outcome<ProcessorPayment> = look_only
-    ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
-    : await authorize(context, job, key)
+  const { key, look_only, in_doubt } = job.call!
+  const sent: Outcome<ProcessorPayment> = look_only ? TOO_LATE : await authorize(context, job, key)
   if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
-  // The stored answer of this key tells nothing, nor does the refusal of a key that went out before with other
-  // parameters; only the processor's own books can.
+  // The stored answer of this key tells nothing, nor does a refusal after an attempt that may have authorized, or of a key
+  // that went out before with other parameters; only the processor's own books can.
   const doubtful =
     (sent.kind === 'ambiguous' && sent.replayed) ||
-    (sent.kind === 'declined' && sent.failure.code === 'processor_error' && job.attempt > 1)
-  if (doubtful) {
-    const looked = await context.processor.searchPayment(job.payload.payment_id)
-    if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
-    if (looked.value !== null) return await settleTold(context, job, succeeded(job), looked.value)
+    (sent.kind === 'declined' && (in_doubt || sent.failure.code === 'processor_error'))
+  if (doubtful) return await settleSearched(context, job)
+  if (sent.kind === 'declined') return await settleFailure(context, job, sent.failure, sent.reference ?? null)
+  const settlement = unfinished(job, sent)
+  return settlement === 'never sent'
+    ? await settleFailure(context, job, UNREACHABLE, null)
+    : await settleJob(context, settlement)
+}
+
+// What the processor's own books say of an authorization in doubt.
+async function settleSearched(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
+  const { request, reference } = job.call!
+  const { payment_id } = job.payload
+  const looked =
+    reference === null
+      ? await context.processor.searchPayment(payment_id)
+      : await context.processor.findPayment(reference)
+  if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+  const found = looked.value
+  if (found === null)
     return await settleJob(
       context,
       unknown(job, 'the processor has not shown the payment yet; it may still exist'),
     )
-  }
-  if (sent.kind === 'declined') return await settleFailure(context, job, 'failed', sent.failure)
-  const settlement = await unfinished(context.sql, job, sent)
-  return settlement === 'never sent'
-    ? await settleFailure(context, job, 'failed', {
-        code: 'processor_error',
-        message: 'the processor could not be reached',
-      })
-    : await settleJob(context, settlement)
+  const { amount_minor, currency, payment_method, sealed } = request as StoredAuthorizeRequest
+  // A person may have named another one.
+  const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
+  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency)
+    return await settleJob(context, unknown(job, `${found.reference} is another payment`))
+  const by_card = payment_method != null || sealed?.payment_method !== undefined
+  const refused = found.status === 'requires_action' && found.failure !== null
+  // The card that we sent was declined. Who fails to authenticate may try again.
+  if (by_card && refused && found.failure?.code !== 'payment_intent_authentication_failure')
+    return await settleFailure(context, job, failureOf(found) ?? UNREACHABLE, found.reference)
+  return await settleTold(context, job, succeeded(job), found)
 }
 
 // The stored request with its secrets opened; where they cannot be, nothing is sent, and nothing is lost either.
@@ -96,18 +117,18 @@ async function change(
   reference: string,
   send: (key: string) => Promise<Outcome<ProcessorPayment>>,
 ): Promise<Settlement> {
-  const sent: Outcome<ProcessorPayment> = job.call!.look_only
-    ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
-    : await send(job.call!.key)
+  const { key, look_only, generation } = job.call!
+  const sent: Outcome<ProcessorPayment> = look_only ? TOO_LATE : await send(key)
   if (sent.kind === 'done' && sent.value.status === wanted)
     return await settleTold(context, job, succeeded(job), sent.value)
   const doubtful =
     sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
-  const pending = doubtful ? 'never sent' : await unfinished(context.sql, job, sent)
-  if (pending !== 'never sent') return await settleJob(context, pending)
+  const pending = doubtful ? null : unfinished(job, sent)
+  if (pending !== null && pending !== 'never sent') return await settleJob(context, pending)
 
   const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+  if (looked.kind !== 'done')
+    return await settleJob(context, { ...lookFailed(job, looked), unsent: pending === 'never sent' })
   const found = looked.value
   if (found === null) {
     return await settleJob(context, unknown(job, `the processor does not know ${reference}`))
@@ -118,51 +139,64 @@ async function change(
     const failure = { code, message: `The payment is ${found.status} at the processor.` }
     return await settleTold(context, job, failed(job, failure), found)
   }
+  const told = toldOf(context, of(job), found)
+  if (told === undefined)
+    return await settleJob(context, lookAgain(job, 'the processor is still working on it'))
   // It stands untouched. A stored error of this key would be repeated for ever: only a new key can get through.
-  if (sent.kind === 'ambiguous' && job.attempt < job.max_attempts)
+  if (sent.kind === 'ambiguous' && generation < MAX_GENERATIONS)
     return await settleJob(context, rotated(job, sent.reason))
-  const failure =
-    sent.kind === 'declined'
-      ? sent.failure
-      : { code: 'processor_error', message: 'the processor could not be reached' }
-  return await settleFailure(
-    context,
-    job,
-    found.status === 'authorized' ? 'still_authorized' : 'still_requires_action',
-    failure,
-  )
+  const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
+  return await settlePayment(context, failed(job, failure), {
+    ...told,
+    failed_operation: wanted === 'captured' ? 'capture' : 'cancel',
+    failure: shown(failure),
+  })
 }
 
 /** A look that brought no answer: nothing was written anywhere, so it is simply tried again, as a look or as a call. */
 export function lookFailed(job: ClaimedJob, looked: Exclude<Outcome<unknown>, { kind: 'done' }>): Settlement {
-  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  return job.call?.look_only === true || job.attempt >= job.max_attempts
-    ? unknown(job, reason)
-    : retried(job, reason)
+  return lookAgain(job, looked.kind === 'declined' ? looked.failure.message : looked.reason)
+}
+
+function lookAgain(job: ClaimedJob, reason: string): Settlement {
+  return job.call?.look_only === true ? unknown(job, reason) : retried(job, reason)
 }
 
 /** The processor's payment in our words; undefined while it is still working on it and a notification will tell. */
 export function toldOf(
   context: WorkerContext,
-  of: { tenant_id: string; payment_id: string },
+  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
   payment: ProcessorPayment,
 ): PaymentTold | undefined {
   if (payment.status === 'processing') return undefined
+  const waits = payment.status === 'requires_action'
   return {
-    tenant_id: of.tenant_id,
-    payment_id: of.payment_id,
+    tenant_id,
+    payment_id,
     status: payment.status,
+    failed_operation: null,
     processor_reference: payment.reference,
     amount_capturable_minor: payment.amount_capturable_minor,
     amount_captured_minor: payment.amount_captured_minor,
     client_secret:
-      payment.client_secret === null || payment.status !== 'requires_action'
+      payment.client_secret === null || !waits
         ? null
-        : context.vault.seal(payment.client_secret, clientSecretPlace(of.tenant_id, of.payment_id)),
+        : context.vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
-    failure: payment.status === 'failed' ? payment.failure : null,
+    // What has succeeded or was given up has no more failure, whatever was tried before.
+    failure: waits || payment.status === 'failed' ? failureOf(payment) : null,
   }
+}
+
+function failureOf({ failure }: ProcessorPayment): Failure | null {
+  if (failure === null) return null
+  const { code, message, decline_code } = failure
+  return { code: 'payment_declined', message, decline_code: decline_code ?? code }
+}
+
+function shown({ code, message, decline_code }: Failure): Failure {
+  return { code, message, decline_code: decline_code ?? null }
 }
 
 async function settleTold(
@@ -171,42 +205,59 @@ async function settleTold(
   settlement: Settlement,
   payment: ProcessorPayment,
 ): Promise<Settlement> {
-  const told = toldOf(context, { tenant_id: job.tenant_id, payment_id: job.payload.payment_id }, payment)
+  const told = toldOf(context, of(job), payment)
   const whole = { ...settlement, provider_reference: payment.reference }
-  if (told === undefined) return await settleJob(context, whole)
-  return fencedUnless(await context.settle.payment({ ...whole, told, notification_id: null }), whole)
+  return told === undefined ? await settleJob(context, whole) : await settlePayment(context, whole, told)
 }
 
+// The authorization failed for good. Of what was never sent the processor has no reference.
 async function settleFailure(
   context: WorkerContext,
   job: PaymentJob,
-  status: 'failed' | 'still_authorized' | 'still_requires_action',
   failure: Failure,
+  reference: string | null,
 ): Promise<Settlement> {
-  const settlement = failed(job, { ...failure, decline_code: failure.decline_code ?? undefined })
-  const told: PaymentTold = {
-    tenant_id: job.tenant_id,
-    payment_id: job.payload.payment_id,
-    status,
-    processor_reference: null,
-    amount_capturable_minor: null,
-    amount_captured_minor: null,
-    client_secret: null,
-    capture_before: null,
-    cancellation_reason: null,
-    failure: { code: failure.code, message: failure.message, decline_code: failure.decline_code ?? null },
-  }
+  const { decline_code, ...rest } = failure
+  const settlement = failed(job, { ...rest, ...(decline_code != null && { decline_code }) })
+  return await settlePayment(
+    context,
+    { ...settlement, provider_reference: reference },
+    {
+      ...of(job),
+      status: 'failed',
+      failed_operation: null,
+      processor_reference: reference,
+      amount_capturable_minor: null,
+      amount_captured_minor: null,
+      client_secret: null,
+      capture_before: null,
+      cancellation_reason: null,
+      failure: shown(failure),
+    },
+  )
+}
+
+async function settlePayment(
+  context: WorkerContext,
+  settlement: Settlement,
+  told: PaymentTold,
+): Promise<Settlement> {
   return fencedUnless(
     await context.settle.payment({ ...settlement, told, notification_id: null }),
     settlement,
   )
 }
 
-async function settleJob(context: WorkerContext, settlement: Settlement): Promise<Settlement> {
+/** Settles what changes nothing but the job. */
+export async function settleJob(context: WorkerContext, settlement: Settlement): Promise<Settlement> {
   return fencedUnless(await context.settle.job(settlement), settlement)
 }
 
 /** A handler answers what it settled, marked when the fence turned it away. */
 export function fencedUnless(ours: boolean, settlement: Settlement): Settlement {
   return ours ? settlement : { ...settlement, outcome: 'fenced' }
+}
+
+function of(job: PaymentJob) {
+  return { tenant_id: job.tenant_id, payment_id: job.payload.payment_id }
 }

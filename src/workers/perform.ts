@@ -9,7 +9,7 @@ import type { WorkerContext } from './context.ts'
 import { applyNotification } from './notifications.ts'
 import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
 import { createRefund } from './refunds.ts'
-import { discarded, retried, returned, unknown } from './settlement.ts'
+import { discarded, parked, returned, threw, unknown } from './settlement.ts'
 
 type Handler<Name extends JobName> = (
   context: WorkerContext,
@@ -87,10 +87,8 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   }
 
   async function handle(job: ClaimedJob): Promise<Settlement> {
-    if (job.attempt > job.max_attempts && job.call?.look_only !== true) {
-      const reason = `it ended in no known way ${job.max_attempts} times`
-      return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
-    }
+    const lost = lostTooOften(job)
+    if (lost !== undefined) return await settled(lost)
     try {
       const payload = JOBS[job.name as JobName].payload.parse(job.payload)
       const handler = HANDLERS[job.name as JobName] as Handler<JobName>
@@ -100,11 +98,9 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       if (isUnavailable(error)) throw error
       log.error({ err: error, job_id: job.id, job: job.name, attempt: job.attempt }, 'a job threw')
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
-      return await settled(
-        job.attempt >= job.max_attempts
-          ? unknown(job, reason)
-          : { ...retried(job, reason), outcome: 'ambiguous' },
-      )
+      if (job.call?.look_only === true) return await settled(unknown(job, reason))
+      if (job.attempt < job.max_attempts) return await settled(threw(job, reason))
+      return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
     }
   }
 
@@ -152,4 +148,14 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       clearInterval(renewal)
     },
   }
+}
+
+// Attempts count that ended in no known way. When they are used up a call is only looked up, one attempt a look; when a look
+// ends its performer too, nobody looks by himself any more.
+function lostTooOften(job: ClaimedJob): Settlement | undefined {
+  const looks = job.call?.look_only === true
+  if (job.attempt <= job.max_attempts + (looks ? 1 : 0)) return undefined
+  const reason = 'it ended in no known way, too often: perhaps it ends the process that performs it'
+  if (job.call === null) return discarded(job, reason)
+  return looks ? parked(job, reason) : unknown(job, reason)
 }

@@ -5,39 +5,36 @@ import type { RefundTold } from '#domain/refunds.ts'
 import type { ProcessorRefund, RefundRequest } from '#providers/processor.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from './context.ts'
-import { fencedUnless, lookFailed } from './payments.ts'
+import { fencedUnless, lookFailed, settleJob, TOO_LATE, UNREACHABLE } from './payments.ts'
 import { failed, succeeded, unfinished, unknown } from './settlement.ts'
 
 type RefundJob = ClaimedJob & { payload: PayloadOf<'refund.create'> }
 
 /** Refunds a captured payment at the processor. */
 export async function createRefund(context: WorkerContext, job: RefundJob): Promise<Settlement> {
-  const { key, look_only } = job.call!
+  const { key, look_only, in_doubt } = job.call!
   const request = job.call!.request as RefundRequest
-  const sent: Outcome<ProcessorRefund> = look_only
-    ? { kind: 'ambiguous', reason: 'too late to send again', replayed: true }
-    : await context.processor.refund(request, key)
+  const sent: Outcome<ProcessorRefund> = look_only ? TOO_LATE : await context.processor.refund(request, key)
   if (sent.kind === 'done') return await settleRefund(context, job, succeeded(job), sent.value)
 
   // A refusal after an earlier attempt, or a stored error, may hide a refund that went through.
-  const doubtful =
-    (sent.kind === 'declined' && job.attempt > 1) || (sent.kind === 'ambiguous' && sent.replayed)
+  const doubtful = (sent.kind === 'declined' && in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
   if (doubtful) {
-    const looked = await context.processor.searchRefund(request.payment_reference, job.payload.refund_id)
-    if (looked.kind !== 'done')
-      return fencedUnless(await context.settle.job(lookFailed(job, looked)), lookFailed(job, looked))
-    if (looked.value !== null) return await settleRefund(context, job, succeeded(job), looked.value)
-    if (sent.kind === 'ambiguous') {
-      const settlement = unknown(job, 'the processor has not shown the refund yet; it may still exist')
-      return fencedUnless(await context.settle.job(settlement), settlement)
-    }
+    const looked = await look(context, job, request)
+    if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+    const found = looked.value
+    if (found !== null && !isOurs(found, request))
+      return await settleJob(context, unknown(job, `${found.reference} is another refund`))
+    if (found !== null) return await settleRefund(context, job, succeeded(job), found)
+    if (sent.kind === 'ambiguous')
+      return await settleJob(
+        context,
+        unknown(job, 'the processor has not shown the refund yet; it may still exist'),
+      )
   }
-  const settlement = sent.kind === 'declined' ? 'never sent' : await unfinished(context.sql, job, sent)
-  if (settlement !== 'never sent') return fencedUnless(await context.settle.job(settlement), settlement)
-  const failure =
-    sent.kind === 'declined'
-      ? sent.failure
-      : { code: 'processor_error', message: 'the processor could not be reached' }
+  const settlement = sent.kind === 'declined' ? 'never sent' : unfinished(job, sent)
+  if (settlement !== 'never sent') return await settleJob(context, settlement)
+  const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
   const told: RefundTold = {
     ...ids(job),
     status: 'failed',
@@ -46,6 +43,23 @@ export async function createRefund(context: WorkerContext, job: RefundJob): Prom
   }
   const given = failed(job, failure)
   return fencedUnless(await context.settle.refund({ ...given, told, notification_id: null }), given)
+}
+
+// By the name that somebody gave, else by our own id among the refunds of the payment.
+async function look({ processor }: WorkerContext, job: RefundJob, request: RefundRequest) {
+  const { reference } = job.call!
+  return reference === null
+    ? await processor.searchRefund(request.payment_reference, job.payload.refund_id)
+    : await processor.findRefund(reference)
+}
+
+function isOurs(found: ProcessorRefund, { payment_reference, amount_minor, metadata }: RefundRequest) {
+  const named = found.metadata['sluice_refund_id'] ?? metadata['sluice_refund_id']
+  return (
+    found.payment_reference === payment_reference &&
+    found.amount_minor === amount_minor &&
+    named === metadata['sluice_refund_id']
+  )
 }
 
 /** The processor's refund in our words. */

@@ -1,11 +1,12 @@
 // From the outcome of an attempt to what is written about it: when to try again, when to look, when to give up.
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { wasInDoubt, type ClaimedJob, type Settlement } from '#domain/jobs.ts'
-import type { Sql } from '#core/db.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 
 const RETRY_BASE_MS = 250
 const RETRY_CAP_MS = 10 * 60_000
 const MISCONFIGURED_MS = 30_000
+/** What is turned away before it has an effect for as long as this has failed. */
+const REFUSED_MS = 24 * 3_600_000
 /** How long after it became unknown a job is looked at again. */
 const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 
@@ -36,24 +37,30 @@ export function rotated(job: ClaimedJob, reason: string): Settlement {
   return { ...retried(job, reason), rotate: true }
 }
 
-/** Tried again under the same key, after an exponential delay with full jitter. */
-export function retried(job: ClaimedJob, reason: string, after_ms?: number): Settlement {
+/**
+ * Tried again under the same key, after an exponential delay with jitter: never less than a tenth of it, and no sooner than
+ * the provider asks for.
+ */
+export function retried(job: ClaimedJob, reason: string, after_ms = 0): Settlement {
   const ceiling_ms = Math.min(RETRY_CAP_MS, RETRY_BASE_MS * 2 ** Math.min(job.attempt, 20))
-  const delay_ms = after_ms ?? Math.random() * ceiling_ms
+  const delay_ms = Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
   return { ...base(job), state: 'ready', outcome: 'retry', error: problem(reason), delay_ms }
+}
+
+/** The handler threw. Such attempts count: whoever throws each time must not do so for ever. */
+export function threw(job: ClaimedJob, reason: string): Settlement {
+  return { ...retried(job, reason), outcome: 'ambiguous', forgive: false }
 }
 
 /** Nobody knows; it is looked at again and never sent again. */
 export function unknown(job: ClaimedJob, reason: string): Settlement {
   const delay_ms = LOOKS_MS.find((look_ms) => look_ms > (job.unknown_ms ?? 0)) ?? LOOKS_MS.at(-1)!
-  return {
-    ...base(job),
-    state: 'unknown',
-    outcome: 'unknown',
-    error: problem(reason),
-    delay_ms,
-    forgive: true,
-  }
+  return { ...base(job), state: 'unknown', outcome: 'unknown', error: problem(reason), delay_ms }
+}
+
+/** Performed no more until an operator says so: whoever performs it comes to an end. */
+export function parked(job: ClaimedJob, reason: string): Settlement {
+  return { ...unknown(job, reason), outcome: 'parked', delay_ms: null }
 }
 
 /** Given back untouched: nothing was tried. */
@@ -64,7 +71,7 @@ export function returned(job: ClaimedJob, reason: string, delay_ms = 0): Settlem
     outcome: 'returned',
     error: problem(reason),
     delay_ms,
-    forgive: true,
+    unsent: true,
   }
 }
 
@@ -74,22 +81,20 @@ export function discarded(job: ClaimedJob, reason: string): Settlement {
 }
 
 /**
- * What is written of an outcome that changes nothing but the job. `never sent`: no attempts are left, and none of them can
- * have reached the provider.
+ * What is written of an outcome that changes nothing but the job. However often it was tried: a call whose key is good is sent
+ * again. `never sent`: it was turned away for a day, and no attempt can have reached the provider.
  */
-export async function unfinished(
-  sql: Sql,
+export function unfinished(
   job: ClaimedJob,
   outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>,
-): Promise<Settlement | 'never sent'> {
+): Settlement | 'never sent' {
   if (outcome.kind === 'misconfigured')
     return { ...returned(job, outcome.reason, MISCONFIGURED_MS), outcome: 'misconfigured' }
-  const last = job.attempt >= job.max_attempts
   if (outcome.kind === 'retry') {
-    if (!last) return retried(job, outcome.reason, outcome.after_ms)
-    return (await wasInDoubt(sql, job)) ? unknown(job, outcome.reason) : 'never sent'
+    if (job.call?.in_doubt === false && (job.call.refused_ms ?? 0) > REFUSED_MS) return 'never sent'
+    return { ...retried(job, outcome.reason, outcome.after_ms), unsent: true }
   }
-  if (last || job.call?.look_only === true) return unknown(job, outcome.reason)
+  if (job.call?.look_only === true) return unknown(job, outcome.reason)
   return { ...retried(job, outcome.reason), outcome: 'ambiguous' }
 }
 
@@ -105,7 +110,8 @@ function base(job: ClaimedJob): Settlement {
     call_outcome: null,
     provider_reference: null,
     rotate: false,
-    forgive: false,
+    unsent: false,
+    forgive: true,
   }
 }
 

@@ -1,6 +1,6 @@
 // What became of a payment, as its processor tells it: one statement moves it forward, posts the ledger and ends the job.
 import { newId } from '#core/ids.ts'
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs.ts'
@@ -14,24 +14,17 @@ const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
   captured: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
   canceled: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
   failed: ['pending', 'requires_action'],
-  /** A capture or a cancellation failed for good and left the hold. */
-  still_authorized: ['capturing', 'canceling'],
-  /** A cancellation failed for good and the buyer still has to act. */
-  still_requires_action: ['canceling'],
 }
+/** What a failed operation leaves is as the processor shows it. */
+const UNDER_WAY = { capture: 'capturing', cancel: 'canceling' } as const
 
 /** What the processor said. Null amounts leave what is known. */
 export type PaymentTold = {
   tenant_id: string
   payment_id: string
-  status:
-    | 'requires_action'
-    | 'authorized'
-    | 'captured'
-    | 'canceled'
-    | 'failed'
-    | 'still_authorized'
-    | 'still_requires_action'
+  status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed'
+  /** What was asked for, failed for good and left the payment in `status`. */
+  failed_operation: 'capture' | 'cancel' | null
   processor_reference: string | null
   amount_capturable_minor: number | null
   amount_captured_minor: number | null
@@ -49,16 +42,14 @@ export type PaymentSettlement = Settlement & { told: PaymentTold; notification_i
  * Settles jobs that learnt something of a payment. Set-based; no two settlements of one call may be of the same payment.
  * Answers the ids of the jobs that were still ours; of the others nothing was written.
  */
-export async function settlePayments(sql: Sql, settlements: PaymentSettlement[]): Promise<Set<string>> {
+export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
     ...settlement,
     change: {
       ...told,
       notification_id,
-      to: told.status.replace('still_', ''),
-      // While the payment is pending its own job is open, and only that knows whether the buyer may still act: a
-      // declined card leaves the same status at the processor.
-      from: notification_id !== null && told.status === 'requires_action' ? [] : FROM[told.status],
+      to: told.status,
+      ...stepOf(told, notification_id !== null),
       event_id: newId(),
       transaction_id: newId(),
       follow_up_job_id: newId(),
@@ -70,7 +61,7 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text, amount_capturable_minor bigint,
         amount_captured_minor bigint, client_secret text, capture_before timestamptz, cancellation_reason text, failure jsonb,
-        event_id uuid, transaction_id uuid, follow_up_job_id uuid, notification_id uuid)
+        event text, event_id uuid, transaction_id uuid, follow_up_job_id uuid, notification_id uuid)
     ), locked as (
       select told.* from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
@@ -94,12 +85,13 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
         updated_at = clock_timestamp()
       from locked l
       where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = any(l."from")
-      returning p.*, l."to", l.event_id, l.transaction_id, l.follow_up_job_id
+        and (p.status <> l."to" or p.failure is distinct from l.failure)
+      returning p.*, l."to", l.event, l.event_id, l.transaction_id, l.follow_up_job_id
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
-      select p.tenant_id, p.event_id, case when p.failure is not null and p."to" = 'authorized' then 'payment.capture_failed' else 'payment.' || p."to" end,
-        p.id, ${paymentEventData(sql)} - array['to', 'event_id', 'transaction_id', 'follow_up_job_id']
-      from p
+      select p.tenant_id, p.event_id, p.event, p.id,
+        ${paymentEventData(sql)} - array['to', 'event', 'event_id', 'transaction_id', 'follow_up_job_id']
+      from p where p.event is not null
     ), ${postings(
       sql,
       sql`
@@ -125,13 +117,30 @@ export async function settlePayments(sql: Sql, settlements: PaymentSettlement[])
   return new Set(rows.map((row) => row.id))
 }
 
+// Where the payment must be for what is told to move it, and what the event of it is called.
+function stepOf(
+  { status, failed_operation, failure }: PaymentTold,
+  is_news: boolean,
+): { from: PaymentStatus[]; event: string | null } {
+  if (failed_operation !== null)
+    return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
+  // While the payment is pending its own job is open, and only that knows whether the buyer may still act: a declined card
+  // leaves the same status at the processor. Later the buyer's own tries fail, and are begun anew.
+  if (is_news && status === 'requires_action')
+    return {
+      from: ['requires_action'],
+      event: failure === null ? null : 'payment.authorization_failed',
+    }
+  return { from: FROM[status], event: `payment.${status}` }
+}
+
 // A cancellation that was wished while the authorization was under way voids the hold that came of it.
-function voids(sql: Sql): Fragment {
+function voids(sql: Sql | Tx): Fragment {
   return sql`(l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action') and p.cancel_requested_at is not null)`
 }
 
 // The notification that brought the news is applied in the same step as the news.
-function noted(sql: Sql): Fragment {
+function noted(sql: Sql | Tx): Fragment {
   return sql`
     noted as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id

@@ -220,6 +220,11 @@ function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Ans
         '<html><head><title>503 Service Temporarily Unavailable</title></head><body></body></html>',
         'text/html',
       )
+    // It is done, and says so only later.
+    case 'still_processing':
+      return reply(emulator, ask, answer(), (to, status, headers, body) =>
+        send(to, status, headers, JSON.stringify({ ...JSON.parse(body), status: 'processing' })),
+      )
     case 'empty_200':
       return send(response, 200, ids, '{}')
     case 'string_ok':

@@ -13,6 +13,7 @@ const ACTIONS = {
   html_503: { action: 'html_503', when: 'before' },
   empty_200: { action: 'empty_200', when: 'after' },
   string_ok: { action: 'string_ok', when: 'after' },
+  still_processing: { action: 'still_processing', when: 'after' },
   conflict_409: { action: 'conflict_409', when: 'before' },
   rate_limited_429: { action: 'rate_limited_429', when: 'before' },
   refuse_401: { action: 'refuse_401', when: 'before' },

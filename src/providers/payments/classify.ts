@@ -51,10 +51,12 @@ export function isMissing(error: unknown): boolean {
 function declined(
   code: 'payment_declined' | 'payment_invalid' | 'processor_error',
   error: Stripe.errors.StripeError,
-): { kind: 'declined'; failure: Failure } {
+): { kind: 'declined'; failure: Failure; reference?: string } {
   const processor_code = error.code ?? error.rawType
+  const reference = error.payment_intent?.id
   return {
     kind: 'declined',
+    ...(typeof reference === 'string' && reference.startsWith('pi_') && { reference }),
     failure: {
       code,
       message: error.message,

@@ -1,0 +1,214 @@
+// `npm run jobs`: what waits, what is unknown, what was parked, and what an operator does about it, on record.
+import { userInfo } from 'node:os'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import { connectDatabase, type Sql } from '#core/db.ts'
+import {
+  discardJob,
+  findJob,
+  findJobs,
+  JOB_FILTERS,
+  resolveAsDone,
+  resolveAsFailed,
+  retryJob,
+  type Act,
+  type Done,
+  type ListedJob,
+  type ShownJob,
+} from '#domain/interventions.ts'
+import { findTenant } from '#domain/tenants.ts'
+import { QUEUES } from '#jobs/job.ts'
+import { databaseUrl } from './database.ts'
+
+const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
+
+  npm run jobs -- list [--state open] [--queue payments] [--payment <id>] [--tenant acme] [--limit 25]
+  npm run jobs -- show    <job id>
+  npm run jobs -- retry   <job id> --reason "the processor is back"
+  npm run jobs -- discard <job id> --reason "asked for by mistake"
+  npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the dashboard"
+  npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
+
+list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
+         open unless told, all with --payment.
+show     a job with its attempts, its calls to the provider and what was done about it.
+retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
+discard  ends a job without doing it, unless a payment or refund waits for it: then resolve says what became of that.
+resolve  says what happened of a job that nobody knows about.
+         --as done    a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
+         --as failed  it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
+
+parked: its performers came to an end too often; nobody performs it again before a retry.
+Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
+DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+
+const OPTIONS = {
+  state: { type: 'string' },
+  queue: { type: 'string' },
+  payment: { type: 'string' },
+  tenant: { type: 'string' },
+  limit: { type: 'string', default: '25' },
+  as: { type: 'string' },
+  reference: { type: 'string' },
+  reason: { type: 'string' },
+  by: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+type Values = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'limit'>, string>> & {
+  limit: string
+  json: boolean
+}
+
+const COMMANDS = { list, show, retry, discard, resolve }
+
+async function main(): Promise<void> {
+  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+  const [command, id] = positionals
+  if (values.help || command === undefined) return print(HELP)
+  if (!(command in COMMANDS)) throw new ConfigError(`There is no command "${command}". See --help.`)
+  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 1, application_name: 'sluice-jobs' })
+  try {
+    await COMMANDS[command as keyof typeof COMMANDS](sql, values, id)
+  } finally {
+    await sql.end()
+  }
+}
+
+async function list(sql: Sql, values: Values): Promise<void> {
+  const { queue, payment: payment_id, tenant: slug } = values
+  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
+  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+  if (queue !== undefined) oneOf(QUEUES, queue, '--queue')
+  if (payment_id !== undefined) uuid(payment_id, '--payment')
+  const limit = Number(values.limit)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
+    throw new ConfigError('--limit must be a number from 1 to 10000')
+  // What is not over; of one payment, everything.
+  const usual = payment_id === undefined ? 'open' : 'all'
+  const jobs = await findJobs(sql, {
+    state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
+    limit,
+    ...(queue !== undefined && { queue }),
+    ...(payment_id !== undefined && { payment_id }),
+    ...(tenant !== undefined && { tenant_id: tenant.id }),
+  })
+  if (values.json) return print(JSON.stringify(jobs, null, 2))
+  if (jobs.length === 0) return print('No such jobs.')
+  for (const job of jobs) print(lineOf(job))
+}
+
+async function show(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+  const job = await findJob(sql, uuid(id, 'the job'))
+  if (job === undefined) throw new ConfigError('There is no such job.')
+  print(values.json ? JSON.stringify(job, null, 2) : described(job))
+}
+
+async function retry(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+  await act(sql, values, await retryJob(sql, actOf(values, id)), id)
+}
+
+async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+  await act(sql, values, await discardJob(sql, actOf(values, id)), id)
+}
+
+async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+  const as = oneOf(['done', 'failed'] as const, values.as ?? '', '--as')
+  const asked = actOf(values, id)
+  const { reference = null } = values
+  if (as === 'failed') {
+    if (reference !== null) throw new ConfigError('--reference is of what happened: --as done')
+    return await act(sql, values, await resolveAsFailed(sql, asked), id)
+  }
+  if (reference !== null && !/^(pi|re|pyr)_\w+$/.test(reference))
+    throw new ConfigError('--reference must be what the processor calls it: pi_... or re_...')
+  const operation = (await findJob(sql, asked.job_id))?.calls.at(-1)?.operation
+  const is_new = operation === 'authorize' || operation === 'refund'
+  if (is_new && reference === null)
+    throw new ConfigError('--reference is missing: what the processor calls what was made')
+  if (!is_new && reference !== null)
+    throw new ConfigError('--reference is for a new payment or refund; this job changes one that is known')
+  await act(sql, values, await resolveAsDone(sql, asked, reference), id)
+}
+
+function actOf(values: Values, id: string | undefined): Act {
+  const reason = values.reason?.trim() ?? ''
+  if (reason === '' || reason.length > 1000)
+    throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
+  return { job_id: uuid(id, 'the job'), who: values.by ?? userInfo().username, reason }
+}
+
+async function act(sql: Sql, values: Values, done: Done, id: string | undefined): Promise<void> {
+  if (done !== undefined) {
+    if (values.json) return print(JSON.stringify(done))
+    const next =
+      done.after === 'ready'
+        ? 'It is due now.'
+        : done.look_only
+          ? 'It is looked up now, and not sent.'
+          : 'It is over.'
+    return print(`The job is ${done.after}. ${next}`)
+  }
+  const job = await findJob(sql, uuid(id, 'the job'))
+  if (job === undefined) throw new ConfigError('There is no such job.')
+  throw new ConfigError(`Not possible: the job is ${lineOf(job)}`)
+}
+
+function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
+  return [
+    id,
+    parked ? `${state} (parked)` : state,
+    name,
+    tenant ?? tenant_id,
+    job.subject_id === null ? '' : `payment ${job.subject_id}`,
+    job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
+    job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
+    job.error ?? '',
+  ]
+    .filter((word) => word !== '')
+    .join('  ')
+}
+
+function described(job: ShownJob): string {
+  const { attempts, calls, interventions, ...facts } = job
+  const lines = Object.entries(facts).map(
+    ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  )
+  const rows = (title: string, of: Record<string, unknown>[]) => [
+    `\n${title}`,
+    ...of.map((row) =>
+      Object.entries(row)
+        .filter(([, value]) => value !== null)
+        .map(([name, value]) => `  ${name}=${String(value)}`)
+        .join(''),
+    ),
+  ]
+  return [
+    ...lines,
+    ...rows('attempts', attempts),
+    ...rows('calls', calls),
+    ...rows('done about it', interventions),
+  ].join('\n')
+}
+
+function uuid(id: string | undefined, what: string): string {
+  if (!z.uuid().safeParse(id).success) throw new ConfigError(`${what}: "${id ?? ''}" is no id. See --help.`)
+  return id!
+}
+
+function oneOf<T extends string>(known: readonly T[], value: string, option: string): T {
+  const found = known.find((each) => each === value)
+  if (found === undefined) throw new ConfigError(`${option} must be one of ${known.join(', ')}`)
+  return found
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
+})

@@ -1,0 +1,196 @@
+// Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import type { Client } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { problemsLeft } from '#test/invariants.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  effectsOf,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false })
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+const BY = ['--by', 'ada', '--reason', 'as support told']
+
+async function jobs(...args: string[]) {
+  return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+}
+
+async function shown(id: string): Promise<any> {
+  const { code, stdout, stderr } = await jobs('show', id, '--json')
+  expect([code, stderr]).toEqual([0, ''])
+  return JSON.parse(stdout)
+}
+
+async function listed(...args: string[]): Promise<any[]> {
+  const { code, stdout, stderr } = await jobs('list', '--json', ...args)
+  expect([code, stderr]).toEqual([0, ''])
+  return JSON.parse(stdout)
+}
+
+/** A refund that nobody knows about: the processor's stored answer tells nothing, and its books do not show it. */
+async function unknownRefund(amount_minor = 300) {
+  const payment = await capturedPayment(client)
+  await fault(world, {
+    match: { method: 'POST', contains: `payment_intent=${payment.processor_reference}` },
+    fault: 'error_500_before',
+  })
+  const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
+  const [job] = await listed('--payment', payment.id, '--state', 'unknown')
+  expect(job).toMatchObject({ name: 'refund.create', tenant: 'acme', subject_id: payment.id, parked: false })
+  return { payment, refund_id: body.id as string, job_id: job.id as string }
+}
+
+async function refundIs(id: string, status: string): Promise<void> {
+  await eventually(async () => expect((await client.get(`/v1/refunds/${id}`)).body).toMatchObject({ status }))
+}
+
+/** A capture that ended its performers too often; nothing of it was sent, unless hours ago. */
+async function parkedCapture(sent_hours_ago: number | null = null) {
+  const payment = await heldPayment(client)
+  await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
+  await client.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 400 }, ASYNC)
+  const [job] = await world.sql<{ id: string }[]>`
+    update jobs set state = 'unknown', unknown_since = now(), run_at = 'infinity', attempt = 30
+    where subject_id = ${payment.id} and name = 'payment.capture' returning id`
+  await world.sql`
+    update provider_calls set first_sent_at = now() - ${sent_hours_ago} * interval '1 hour' where job_id = ${job!.id}`
+  await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
+  return { payment, job_id: job!.id }
+}
+
+test('a refund that never happened is resolved as failed, which frees what it reserved', async () => {
+  const { payment, refund_id, job_id } = await unknownRefund()
+  const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  expect([done.code, done.stderr]).toEqual([0, ''])
+  await refundIs(refund_id, 'failed')
+  expect((await refund(client, payment.id, { amount_minor: 1000 })).status).toBe(201)
+  expect(await shown(job_id)).toMatchObject({
+    state: 'failed',
+    calls: [{ outcome: 'declined' }],
+    interventions: [
+      { who: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
+    ],
+  })
+  const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
+  await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
+})
+
+test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
+  const { payment, refund_id, job_id } = await unknownRefund()
+  const { body: another } = await refund(client, (await capturedPayment(client)).id, { amount_minor: 300 })
+  const right = await world.stripe('POST', '/_emulator/refunds', {
+    payment_intent: payment.processor_reference,
+    amount: 300,
+  })
+  expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('--reference')
+  await jobs('resolve', job_id, '--as', 'done', '--reference', another.processor_reference, ...BY)
+  await eventually(async () => expect((await shown(job_id)).error).toContain('another refund'))
+  await refundIs(refund_id, 'pending')
+  const { stdout } = await jobs('resolve', job_id, '--as', 'done', '--reference', right.id, ...BY)
+  expect(stdout).toContain('looked up')
+  await refundIs(refund_id, 'succeeded')
+  expect((await client.get(`/v1/refunds/${refund_id}`)).body).toMatchObject({ processor_reference: right.id })
+  expect((await shown(job_id)).interventions).toHaveLength(2)
+})
+
+test('a parked job is seen as such, and taken up again by a retry, under its key', async () => {
+  const { payment, job_id } = await parkedCapture()
+  expect((await listed('--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([job_id])
+  const done = await jobs('retry', job_id, ...BY)
+  expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('due now')])
+  expect(await paymentIn(client, payment.id, 'captured')).toMatchObject({ amount_captured_minor: 400 })
+  expect((await shown(job_id)).calls).toMatchObject([{ key: `${job_id}:1`, outcome: 'done' }])
+  const over = await jobs('retry', job_id, ...BY)
+  expect([over.code, over.stderr]).toEqual([1, expect.stringContaining('succeeded')])
+})
+
+test('a retry of a call whose key is too old sends nothing and looks', async () => {
+  const { payment, refund_id, job_id } = await unknownRefund()
+  await world.sql`update provider_calls set first_sent_at = now() - interval '24 hours' where job_id = ${job_id}`
+  const { attempt } = await shown(job_id)
+  const { stdout } = await jobs('retry', job_id, ...BY)
+  expect(stdout).toContain('not sent')
+  await eventually(async () =>
+    expect(await shown(job_id)).toMatchObject({ state: 'unknown', attempt: attempt + 1 }),
+  )
+  expect((await effectsOf(world, payment.processor_reference)).map(({ effect }) => effect)).toEqual([
+    'authorize',
+    'capture',
+  ])
+  await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  await refundIs(refund_id, 'failed')
+})
+
+test('a capture that never happened is resolved as failed, and the hold can be captured', async () => {
+  const { payment, job_id } = await parkedCapture(30)
+  const refused = await jobs('discard', job_id, ...BY)
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('unknown')])
+  await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  expect(await paymentIn(client, payment.id, 'authorized')).toMatchObject({
+    amount_capturable_minor: 1000,
+    capture_before: payment.capture_before,
+    failure: { code: 'processor_error' },
+  })
+  const [event] =
+    await world.sql`select type from events where subject_id = ${payment.id} order by created_at desc limit 1`
+  expect(event).toEqual({ type: 'payment.capture_failed' })
+  expect((await client.post(`/v1/payments/${payment.id}/capture`)).body).toMatchObject({ status: 'captured' })
+})
+
+test('a job without a call can be discarded, and opened again', async () => {
+  const id = newId()
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    values (${id}, ${world.tenant_id}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
+  for (const [act, state] of [
+    ['discard', 'discarded'],
+    ['retry', 'ready'],
+    ['discard', 'discarded'],
+  ] as const) {
+    expect(await jobs(act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
+    expect(await shown(id)).toMatchObject({ state })
+  }
+  expect((await shown(id)).interventions.map(({ act }: { act: string }) => act)).toEqual([
+    'discard',
+    'retry',
+    'discard',
+  ])
+})
+
+test('what is asked wrongly is said in a line, and nothing is done without a reason', async () => {
+  for (const [args, words] of [
+    [['--help'], 'npm run jobs -- list'],
+    [['list', '--state', 'lost'], '--state must be one of'],
+    [['list', '--tenant', 'nobody'], 'no tenant'],
+    [['show', newId()], 'no such job'],
+    [['retry', newId()], '--reason is missing'],
+    [['retry', newId(), ...BY], 'no such job'],
+    [['retry', 'x', ...BY], 'is no id'],
+    [['resolve', newId(), ...BY], '--as must be one of done, failed'],
+    [['dance'], 'There is no command "dance"'],
+  ] as const) {
+    const { stdout, stderr } = await jobs(...args)
+    expect(stdout + stderr).toMatch(new RegExp(words.replaceAll('-', '\\-'), 'i'))
+  }
+})
+
+test('after all of these stories the books balance and agree with the processor', async () => {
+  await world.drain()
+  expect(await problemsLeft(world)).toEqual([])
+})
