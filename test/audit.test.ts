@@ -179,7 +179,7 @@ describe('what does not hold is named with its row, and no longer once it is men
       'notifications',
       () => `update notifications set state = 'applied' where state = 'parked'`,
       () => `update notifications set state = 'parked' where state = 'applied'`,
-      () => ({ problem: 'a notification was applied and its job is open' }),
+      () => ({ problem: 'a notification is over and its job is open' }),
     ],
   ]
 

@@ -7,6 +7,7 @@ import { JOB_NAMES, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import { applyNotification } from './notifications.ts'
+import { parkPoison } from './parked.ts'
 import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
 import { createRefund } from './refunds.ts'
 import { discarded, retried, returned, unknown } from './settlement.ts'
@@ -23,6 +24,11 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   'refund.create': createRefund,
   'notification.apply': applyNotification,
 }
+
+/** Jobs that end otherwise than the rest when no attempt is left: what a provider told us is never given up. */
+const EXHAUSTED: {
+  [Name in JobName]?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Settlement>
+} = { 'notification.apply': parkPoison }
 
 const RENEW_EVERY_MS = 1000
 /** A claim older than this when its turn comes is given back: the queue may have been paused since. */
@@ -89,6 +95,8 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   async function handle(job: ClaimedJob): Promise<Settlement> {
     if (job.attempt > job.max_attempts && job.call?.look_only !== true) {
       const reason = `it ended in no known way ${job.max_attempts} times`
+      const exhausted = EXHAUSTED[job.name as JobName]
+      if (exhausted !== undefined) return await exhausted(context, job, reason)
       return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
     }
     try {
@@ -100,6 +108,8 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       if (isUnavailable(error)) throw error
       log.error({ err: error, job_id: job.id, job: job.name, attempt: job.attempt }, 'a job threw')
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
+      const exhausted = job.attempt >= job.max_attempts ? EXHAUSTED[job.name as JobName] : undefined
+      if (exhausted !== undefined) return await exhausted(context, job, reason)
       return await settled(
         job.attempt >= job.max_attempts
           ? unknown(job, reason)
