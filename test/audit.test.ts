@@ -175,11 +175,20 @@ describe('what does not hold is named with its row, and no longer once it is men
       () => ({ problem: 'a notification has no job' }),
     ],
     [
+      'a notification whose job was given up',
+      'notifications',
+      () =>
+        `update jobs set state = 'discarded', finished_at = now() where name = 'notification.apply' and finished_at is null`,
+      () =>
+        `update jobs set state = 'ready', finished_at = null where name = 'notification.apply' and state = 'discarded'`,
+      () => ({ problem: 'the job of a notification ended and it was neither applied nor ignored' }),
+    ],
+    [
       'a notification that was applied while its job goes on',
       'notifications',
       () => `update notifications set state = 'applied' where state = 'parked'`,
       () => `update notifications set state = 'parked' where state = 'applied'`,
-      () => ({ problem: 'a notification was applied and its job is open' }),
+      () => ({ problem: 'a notification is over and its job is open' }),
     ],
   ]
 

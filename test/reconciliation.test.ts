@@ -329,6 +329,50 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
+  type Amounts = { what: string; harm: string; mend: string; kind: string; found: object }
+  test.each<Amounts>([
+    {
+      what: 'can be captured',
+      harm: 'amount_capturable_minor = 900',
+      mend: 'amount_capturable_minor = 1000',
+      kind: 'payment_intent.amount_capturable_updated',
+      found: {
+        ours: { status: 'authorized', amount_capturable_minor: 900 },
+        theirs: { status: 'authorized', amount_capturable_minor: 1000 },
+        detail: 'the amounts that can be captured differ',
+      },
+    },
+    {
+      what: 'is refunded',
+      // As if its refund had never been heard of.
+      harm: 'amount_refunded_minor = 0, amount_refund_reserved_minor = 0',
+      mend: 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300',
+      kind: 'charge.refunded',
+      found: {
+        ours: { status: 'captured', amount_refunded_minor: 0, amount_refund_reserved_minor: 0 },
+        theirs: { status: 'captured', amount_captured_minor: 1000, amount_refunded_minor: 300 },
+        detail: 'the processor has refunded 300; here 0 is refunded and 0 reserved',
+      },
+    },
+  ])('of a payment of which another amount $what there is shown', async ({ harm, mend, kind, found }) => {
+    const { id, processor_reference } = await heldPayment(client)
+    if (kind === 'charge.refunded') {
+      await client.post(`/v1/payments/${id}/capture`)
+      expect((await refund(client, id, { amount_minor: 300 })).body.status).toBe('succeeded')
+      await world.drain()
+    }
+    const set = (amounts: string) =>
+      world.sql.unsafe(`update payments set ${amounts}, updated_at = clock_timestamp() where id = '${id}'`)
+    await set(harm)
+    const told = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
+    await deliver(world, { ...told, id: `${told.id}_again` })
+    const filter = `?payment_id=${id}`
+    expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
+    await set(mend)
+    await mended(filter)
+    await checkBooks(world)
+  })
+
   test('is none when the processor answered before the payment moved here', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const [event] = (await listEvents(world, processor_reference)).filter(

@@ -46,6 +46,9 @@ const KINDS = [
 const dashboard = (reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
   world.stripe('POST', `/_emulator/payment_intents/${reference}/${what}`, body)
 
+/** What was ever taken for a disagreement. */
+const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
+
 /** Delivers the k-th webhook of every order, and the next ones when these were tried. */
 async function deliverInRounds(orders: StripeEvent[][]): Promise<void> {
   for (let round = 0; round < orders[0]!.length; round++) {
@@ -107,6 +110,7 @@ describe('all 120 orders of five webhooks', () => {
         ],
       })
     await checkBooks(world)
+    expect(await driftsEver()).toEqual([])
   }, 120_000)
 
   test('end alike when they bring all the news, and our own authorization is answered last of all', async () => {
@@ -158,6 +162,7 @@ describe('all 120 orders of five webhooks', () => {
       }
     }
     await checkBooks(world)
+    expect(await driftsEver()).toEqual([])
   }, 120_000)
 })
 

@@ -9,7 +9,6 @@ import { signStripe } from '#emulators/stripe/main.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from './support/books.ts'
-import { freshKey } from './support/client.ts'
 import { eventually, heldPayment } from './support/payments.ts'
 import { sendBytes } from './support/raw.ts'
 import {
@@ -24,9 +23,8 @@ import {
   spread,
   stateOf,
   storyOf,
-  tried,
 } from './support/stripe-events.ts'
-import { createWorld, STRIPE_KEY, WEBHOOK_SECRET, type World } from './support/world.ts'
+import { createWorld, WEBHOOK_SECRET, type World } from './support/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -441,79 +439,6 @@ describe('once', () => {
     }
     await checkBooks(world)
   }, 120_000)
-})
-
-describe('parked', () => {
-  test('an event about what nobody knows is answered 200 and shown, and not looked for in a loop', async () => {
-    const payment = await pay()
-    const events = [
-      madeUp('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent' }),
-      madeUp('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
-      // We know the payment, the processor does not know the refund.
-      madeUp('refund.created', {
-        id: 're_none',
-        object: 'refund',
-        payment_intent: payment.processor_reference,
-      }),
-      madeUp('charge.captured', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown' }),
-    ]
-    for (const event of events) expect((await deliver(world, event)).status).toBe(200)
-    await tried(world, events)
-    const states = () => Promise.all(events.map((event) => stateOf(world, event)))
-    await eventually(async () => expect(await states()).toEqual(events.map(() => 'parked')))
-    const attempts = async () =>
-      (
-        await world.sql<{ attempt: number }[]>`
-        select attempt from jobs where id = any(${events.map(notificationId)}::uuid[]) order by id`
-      ).map((row) => row.attempt)
-    const before = await attempts()
-    // What has appeared is looked for every second: three rounds of that.
-    await world.sql`select pg_sleep(3.3)`
-    expect(await attempts()).toEqual(before)
-    expect(await states()).toEqual(events.map(() => 'parked'))
-  })
-
-  test('is applied when its payment appears', async () => {
-    // Made by another program with our key: no word of ours is in its metadata.
-    const response = await fetch(`${world.stripe_url}/v1/payment_intents`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${STRIPE_KEY}`, 'content-type': 'application/x-www-form-urlencoded' },
-      body: 'amount=1000&currency=usd&capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never',
-    })
-    const { id: reference } = (await response.json()) as { id: string }
-    await world.stripe('POST', `/_emulator/payment_intents/${reference}/capture`)
-    const refund = await world.stripe('POST', '/_emulator/refunds', {
-      payment_intent: reference,
-      amount: 250,
-    })
-    expect(refund.id).toMatch(/^re_/)
-    const events = await listEvents(world, reference)
-    for (const event of shuffled(events)) expect((await deliver(world, event)).status).toBe(200)
-    await tried(world, events)
-    const states = async () => [...new Set(await Promise.all(events.map((event) => stateOf(world, event))))]
-    await eventually(async () => expect(await states()).toEqual(['parked']))
-
-    const twin = await pay()
-    await world.sql`
-      insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, processor, processor_reference)
-      select tenant_id, gen_random_uuid(), ${freshKey()}, 'pending', amount_minor, currency, method, processor, ${reference}
-      from payments where id = ${twin.id}`
-    await world.sql`
-      insert into events (tenant_id, type, subject_id, data)
-      select tenant_id, 'payment.created', id, '{}' from payments where processor_reference = ${reference}`
-    await eventually(async () => expect(await states()).toEqual(['applied']))
-    const [payment] = await world.sql<{ id: string }[]>`
-      select id from payments where processor_reference = ${reference}`
-    const story = await storyOf(world, payment!.id)
-    expect(story.payment).toMatchObject({
-      status: 'captured',
-      amount_captured_minor: 1000,
-      amount_refunded_minor: 250,
-    })
-    expect(story.postings).toEqual(['capture 1000', 'refund -250'])
-    await world.drain()
-    await checkBooks(world)
-  })
 })
 
 describe('away', () => {

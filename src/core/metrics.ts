@@ -88,7 +88,14 @@ export const metrics = {
   }),
   parked: new Gauge({
     name: 'sluice_notifications_parked',
-    help: 'Notifications that name nothing we know',
+    help: 'Notifications that wait for what they name, or were given up, by reason; counted up to 10,000 of each',
+    labelNames: ['reason'],
+    registers,
+  }),
+  parkedGone: new Counter({
+    name: 'sluice_notifications_ignored_total',
+    help: 'Notifications ignored in the end because what they name never became known',
+    labelNames: ['reason'],
     registers,
   }),
   unknown: new Gauge({

@@ -1,10 +1,27 @@
 // Notifications from providers: stored once, applied once, parked while they name what we do not know.
 import { z } from 'zod'
-import type { Json, Sql } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import { enqueue } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from './jobs.ts'
+
+/** Why a notification is parked, or was ignored in the end. */
+const PARKED_REASONS = [
+  /** It names what carries our mark and is not known here, yet. */
+  'not_known_here',
+  /** It names what carries no mark of ours: another application's. */
+  'not_ours',
+  /** The processor itself does not know what it names. */
+  'not_at_processor',
+  /** A refund that does not fit beside what is captured and reserved here yet. */
+  'does_not_fit',
+  /** The processor has refunded more or less than we know of: the news of it may be on its way. */
+  'refunds_differ',
+  /** Its worker was killed, or its handler threw, again and again. */
+  'poison',
+] as const
+export type ParkedReason = (typeof PARKED_REASONS)[number]
 
 export type Notification = {
   id: string
@@ -100,59 +117,100 @@ export async function storeNotifications(
   return new Set(rows.map((row) => row.id))
 }
 
-/** One notification with its state, or undefined. */
-export async function findNotification(
-  sql: Sql,
-  id: string,
-): Promise<(Notification & { state: string }) | undefined> {
-  const [row] = await sql<(Notification & { state: string })[]>`
-    select id, provider, account, event_id, kind, object_id, payload, state from notifications where id = ${id}`
+/** A notification with how it stands. */
+export type StoredNotification = Notification & {
+  state: 'received' | 'applied' | 'parked' | 'ignored'
+  /** Why it is parked, and for how long for this reason; null while it is not. */
+  reason: ParkedReason | null
+  parked_ms: number | null
+}
+
+/** One notification, or undefined. */
+export async function findNotification(sql: Sql, id: string): Promise<StoredNotification | undefined> {
+  const [row] = await sql<StoredNotification[]>`
+    select id, provider, account, event_id, kind, object_id, payload, state, reason,
+      extract(epoch from now() - parked_at)::float8 * 1000 as parked_ms
+    from notifications where id = ${id}`
   return row
 }
 
-/** Settles the job of a notification that moved nothing: `ignored`, or `parked` until what it names appears. */
+/** What becomes of a notification that moves nothing now. */
+export type NotificationSettlement = Settlement & {
+  notification_id: string
+  becomes: 'applied' | 'ignored' | 'parked'
+  reason: ParkedReason | null
+  /** While it is parked: what wakes it, by the provider's name; null where only time does. */
+  waits_for: string | null
+  /** The payment that it is about, where that is known. */
+  of: { tenant_id: string; payment_id: string } | null
+}
+
+/** Settles the jobs of notifications that move nothing now: over, or parked with their jobs open. */
 export async function settleNotifications(
   sql: Sql,
-  settlements: (Settlement & { notification_id: string; becomes: 'applied' | 'ignored' | 'parked' })[],
+  settlements: NotificationSettlement[],
 ): Promise<Set<string>> {
-  const items = settlements.map(({ notification_id, becomes, ...settlement }) => ({
+  const items = settlements.map(({ notification_id, becomes, reason, waits_for, of, ...settlement }) => ({
     ...settlement,
-    change: { notification_id, becomes },
+    change: { notification_id, becomes, reason, waits_for, ...of },
   }))
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)}, noted as (
-      update notifications n set state = held.change ->> 'becomes', applied_at = clock_timestamp()
-      from held where n.id = (held.change ->> 'notification_id')::uuid
+    with ${holding(sql, items)}, told as (
+      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, payment_id uuid)
+    ), noted as (
+      update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
+        parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
+        applied_at = case when told.becomes <> 'parked' then clock_timestamp() end,
+        tenant_id = coalesce(told.tenant_id, n.tenant_id), subject_id = coalesce(told.payment_id, n.subject_id)
+      from told where n.id = told.notification_id
     ), ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
-/** Why a job is parked whose object the processor itself does not know: nothing that appears here can change that. */
-export const NOT_AT_PROCESSOR = 'not_at_processor'
-
 /**
- * Takes up parked notifications whose object is known by now: their jobs become due. Answers how many.
+ * A part of the step that settles `told` (`notification_id, tenant_id, payment_id`): the notification that brought the news is
+ * applied together with the news.
  */
-export async function unparkNotifications(sql: Sql): Promise<number> {
-  const rows = await sql`
-    with known as (
-      select n.id from notifications n join jobs j on j.id = n.id
-      where n.state = 'parked' and j.state = 'ready' and j.last_error ->> 'code' is distinct from ${NOT_AT_PROCESSOR} and (
-        exists (select from payments p where p.processor = n.provider and p.processor_reference = n.object_id)
-        or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.object_id)
-        or exists (select from payments p where p.processor = n.provider and p.processor_reference = n.payload #>> '{data,object,payment_intent}'))
-      order by n.id limit 100
-      for update of n skip locked
-    ), received as (
-      update notifications n set state = 'received' from known where n.id = known.id returning n.id
-    )
-    update jobs j set run_at = now(), rung_at = null from received where j.id = received.id and j.state = 'ready' returning j.id`
-  return rows.count
+export function noted(sql: Sql | Tx): Fragment {
+  return sql`
+    noted as (
+      update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null, parked_at = null,
+        tenant_id = told.tenant_id, subject_id = told.payment_id
+      from told where n.id = told.notification_id
+    )`
 }
 
-/** How many notifications are parked. */
-export async function countParked(sql: Sql): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`select count(*) from notifications where state = 'parked'`
-  return row!.count
+/**
+ * A part of the step that makes something known or moves it: parked notifications that wait for it become due. `moved`
+ * selects `provider, reference`. Nothing waits for a lock here: a job that is taken is being looked at anyway, and what is parked
+ * at this moment looks again by itself soon.
+ */
+export function waking(sql: Sql | Tx, moved: Fragment): Fragment {
+  return sql`
+    woken as (
+      select j.id from (${moved}) moved
+      cross join lateral (
+        select n.id from notifications n
+        where n.provider = moved.provider and n.waits_for = moved.reference and n.state = 'parked'
+      ) n
+      cross join lateral (
+        select j.id from jobs j where j.id = n.id and j.state = 'ready' and j.run_at > now() for update skip locked
+      ) j
+    ), awake as (
+      update jobs j set run_at = now(), rung_at = null from woken where j.id = woken.id
+    )`
+}
+
+/** How many notifications are parked, by reason; of each at most `most` are counted. */
+export async function countParked(
+  sql: Sql,
+  most: number,
+): Promise<{ reason: ParkedReason; count: number }[]> {
+  return await sql<{ reason: ParkedReason; count: number }[]>`
+    select asked.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as asked(reason)
+    cross join lateral (
+      select count(*) from (select from notifications n where n.state = 'parked' and n.reason = asked.reason limit ${most}) n
+    ) parked`
 }

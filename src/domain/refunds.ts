@@ -10,6 +10,7 @@ import { enqueue, recordCall } from '#jobs/job.ts'
 import { remember, type IdempotentRequest } from './idempotency.ts'
 import { finishing, holding, type Settlement } from './jobs.ts'
 import { postings } from './ledger.ts'
+import { noted, waking } from './notifications.ts'
 
 /** A refund as it is answered. */
 export const refundSchema = z
@@ -126,7 +127,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
         transaction_id uuid, notification_id uuid)
     ), locked as (
-      select told.*, r.status as before, r.amount_minor, r.currency
+      select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
       from told
       join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
       join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
@@ -138,7 +139,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       from locked l
       where r.tenant_id = l.tenant_id and r.id = l.refund_id
         and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
-      returning r.*, l.before, l.event_id, l.transaction_id
+      returning r.*, l.before, l.event_id, l.transaction_id, l.payment_reference
     ), moved_on as (
       select * from r where r.status <> r.before
     ), p as (
@@ -148,7 +149,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
-      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id, to_jsonb(m) - array['before', 'event_id', 'transaction_id']
+      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id, to_jsonb(m) - array['before', 'event_id', 'transaction_id', 'payment_reference']
       from moved_on m
     ), ${postings(
       sql,
@@ -157,10 +158,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
       from moved_on where status = 'succeeded' or before = 'succeeded'`,
     )},
-    noted as (
-      update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id
-      from told where n.id = told.notification_id
-    ), ${finishing(sql)}
+    ${noted(sql)}, ${waking(sql, sql`select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
@@ -205,7 +203,7 @@ export async function importRefund(
         select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
         union all
         select tenant_id, ${newId()}::uuid, 'refund.failed', payment_id, to_jsonb(r) from r where status = 'failed'
-      )
+      ), ${waking(sql, sql`select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference from r cross join locked`)}
       select id from r`
     return row
   } catch (error) {

@@ -234,8 +234,8 @@ function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorP
     'a payment intent without amounts',
   )
   believe(typeof intent.currency === 'string', 'a payment intent without a currency')
-  const card =
-    typeof intent.latest_charge === 'object' ? intent.latest_charge?.payment_method_details?.card : null
+  const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
+  const card = charge?.payment_method_details?.card
   const error = intent.last_payment_error
   return {
     reference: intent.id,
@@ -243,6 +243,7 @@ function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorP
     amount_minor: intent.amount,
     amount_capturable_minor: intent.amount_capturable,
     amount_captured_minor: intent.amount_received,
+    amount_refunded_minor: status === 'captured' ? charge && refundedOf(charge) : 0,
     currency: intent.currency.toUpperCase(),
     client_secret: status === 'requires_action' ? (intent.client_secret ?? null) : null,
     capture_before: card?.capture_before ? new Date(card.capture_before * 1000).toISOString() : null,
@@ -256,6 +257,12 @@ function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorP
       : null,
     metadata: intent.metadata ?? {},
   }
+}
+
+// Stripe counts what was held and never captured as refunded, too.
+function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge): number | null {
+  if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
+  return Math.max(0, amount_refunded - (amount - amount_captured))
 }
 
 const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([

@@ -8,6 +8,8 @@ export type ProcessorPayment = {
   amount_minor: number
   amount_capturable_minor: number
   amount_captured_minor: number
+  /** By refunds that did not fail; null where the processor did not say. */
+  amount_refunded_minor: number | null
   currency: string
   /** For the buyer's browser; null once it is of no use. Never logged. */
   client_secret: string | null

@@ -14,6 +14,7 @@ export function sideOfPayment(payment: ProcessorPayment): Side {
     amount_minor: payment.amount_minor,
     amount_capturable_minor: payment.amount_capturable_minor,
     amount_captured_minor: payment.amount_captured_minor,
+    amount_refunded_minor: payment.amount_refunded_minor,
     currency: payment.currency,
     processor_reference: payment.reference,
   }
@@ -32,36 +33,48 @@ export function sideOfRefund(refund: ProcessorRefund): Side {
 /**
  * Opens, updates or mends the drift of a payment (or of its refund, when `refund_id` is given), after all that the
  * processor said was applied. What it said may be older than what we see by now, so before a drift is opened it is asked
- * again while ours stands still.
+ * again while ours stands still. `patient`: where only the total of refunds differs nothing is opened, and since when the
+ * payment stands so is answered, to be looked at again.
  */
 export async function compare(
   context: WorkerContext,
   { tenant_id, payment_id, refund_id }: { tenant_id: string; payment_id: string; refund_id?: string },
   said: Side | null,
-): Promise<void> {
+  { patient = false }: { patient?: boolean } = {},
+): Promise<{ since: string } | null> {
   const { sql, log } = context
   const subject = refund_id === undefined ? 'payment' : 'refund'
   const of = { tenant_id, subject, subject_id: refund_id ?? payment_id, payment_id } as const
   let found = await findOurs(sql, of)
-  if (found === undefined) return
-  if (disagreement(subject, found, said) === null) return await mendDrift(sql, of)
+  if (found === undefined) return null
+  const first = disagreement(subject, found, said)
+  if (first === null) {
+    await mendDrift(sql, of)
+    return null
+  }
+  if (first.passing && patient) return { since: found.since }
   for (let tries = 0; tries < TRIES; tries++) {
     const reference: string | null = said?.processor_reference ?? found.ours.processor_reference
-    if (reference === null) return
+    if (reference === null) return null
     const theirs = await ask(context, subject, reference)
-    if (theirs === undefined) return
+    if (theirs === undefined) return null
     const before = found.since
     found = await findOurs(sql, of)
-    if (found === undefined) return
-    const state = disagreement(subject, found, theirs)
-    if (state === null) return await mendDrift(sql, of)
+    if (found === undefined) return null
+    const differs = disagreement(subject, found, theirs)
+    if (differs === null) {
+      await mendDrift(sql, of)
+      return null
+    }
     const { ours, since } = found
     if (since !== before) continue
-    const detail = theirs === null ? `the processor does not know the ${subject}` : null
+    if (differs.passing && patient) return { since }
+    const { state, detail } = differs
     await openDrift(sql, of, { state, ours, theirs, detail, since })
-    log.error({ ...of, state, ours, theirs, since }, 'the processor has it otherwise than we do')
-    return
+    log.error({ ...of, state, ours, theirs, detail, since }, 'the processor has it otherwise than we do')
+    return null
   }
+  return null
 }
 
 // Undefined when it could not be asked.

@@ -1,115 +1,143 @@
 // Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
 import { z } from 'zod'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
-import { findNotification, NOT_AT_PROCESSOR } from '#domain/notifications.ts'
+import { findNotification, storeNotifications } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
-import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
+import { WAITS_MS } from '#domain/reconciliation/drift.ts'
+import { LOOK_KIND, lookAt } from '#domain/reconciliation/looks.ts'
 import { findRefundByIds, findRefundByReference, importRefund, type KnownRefund } from '#domain/refunds.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
 import type { WorkerContext } from './context.ts'
 import { compare, sideOfPayment, sideOfRefund } from './drifts.ts'
-import { fencedUnless, lookFailed, toldOf } from './payments.ts'
+import { isMarked, toldBy, type Told } from './news.ts'
+import { hasWaited, lookAgain, note, park, type News } from './parked.ts'
+import { fencedUnless, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
-import { retried, returned, succeeded } from './settlement.ts'
+import { succeeded } from './settlement.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
-
-const PARKED_MS = 3_600_000
-
-/** What we need of an event; everything else is asked for. */
-const told = z.object({
-  data: z.object({
-    object: z.object({ object: z.string(), id: z.string(), payment_intent: z.string().nullish() }),
-  }),
-})
 
 /** Applies one notification; any order and any number of them end in the same state. */
 export async function applyNotification(context: WorkerContext, job: NotificationJob): Promise<Settlement> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied')
-    return await note(context, job, 'applied')
-  const event = told.safeParse(notification.payload)
-  if (!event.success) return await note(context, job, 'ignored')
-  const { object, id, payment_intent } = event.data.data.object
-  const is_look = notification.kind === LOOK_KIND
-  if (object === 'payment_intent') return await applyPayment(context, job, id, is_look)
-  if (object === 'refund') return await applyRefund(context, job, id, is_look)
+    return await note(context, succeeded(job), 'applied')
+  const news = { job, notification }
+  const told = toldBy(notification)
+  if (told?.object === 'payment_intent') return await applyPayment(context, news, told)
+  if (told?.object === 'refund') return await applyRefund(context, news, told)
   // A charge changes with its payment. Its refunds come as events of their own: `charge.refunded` also fires when an
   // uncaptured hold is released.
-  if (object === 'charge' && payment_intent != null)
-    return await applyPayment(context, job, payment_intent, false)
-  return await note(context, job, 'ignored')
+  if (told?.object === 'charge' && told.payment_intent != null)
+    return await applyPayment(context, news, { ...told, id: told.payment_intent })
+  return await note(context, succeeded(job), 'ignored')
 }
 
 async function applyPayment(
   context: WorkerContext,
-  job: NotificationJob,
-  reference: string,
-  is_look: boolean,
+  news: News,
+  { id: reference, metadata }: Told,
 ): Promise<Settlement> {
-  const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  const payment =
-    looked.value === null
-      ? await findPaymentByReference(context.sql, context.processor.name, reference)
-      : await ownerOf(context, looked.value)
-  const theirs = looked.value && sideOfPayment(looked.value)
+  const { sql, processor, settle } = context
+  const { job } = news
+  const is_look = isLook(news)
+  const find = () => findPaymentByReference(sql, processor.name, reference)
+  // Another application's need not be fetched to be known as such.
+  if (!is_look && !isMarked(metadata) && (await find()) === undefined)
+    return await park(context, news, 'not_ours', { waits_for: reference })
+  const looked = await processor.findPayment(reference)
+  if (looked.kind !== 'done') return await lookAgain(context, news, looked)
+  const payment = looked.value === null ? await find() : await ownerOf(context, looked.value)
   if (is_look && payment !== undefined && looked.value === null)
     await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
   if (payment === undefined || looked.value === null) {
-    if (is_look) return await note(context, job, 'ignored')
-    return await note(context, job, 'parked', looked.value === null ? NOT_AT_PROCESSOR : undefined)
+    if (is_look) return await note(context, succeeded(job), 'ignored')
+    const reason = looked.value === null ? 'not_at_processor' : 'not_known_here'
+    return await park(context, news, reason, { waits_for: reference })
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-  const news = toldOf(context, of, looked.value)
+  const theirs = sideOfPayment(looked.value)
+  const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
+  const patient = !hasWaited(news, 'refunds_differ')
+  if (is_look && differs?.passing === true && patient)
+    return await park(context, news, 'refunds_differ', { waits_for: reference, of })
+  const told = toldOf(context, of, looked.value)
   const settlement =
-    news === undefined
-      ? await note(context, job, 'applied')
-      : await settleNews(job, (settled) =>
-          context.settle.payment({ ...settled, told: news, notification_id: job.payload.notification_id }),
-        )
+    told === undefined
+      ? await note(context, succeeded(job), 'applied')
+      : await settleNews(job, (settled) => settle.payment({ ...settled, told, notification_id: job.id }))
   // What is settled here may stand otherwise there, and then no news moves it.
-  if (is_look || disagreement('payment', { ours: payment, worked_on: true }, theirs) !== null)
-    await compare(context, of, theirs)
+  if (is_look || differs !== null || wasDrift(news)) {
+    const passing = await compare(context, of, theirs, { patient })
+    if (passing !== null) {
+      const name = `${passing.since}:${theirs.amount_refunded_minor} refunded`
+      const look = lookAt(processor.name, { object: 'payment_intent', reference }, name)
+      await storeNotifications(sql, [{ ...look, rung: false }])
+    }
+  }
   return settlement
 }
 
-async function applyRefund(
-  context: WorkerContext,
-  job: NotificationJob,
-  reference: string,
-  is_look: boolean,
-): Promise<Settlement> {
-  const looked = await context.processor.findRefund(reference)
-  if (looked.kind !== 'done') return await settleLookFailed(context, job, looked)
-  if (looked.value === null) {
-    if (!is_look) return await note(context, job, 'parked', NOT_AT_PROCESSOR)
-    const ours = await findRefundByReference(context.sql, context.processor.name, reference)
-    if (ours !== undefined) await compare(context, { ...ours, refund_id: ours.id }, null)
-    return await note(context, job, 'ignored')
+async function applyRefund(context: WorkerContext, news: News, told: Told): Promise<Settlement> {
+  const { sql, processor, settle } = context
+  const { job } = news
+  const is_look = isLook(news)
+  // Made outside, of a payment of ours or of anybody's: that is found out first.
+  let behind: KnownPayment | undefined
+  if (
+    !is_look &&
+    !isMarked(told.metadata) &&
+    (await findRefundByReference(sql, processor.name, told.id)) === undefined
+  ) {
+    const found = await paymentBehind(context, news, told.payment_intent ?? null)
+    if ('settlement' in found) return found.settlement
+    behind = found.payment
   }
-  if (looked.value.released_hold) return await note(context, job, 'ignored')
-  const ours = await ourRefund(context, looked.value)
-  const of = ours ?? (await takeIn(context, looked.value))
-  if (of === 'unknown payment') return await note(context, job, 'parked')
-  if (of === 'not yet') {
-    const settlement = retried(job, 'the refund does not fit what is captured and reserved yet')
-    return fencedUnless(await context.settle.job(settlement), settlement)
+  const looked = await processor.findRefund(told.id)
+  if (looked.kind !== 'done') return await lookAgain(context, news, looked)
+  const refund = looked.value
+  if (refund === null) {
+    if (!is_look) return await park(context, news, 'not_at_processor')
+    const known = await findRefundByReference(sql, processor.name, told.id)
+    if (known !== undefined) await compare(context, { ...known, refund_id: known.id }, null)
+    return await note(context, succeeded(job), 'ignored')
+  }
+  if (refund.released_hold) return await note(context, succeeded(job), 'ignored')
+  const ours = await ourRefund(context, refund)
+  let of: { tenant_id: string; payment_id: string; id: string } | undefined = ours
+  if (of === undefined) {
+    if (behind === undefined) {
+      const found = await paymentBehind(context, news, refund.payment_reference)
+      if ('settlement' in found) return found.settlement
+      behind = found.payment
+    }
+    of = await takeIn(context, behind, refund)
+    if (of === undefined) return await waitForRoom(context, news, behind, refund)
   }
   const ids = { tenant_id: of.tenant_id, payment_id: of.payment_id, refund_id: of.id }
-  const news = toldOfRefund(ids, looked.value)
+  const heard = toldOfRefund(ids, refund)
   const settlement = await settleNews(job, (settled) =>
-    context.settle.refund({ ...settled, told: news, notification_id: job.payload.notification_id }),
+    settle.refund({ ...settled, told: heard, notification_id: job.id }),
   )
-  if (is_look || (ours?.status === 'failed' && news.status !== 'failed'))
-    await compare(context, ids, sideOfRefund(looked.value))
+  if (is_look || (ours?.status === 'failed' && heard.status !== 'failed'))
+    await compare(context, ids, sideOfRefund(refund))
+  if (wasDrift(news)) await compare(context, { tenant_id: of.tenant_id, payment_id: of.payment_id }, null)
   return settlement
+}
+
+function isLook({ notification }: News): boolean {
+  return notification.kind === LOOK_KIND
+}
+
+// That it was parked may have been shown as a drift of its payment.
+function wasDrift({ notification }: News): boolean {
+  return (notification.parked_ms ?? 0) >= WAITS_MS
 }
 
 async function settleNews(
-  job: NotificationJob,
+  job: ClaimedJob,
   settle: (settlement: Settlement) => Promise<boolean>,
 ): Promise<Settlement> {
   const settlement = succeeded(job)
@@ -137,49 +165,52 @@ async function ourRefund(context: WorkerContext, refund: ProcessorRefund): Promi
   return ids.success ? await findRefundByIds(context.sql, ids.data, refund.reference) : undefined
 }
 
-// A refund made in the processor's own dashboard: it is in the books there, so it must be in ours.
-async function takeIn(context: WorkerContext, refund: ProcessorRefund) {
-  if (refund.payment_reference === null) return 'unknown payment'
-  const payment = await findPaymentByReference(context.sql, context.processor.name, refund.payment_reference)
-  if (payment === undefined) return 'unknown payment'
+// Whose payment it is that a processor's refund gives back. Only where its reference is not known here the processor is asked:
+// it may have our ids, or be another application's.
+async function paymentBehind(
+  context: WorkerContext,
+  news: News,
+  reference: string | null,
+): Promise<{ payment: KnownPayment } | { settlement: Settlement }> {
+  if (reference === null) return { settlement: await park(context, news, 'not_ours') }
+  const known = await findPaymentByReference(context.sql, context.processor.name, reference)
+  if (known !== undefined) return { payment: known }
+  const parkFor = async (reason: 'not_ours' | 'not_known_here' | 'not_at_processor') => ({
+    settlement: await park(context, news, reason, { waits_for: reference }),
+  })
+  if (news.notification.reason === 'not_ours') return await parkFor('not_ours')
+  const looked = await context.processor.findPayment(reference)
+  if (looked.kind !== 'done') return { settlement: await lookAgain(context, news, looked) }
+  if (looked.value === null) return await parkFor('not_at_processor')
+  const payment = await ownerOf(context, looked.value)
+  if (payment !== undefined) return { payment }
+  return await parkFor(isMarked(looked.value.metadata) ? 'not_known_here' : 'not_ours')
+}
+
+// A refund made in the processor's own dashboard: it is in the books there, so it must be in ours. Undefined when it does
+// not fit there yet.
+async function takeIn(context: WorkerContext, payment: KnownPayment, refund: ProcessorRefund) {
+  const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const imported = await importRefund(context.sql, {
-    tenant_id: payment.tenant_id,
-    payment_id: payment.id,
+    ...of,
     processor: context.processor.name,
     processor_reference: refund.reference,
     amount_minor: refund.amount_minor,
     failure: failureOf(refund),
   })
-  return imported === undefined
-    ? 'not yet'
-    : { tenant_id: payment.tenant_id, payment_id: payment.id, id: imported.id }
+  return imported && { ...of, id: imported.id }
 }
 
-async function settleLookFailed(
+// The capture is not known here yet, or what is reserved for refunds of ours leaves no room until the processor refuses
+// them: that wakes it. If it takes long, it is a drift.
+async function waitForRoom(
   context: WorkerContext,
-  job: NotificationJob,
-  looked: Parameters<typeof lookFailed>[1],
+  news: News,
+  payment: KnownPayment,
+  { payment_reference }: ProcessorRefund,
 ): Promise<Settlement> {
-  const settlement = lookFailed(job, looked)
-  return fencedUnless(await context.settle.job(settlement), settlement)
-}
-
-async function note(
-  context: WorkerContext,
-  job: NotificationJob,
-  becomes: 'applied' | 'ignored' | 'parked',
-  code = 'not_known_here',
-): Promise<Settlement> {
-  // A parked job stays open: it comes back when its object appears, and every hour in any case.
-  const reason = 'names nothing that is known'
-  const settlement: Settlement =
-    becomes === 'parked'
-      ? { ...returned(job, reason, PARKED_MS), outcome: 'parked', error: { code, message: reason } }
-      : succeeded(job)
-  const ours = await context.settle.notification({
-    ...settlement,
-    notification_id: job.payload.notification_id,
-    becomes,
-  })
-  return fencedUnless(ours, settlement)
+  const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  const settlement = await park(context, news, 'does_not_fit', { waits_for: payment_reference, of })
+  if (hasWaited(news, 'does_not_fit')) await compare(context, of, null)
+  return settlement
 }

@@ -7,6 +7,7 @@ import { JOB_NAMES, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import { applyNotification } from './notifications.ts'
+import { parkPoison } from './parked.ts'
 import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
 import { createRefund } from './refunds.ts'
 import { discarded, parked, returned, threw, unknown } from './settlement.ts'
@@ -23,6 +24,13 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   'refund.create': createRefund,
   'notification.apply': applyNotification,
 }
+
+/** Jobs that end otherwise than the rest when no attempt is left: what a provider told us is never given up. */
+const EXHAUSTED: {
+  [Name in JobName]?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Settlement>
+} = { 'notification.apply': parkPoison }
+
+const TOO_OFTEN = 'it ended in no known way, too often: perhaps it ends the process that performs it'
 
 const RENEW_EVERY_MS = 1000
 /** A claim older than this when its turn comes is given back: the queue may have been paused since. */
@@ -88,7 +96,9 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
 
   async function handle(job: ClaimedJob): Promise<Settlement> {
     const lost = lostTooOften(job)
-    if (lost !== undefined) return await settled(lost)
+    const exhausted = EXHAUSTED[job.name as JobName]
+    if (lost !== undefined)
+      return exhausted === undefined ? await settled(lost) : await exhausted(context, job, TOO_OFTEN)
     try {
       const payload = JOBS[job.name as JobName].payload.parse(job.payload)
       const handler = HANDLERS[job.name as JobName] as Handler<JobName>
@@ -100,6 +110,7 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
       if (job.call?.look_only === true) return await settled(unknown(job, reason))
       if (job.attempt < job.max_attempts) return await settled(threw(job, reason))
+      if (exhausted !== undefined) return await exhausted(context, job, reason)
       return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
     }
   }
@@ -155,7 +166,6 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
 function lostTooOften(job: ClaimedJob): Settlement | undefined {
   const looks = job.call?.look_only === true
   if (job.attempt <= job.max_attempts + (looks ? 1 : 0)) return undefined
-  const reason = 'it ended in no known way, too often: perhaps it ends the process that performs it'
-  if (job.call === null) return discarded(job, reason)
-  return looks ? parked(job, reason) : unknown(job, reason)
+  if (job.call === null) return discarded(job, TOO_OFTEN)
+  return looks ? parked(job, TOO_OFTEN) : unknown(job, TOO_OFTEN)
 }

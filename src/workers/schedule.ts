@@ -4,10 +4,13 @@ import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { countUnknown } from '#domain/jobs.ts'
-import { countParked, unparkNotifications } from '#domain/notifications.ts'
+import { countParked } from '#domain/notifications.ts'
 import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import type { WorkerContext } from './context.ts'
+
+/** A gauge that says "many" need not count them all. */
+const MOST_COUNTED = 10_000
 
 export type Loop = { close(): Promise<void> }
 
@@ -72,18 +75,11 @@ export function schedule(context: WorkerContext): Loop {
     ),
     every(
       log,
-      'parked notifications',
-      () => 1_000,
-      async () => {
-        await unparkNotifications(sql)
-      },
-    ),
-    every(
-      log,
       'gauges',
       () => 5_000,
       async () => {
-        metrics.parked.set(await countParked(sql))
+        for (const { reason, count } of await countParked(sql, MOST_COUNTED))
+          metrics.parked.set({ reason }, count)
         metrics.unknown.set(await countUnknown(sql))
       },
     ),

@@ -25,7 +25,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'rows locked above',
     tables: ['jobs'],
-    part: /from (due|held|free|received) where j\.id = \1\.(job_)?id\b/,
+    part: /from (due|held|free|woken) where j\.id = \1\.(job_)?id\b/,
     reason: 'their ids are those of rows that the same statement has found and locked',
   },
   {
@@ -49,7 +49,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'gauge',
     tables: ['jobs', 'notifications'],
-    part: /^ ?select count\(\*\) from (jobs where finished_at is null and unknown_since is not null|notifications where state = )/,
+    part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.state = \$\d+ and n\.reason = asked\.reason/,
     reason: 'how many there are, whoever they belong to',
   },
   {
@@ -61,13 +61,13 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'notification not matched yet',
     tables: ['notifications'],
-    part: /insert into notifications \(id, provider|where n\.id = (told\.notification_id|\(held\.change|known\.id)|from notifications where id = \$\d+|from notifications n join jobs j on j\.id = n\.id where n\.state = /,
+    part: /insert into notifications \(id, provider|where n\.id = told\.notification_id|from notifications where id = \$\d+|where n\.provider = moved\.provider and n\.waits_for = moved\.reference/,
     reason: 'nobody knows its tenant before it is applied',
   },
   {
     name: 'job of a notification',
     tables: ['jobs'],
-    part: /from notifications n join jobs j on j\.id = n\.id where n\.state = /,
+    part: /from jobs j where j\.id = n\.id and j\.state = \$\d+ and j\.run_at > now\(\)/,
     reason: 'it belongs to the system, and has the id of the notification',
   },
   {

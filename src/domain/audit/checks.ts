@@ -262,23 +262,26 @@ function keys(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
       or (k.job_id is not null and not exists (select from jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
 }
 
-/** Each notification has its job and was applied once; what is parked names nothing that is known. */
+/**
+ * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
+ * none sleeps on when what it waits for is known.
+ */
 function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: Limits): Fragment {
   return sql`
-    select case
-        when j.id is null then 'a notification has no job'
-        when n.state = 'parked' then 'a parked notification names what is known'
-        when j.finished_at is null then 'a notification was applied and its job is open'
-        else 'the job of a notification ended and it was not applied' end as problem,
-      n.tenant_id, case when n.state = 'applied' then n.subject_id end as payment_id, n.id::text as id,
-      n.provider || ' ' || n.event_id || ' ' || n.state as what, null::bigint as expected, null::bigint as found,
-      null::bigint as off_by
+    select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
+      n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
+      null::bigint as found, null::bigint as off_by
     from notifications n left join jobs j on j.id = n.id
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and (
-      j.id is null
-      or (n.state in ('applied', 'ignored')) <> (j.state = 'succeeded')
-      or (n.state = 'parked' and j.state = 'ready' and j.last_error ->> 'code' is distinct from 'not_at_processor'
-        and n.applied_at < now() - ${stuck_after_s} * interval '1 second' and (
-          exists (select from payments p where p.processor = n.provider and p.processor_reference = n.object_id)
-          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.object_id))))`
+    cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
+    cross join lateral (values
+      ('a notification has no job', j.id is null and not n_is.over),
+      ('the job of a notification ended and it was neither applied nor ignored', j.finished_at is not null and not n_is.over),
+      ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
+      ('a notification was given up', n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
+      ('a parked notification sleeps and what it waits for is known', n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
+        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and (
+          exists (select from payments p where p.processor = n.provider and p.processor_reference = n.waits_for)
+          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for)))
+    ) as told(problem, wrong)
+    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
 }

@@ -115,10 +115,12 @@ export type KnownPayment = Pick<
   | 'id'
   | 'status'
   | 'amount_minor'
+  | 'amount_capturable_minor'
   | 'amount_captured_minor'
+  | 'amount_refunded_minor'
   | 'currency'
   | 'processor_reference'
->
+> & { amount_refund_reserved_minor: number }
 
 /** The payment that a processor knows by `reference`, whoever's it is. */
 export async function findPaymentByReference(
@@ -127,8 +129,7 @@ export async function findPaymentByReference(
   reference: string,
 ): Promise<KnownPayment | undefined> {
   const [payment] = await sql<KnownPayment[]>`
-    select tenant_id, id, status, amount_minor, amount_captured_minor, currency, processor_reference
-    from payments where processor = ${processor} and processor_reference = ${reference}`
+    select ${knownColumns(sql)} from payments where processor = ${processor} and processor_reference = ${reference}`
   return payment
 }
 
@@ -139,9 +140,14 @@ export async function findPaymentByIds(
   reference: string,
 ): Promise<KnownPayment | undefined> {
   const [payment] = await sql<KnownPayment[]>`
-    select tenant_id, id, status, amount_minor, amount_captured_minor, currency, processor_reference
-    from payments where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
+    select ${knownColumns(sql)} from payments where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
   return payment
+}
+
+function knownColumns(sql: Sql): Fragment {
+  return sql`
+    tenant_id, id, status, amount_minor, amount_capturable_minor, amount_captured_minor, amount_refunded_minor,
+    amount_refund_reserved_minor, currency, processor_reference`
 }
 
 /** The columns that are answered, in the order of the schema. */

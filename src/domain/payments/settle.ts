@@ -5,6 +5,7 @@ import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs.ts'
 import { postings } from '../ledger.ts'
+import { noted, waking } from '../notifications.ts'
 import { paymentEventData, type PaymentStatus } from './payment.ts'
 
 /** Where a payment may come from on its way to a status. What is not listed moves nothing: states never go backwards. */
@@ -112,7 +113,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       select tenant_id, follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
         nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`,
     )}
-    ), ${noted(sql)}, ${finishing(sql)}
+    ), ${noted(sql)}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
@@ -137,13 +138,4 @@ function stepOf(
 // A cancellation that was wished while the authorization was under way voids the hold that came of it.
 function voids(sql: Sql | Tx): Fragment {
   return sql`(l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action') and p.cancel_requested_at is not null)`
-}
-
-// The notification that brought the news is applied in the same step as the news.
-function noted(sql: Sql | Tx): Fragment {
-  return sql`
-    noted as (
-      update notifications n set state = 'applied', applied_at = clock_timestamp(), tenant_id = told.tenant_id, subject_id = told.payment_id
-      from told where n.id = told.notification_id
-    )`
 }

@@ -1,5 +1,5 @@
 // Whether we and the processor see the same: what is settled must be settled alike, what is under way must be worked on.
-import type { Drift, Side } from './drift.ts'
+import type { Drift, Ours, Side } from './drift.ts'
 
 /** What of ours may stand beside each status of theirs, once all that they say has been applied. */
 const AGREES: Record<Drift['subject'], Record<string, string[]>> = {
@@ -17,21 +17,59 @@ const AGREES: Record<Drift['subject'], Record<string, string[]>> = {
 }
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
+export type Disagreement = {
+  state: 'stale' | 'differs'
+  /** What differs, where it is not the status. */
+  detail: string | null
+  /** Only the total of refunds differs: each has news of its own, which may be on its way. */
+  passing: boolean
+}
+
 /**
- * How the two disagree; null when they do not. While a job works on ours, what is under way is nobody's mistake.
+ * How the two disagree; null when they do not. While a job works on ours, what is under way is nobody's mistake: but what
+ * the processor did that finds no place here is, whoever works on what.
  */
 export function disagreement(
   subject: Drift['subject'],
-  { ours, worked_on }: { ours: Side; worked_on: boolean },
+  { ours, worked_on, waiting }: Omit<Ours, 'since'>,
   theirs: Side | null,
-): 'stale' | 'differs' | null {
+): Disagreement | null {
+  if (waiting.length > 0) return { state: 'differs', detail: inWords(ours, theirs, waiting), passing: false }
   const under_way = UNDER_WAY.includes(ours.status)
   if (under_way && worked_on) return null
-  const alike =
-    theirs !== null &&
-    AGREES[subject][theirs.status]?.includes(ours.status) === true &&
-    theirs.currency === ours.currency &&
-    theirs.amount_minor === ours.amount_minor &&
-    (ours.status !== 'captured' || theirs.amount_captured_minor === ours.amount_captured_minor)
-  return alike ? null : under_way ? 'stale' : 'differs'
+  const state = under_way ? 'stale' : 'differs'
+  if (theirs === null) return { state, detail: `the processor does not know the ${subject}`, passing: false }
+  if (
+    AGREES[subject][theirs.status]?.includes(ours.status) !== true ||
+    theirs.currency !== ours.currency ||
+    theirs.amount_minor !== ours.amount_minor
+  )
+    return { state, detail: null, passing: false }
+  if (ours.status === 'captured' && theirs.amount_captured_minor !== ours.amount_captured_minor)
+    return { state, detail: 'the captured amounts differ', passing: false }
+  if (ours.status === 'authorized' && theirs.amount_capturable_minor !== ours.amount_capturable_minor)
+    return { state, detail: 'the amounts that can be captured differ', passing: false }
+  if (!refundsAgree(ours, theirs)) return { state, detail: inWords(ours, theirs, []), passing: true }
+  return null
+}
+
+// Theirs counts what is pending there; of what is reserved here some may not have reached them yet.
+function refundsAgree(ours: Side, theirs: Side): boolean {
+  const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
+  const { amount_refunded_minor: there } = theirs
+  if (refunded == null || reserved === undefined || there == null) return true
+  return refunded <= there && there <= reserved
+}
+
+function inWords(ours: Side, theirs: Side | null, waiting: Ours['waiting']): string {
+  const facts = waiting.map(({ object_id, reason }) =>
+    reason === 'does_not_fit'
+      ? `${object_id} of the processor does not fit beside what is captured and reserved here`
+      : `news of ${object_id} is parked (${reason})`,
+  )
+  if (theirs?.amount_refunded_minor != null)
+    facts.push(
+      `the processor has refunded ${theirs.amount_refunded_minor}; here ${ours.amount_refunded_minor} is refunded and ${ours.amount_refund_reserved_minor} reserved`,
+    )
+  return facts.join('; ')
 }

@@ -12,10 +12,17 @@ const sideSchema = z.object({
   amount_minor: z.int(),
   amount_capturable_minor: z.int().optional(),
   amount_captured_minor: z.int().optional(),
+  amount_refunded_minor: z.int().nullish().meta({
+    description: 'Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
+  }),
+  amount_refund_reserved_minor: z
+    .int()
+    .optional()
+    .meta({ description: 'By refunds that are under way or have succeeded here.' }),
   currency: z.string(),
   processor_reference: z.string().nullable(),
 })
-/** How one side sees it. The amounts that are held and captured are those of payments only. */
+/** How one side sees it. The amounts that are held, captured and refunded are those of payments only. */
 export type Side = z.output<typeof sideSchema>
 
 /** A drift as it is answered. */
@@ -140,19 +147,35 @@ export async function followUnknownJobs(sql: Sql): Promise<void> {
       where (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))`
 }
 
-/** A payment or refund as we see it now, and whether a job works on it; undefined when there is none. */
+/** As we see it, since when, whether a job works on it, and what the processor did that finds no place in our books. */
+export type Ours = {
+  ours: Side
+  since: string
+  worked_on: boolean
+  /** News of the payment that was given up, or has not found its place for more than `WAITS_MS`. */
+  waiting: { object_id: string; reason: string }[]
+}
+
+/** So long the processor may be ahead of us without that being a drift. */
+export const WAITS_MS = 5_000
+
+/** A payment or refund as we see it now; undefined when there is none. */
 export async function findOurs(
   sql: Sql,
   { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
-): Promise<{ ours: Side; since: string; worked_on: boolean } | undefined> {
+): Promise<Ours | undefined> {
   const works = (payment_id: Fragment) => sql`exists (
     select from jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.finished_at is null)`
-  const [row] = await sql<{ ours: Side; since: string; worked_on: boolean }[]>`
+  const waiting = sql`(
+    select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]') from notifications n
+    where n.tenant_id = p.tenant_id and n.subject_id = p.id and n.state = 'parked'
+      and (n.reason = 'poison' or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
+  const [row] = await sql<Ours[]>`
     ${
       subject === 'payment'
-        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on
+        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on, ${waiting} as waiting
             from payments p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
-        : sql`select ${sidesOfRefund(sql)} as ours, r.updated_at as since, ${works(sql`r.payment_id`)} as worked_on
+        : sql`select ${sidesOfRefund(sql)} as ours, r.updated_at as since, ${works(sql`r.payment_id`)} as worked_on, '[]'::jsonb as waiting
             from refunds r where r.tenant_id = ${tenant_id} and r.id = ${subject_id}`
     }`
   return row
@@ -161,6 +184,7 @@ export async function findOurs(
 function sidesOfPayment(sql: Sql): Fragment {
   return sql`jsonb_build_object('status', p.status, 'amount_minor', p.amount_minor, 'currency', p.currency,
     'amount_capturable_minor', p.amount_capturable_minor, 'amount_captured_minor', p.amount_captured_minor,
+    'amount_refunded_minor', p.amount_refunded_minor, 'amount_refund_reserved_minor', p.amount_refund_reserved_minor,
     'processor_reference', p.processor_reference)`
 }
 

@@ -94,17 +94,24 @@ export function looksOf(processor: string, stale: Stale[]): Notification[] {
   return stale.flatMap(({ object, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKS_S[0]!) return []
     const look = LOOKS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    const event_id = `look:${reference}:${since}:${look}`
-    return [
-      {
-        id: derivedId(processor, '', event_id),
-        provider: processor,
-        account: '',
-        event_id,
-        kind: LOOK_KIND,
-        object_id: reference,
-        payload: { id: event_id, type: LOOK_KIND, data: { object: { object, id: reference } } },
-      },
-    ]
+    return [lookAt(processor, { object, reference }, `${since}:${look}`)]
   })
+}
+
+/** A look at an object of the processor, to be stored as its news are. `name` tells it from other looks at the same object. */
+export function lookAt(
+  processor: string,
+  { object, reference }: { object: Stale['object']; reference: string },
+  name: string,
+): Notification {
+  const event_id = `look:${reference}:${name}`
+  return {
+    id: derivedId(processor, '', event_id),
+    provider: processor,
+    account: '',
+    event_id,
+    kind: LOOK_KIND,
+    object_id: reference,
+    payload: { id: event_id, type: LOOK_KIND, data: { object: { object, id: reference } } },
+  }
 }

@@ -1,0 +1,144 @@
+// Parked notifications: their jobs stay open until what they need is here; when they look again, and what is given up when.
+import { metrics } from '#core/metrics.ts'
+import type { Outcome } from '#core/outcome.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import {
+  findNotification,
+  type NotificationSettlement,
+  type ParkedReason,
+  type StoredNotification,
+} from '#domain/notifications.ts'
+import { findPaymentByReference } from '#domain/payments/payment.ts'
+import { WAITS_MS } from '#domain/reconciliation/drift.ts'
+import type { WorkerContext } from './context.ts'
+import { compare } from './drifts.ts'
+import { paymentNamedBy } from './news.ts'
+import { fencedUnless } from './payments.ts'
+import { discarded, retried, returned, succeeded } from './settlement.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+/**
+ * So long after it was parked a notification looks again, and after the last time it is ignored. What it waits for wakes it
+ * before; the first look is soon, because that and parking may have crossed.
+ */
+const LOOKS_MS: { [Reason in ParkedReason]?: number[] } = {
+  not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
+  not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
+  not_ours: [5 * 60_000],
+}
+const REASONS: Record<ParkedReason, string> = {
+  not_known_here: 'what it names is not known here',
+  not_ours: 'what it names carries no mark of ours and is not known here',
+  not_at_processor: 'the processor does not know what it names',
+  does_not_fit: 'the refund does not fit what is captured and reserved yet',
+  refunds_differ: 'the processor has refunded another amount than we know of',
+  poison: 'no attempt came to an end',
+}
+
+/** A notification while its job is performed. */
+export type News = { job: ClaimedJob; notification: StoredNotification }
+type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
+
+/** Whether it has been parked for this reason for so long that news on their way would have arrived. */
+export function hasWaited({ notification }: News, reason: ParkedReason): boolean {
+  return notification.reason === reason && (notification.parked_ms ?? 0) >= WAITS_MS
+}
+
+/** Parks a notification until what it waits for wakes it or its time comes; ignores it when it has waited in vain. */
+export async function park(
+  context: WorkerContext,
+  { job, notification }: News,
+  reason: ParkedReason,
+  about: About = {},
+  message = REASONS[reason],
+): Promise<Settlement> {
+  const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
+  const delay_ms = delayOf(reason, parked_ms)
+  if (delay_ms !== undefined) {
+    const parked = {
+      ...returned(job, message, delay_ms),
+      outcome: 'parked',
+      error: { code: reason, message },
+    }
+    return await note(context, parked, 'parked', { reason, ...about })
+  }
+  const settlement = await note(context, succeeded(job), 'ignored', { reason, ...about })
+  if (settlement.outcome === 'fenced') return settlement
+  metrics.parkedGone.inc({ reason })
+  if (reason !== 'not_ours') {
+    const { id, kind, object_id } = notification
+    context.log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
+  }
+  return settlement
+}
+
+// Undefined when it has looked for the last time.
+function delayOf(reason: ParkedReason, parked_ms: number): number | undefined {
+  const looks_ms = LOOKS_MS[reason]
+  if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
+  if (reason === 'poison') return DAY_MS
+  if (reason === 'refunds_differ') return WAITS_MS
+  // As long again as it has waited.
+  return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
+}
+
+/** The end of a notification whose worker was killed, or whose handler threw, each time: parked until a person retries it. */
+export async function parkPoison(
+  context: WorkerContext,
+  job: ClaimedJob,
+  reason: string,
+): Promise<Settlement> {
+  const { sql, log, processor, settle } = context
+  const notification = await findNotification(sql, job.id)
+  if (notification === undefined) {
+    const settlement = discarded(job, reason)
+    return fencedUnless(await settle.job(settlement), settlement)
+  }
+  const reference = paymentNamedBy(notification)
+  const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
+  const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
+  const settlement = await park(context, { job, notification }, 'poison', { of }, reason)
+  const { kind, object_id } = notification
+  log.error(
+    { notification_id: job.id, kind, object_id, ...of, reason },
+    'a notification is given up until it is retried',
+  )
+  if (of !== null) await compare(context, of, null)
+  return settlement
+}
+
+/** The processor could not be asked: it is asked again until it can be, which uses up no attempt. */
+export async function lookAgain(
+  context: WorkerContext,
+  { job }: News,
+  looked: Exclude<Outcome<unknown>, { kind: 'done' }>,
+): Promise<Settlement> {
+  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
+  const settlement = {
+    ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
+    forgive: true,
+  }
+  if (looked.kind === 'misconfigured') settlement.outcome = 'misconfigured'
+  return fencedUnless(await context.settle.job(settlement), settlement)
+}
+
+/** Settles the job of a notification together with the state of it. */
+export async function note(
+  context: WorkerContext,
+  settlement: Settlement,
+  becomes: NotificationSettlement['becomes'],
+  { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
+): Promise<Settlement> {
+  // A notification and its job have one id.
+  const notification_id = settlement.job_id
+  const ours = await context.settle.notification({
+    ...settlement,
+    notification_id,
+    becomes,
+    reason,
+    waits_for,
+    of,
+  })
+  return fencedUnless(ours, settlement)
+}

@@ -1,0 +1,266 @@
+// Notifications that cannot be applied yet, or never: they wait, are woken by what they wait for, and are never forgotten.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { metrics } from '#core/metrics.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import { checkBooks } from './support/books.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from './support/payments.ts'
+import {
+  deliver,
+  listEvents,
+  madeUp,
+  notificationId,
+  pick,
+  refundInDashboard,
+  stateOf,
+  storyOf,
+  tried,
+  type StripeEvent,
+} from './support/stripe-events.ts'
+import { createWorld, STRIPE_KEY, type World } from './support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ webhooks: false })
+})
+afterAll(async () => await world.close())
+
+const HOUR_S = 3600
+const DAY_S = 24 * HOUR_S
+
+async function deliverAndTry(events: StripeEvent[]): Promise<void> {
+  for (const event of events) expect((await deliver(world, event)).status).toBe(200)
+  await tried(world, events)
+}
+
+/** How the notification of an event stands, and in how many seconds its job looks again. */
+async function standing(event: StripeEvent) {
+  const [row] = await world.sql`
+    select n.state, n.reason, j.state as job, j.attempt, extract(epoch from j.run_at - now())::float8 as after_s
+    from notifications n join jobs j on j.id = n.id where n.id = ${notificationId(event)}`
+  return row!
+}
+
+async function statesOf(events: StripeEvent[]): Promise<(string | undefined)[]> {
+  return await Promise.all(events.map((event) => stateOf(world, event)))
+}
+
+/** As if so much time had gone by since they were parked: their next look is due. */
+async function age(events: StripeEvent[], by_s: number): Promise<void> {
+  const before = await Promise.all(events.map(standing))
+  await world.sql`
+    update notifications set parked_at = parked_at - ${by_s} * interval '1 second'
+    where id = any(${events.map(notificationId)}::uuid[])`
+  await world.sql`
+    update jobs set run_at = now(), rung_at = null where id = any(${events.map(notificationId)}::uuid[]) and state = 'ready'`
+  await eventually(async () => {
+    for (const [index, event] of events.entries())
+      expect((await standing(event)).attempt).toBeGreaterThan(before[index]!.attempt)
+  })
+  await tried(world, events)
+}
+
+const askedFor = async (path: string): Promise<number> =>
+  (await world.stripe('GET', `/_emulator/requests?path=${path}`)).count
+
+/** A payment that another program makes with our key. */
+async function foreignPayment(): Promise<string> {
+  const response = await fetch(`${world.stripe_url}/v1/payment_intents`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${STRIPE_KEY}`, 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'amount=1000&currency=usd&capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never&metadata[order]=17',
+  })
+  const { id } = (await response.json()) as { id: string }
+  await world.stripe('POST', `/_emulator/payment_intents/${id}/capture`)
+  return id
+}
+
+test("what seems to be another application's is taken up at once when the step that stores its reference shows that it is ours", async () => {
+  const held = await fault(world, {
+    match: { method: 'POST', path: '/v1/payment_intents$' },
+    fault: { hold: 'after' },
+  })
+  const { body } = await createPayment(world.client, {}, ASYNC)
+  await held.hit()
+  const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+  // Somebody has cleared its metadata.
+  const events = (await listEvents(world, data[0].payment_intent)).map((event) => ({
+    ...event,
+    data: { object: { ...event.data.object, metadata: {} } },
+  }))
+  await deliverAndTry(events)
+  expect(new Set(await statesOf(events))).toEqual(new Set(['parked']))
+  await held.remove()
+  await paymentIn(world.client, body.id, 'authorized')
+  await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
+  await checkBooks(world)
+})
+
+test('what names nothing known looks again soon, after an hour and a day, and is ignored with the reason', async () => {
+  const { processor_reference } = await heldPayment(world.client)
+  const metadata = { sluice_tenant_id: world.tenant_id }
+  const events = [
+    madeUp('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent', metadata }),
+    madeUp('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
+    // We know the payment, the processor does not know the refund.
+    madeUp('refund.created', { id: 're_none', object: 'refund', payment_intent: processor_reference }),
+    madeUp('charge.captured', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown', metadata }),
+  ]
+  await deliverAndTry(events)
+  const all = async () => await Promise.all(events.map(standing))
+  for (const { state, reason, after_s } of await all()) {
+    expect([state, reason]).toEqual(['parked', 'not_at_processor'])
+    expect(after_s).toBeLessThanOrEqual(5)
+  }
+  await age(events, 6)
+  for (const { state, after_s } of await all())
+    expect([state, Math.round(after_s / HOUR_S)]).toEqual(['parked', 1])
+  await age(events, HOUR_S)
+  for (const { state, after_s } of await all())
+    expect([state, Math.round(after_s / DAY_S)]).toEqual(['parked', 1])
+  await eventually(async () => {
+    const { values } = await metrics.parked.get()
+    expect(values.find(({ labels }) => labels.reason === 'not_at_processor')?.value).toBe(events.length)
+  })
+  await age(events, DAY_S)
+  for (const { state, reason, job } of await all())
+    expect([state, reason, job]).toEqual(['ignored', 'not_at_processor', 'succeeded'])
+})
+
+async function driftsOf(payment_id: string): Promise<any[]> {
+  return (await world.client.get(`/v1/reconciliation?payment_id=${payment_id}`)).body
+}
+
+describe('a refund made in the dashboard while ours of the same money is reserved', () => {
+  test('is never given up, is a drift that names both, and is booked at once when ours fails', async () => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    await world.drain()
+    await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
+    const { body: ours } = await refund(world.client, id, {}, ASYNC)
+    const theirs = await refundInDashboard(world, processor_reference)
+    const events = (await listEvents(world, processor_reference)).filter(
+      ({ type }) => type === 'refund.created',
+    )
+    await deliver(world, events[0]!)
+    await tried(world, events)
+    // Each of the attempts that are left comes to the same, and the one that would be the last too.
+    await world.sql`update jobs set attempt = max_attempts - 1 where id = ${notificationId(events[0]!)}`
+    await age(events, 0)
+    await age(events, 0)
+    expect(await standing(events[0]!)).toMatchObject({
+      state: 'parked',
+      reason: 'does_not_fit',
+      job: 'ready',
+    })
+    expect(await driftsOf(id)).toEqual([])
+
+    await age(events, 6)
+    const [drift] = await eventually(async () => {
+      const drifts = await driftsOf(id)
+      expect(drifts).toHaveLength(1)
+      return drifts
+    })
+    expect(drift).toMatchObject({
+      subject: 'payment',
+      state: 'differs',
+      ours: { amount_captured_minor: 1000, amount_refunded_minor: 0, amount_refund_reserved_minor: 1000 },
+      theirs: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
+    })
+    expect(drift.detail).toContain(`${theirs.id} of the processor does not fit`)
+    expect(drift.detail).toContain('refunded 1000; here 0 is refunded and 1000 reserved')
+    // However long it takes it looks again, each hour.
+    await age(events, 30 * DAY_S)
+    expect((await standing(events[0]!)).after_s).toBeLessThanOrEqual(HOUR_S)
+
+    await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
+    await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
+    expect((await world.client.get(`/v1/refunds/${ours.id}`)).body.status).toBe('failed')
+    const story = await storyOf(world, id)
+    expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
+    expect(story.postings).toEqual(['capture 1000', 'refund -1000'])
+    await eventually(async () => expect(await driftsOf(id)).toEqual([]))
+    await checkBooks(world)
+  })
+})
+
+describe('ten notifications whose worker is killed each time', () => {
+  test('end parked, are seen in audit, metrics and reconciliation, and are applied when they are retried', async () => {
+    const payments = await Promise.all(Array.from({ length: 10 }, () => capturedPayment(world.client)))
+    for (const { processor_reference } of payments) await refundInDashboard(world, processor_reference, 300)
+    const all = await listEvents(world)
+    const events = payments.map(
+      ({ processor_reference }) =>
+        pick(
+          all.filter((event) => event.data.object.payment_intent === processor_reference),
+          ['refund.created'],
+        )[0]!,
+    )
+    const ids = events.map(notificationId)
+    const started_at = new Date().toISOString()
+    // Stored while nobody works, so that all their attempts can be spent.
+    await pauseJobs(world.sql, { queue: 'notifications' })
+    await Promise.all(events.map((event) => deliver(world, event)))
+    await world.sql`
+      update jobs set state = 'running', attempt = max_attempts, lease_token = gen_random_uuid(), lease_until = now()
+      where id = any(${ids}::uuid[])`
+    await resumeJobs(world.sql, { queue: 'notifications' })
+    await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['parked'])))
+
+    const given_up = (report: { problems: { problem: string; id: string | null }[] }) =>
+      report.problems.filter(({ problem }) => problem === 'a notification was given up').map(({ id }) => id)
+    expect(new Set(given_up(await auditEverything(world.sql)))).toEqual(new Set(ids))
+    expect(given_up(await auditChanges(world.sql, started_at, []))).toHaveLength(10)
+    const later = new Date(Date.now() + 1000 * DAY_S).toISOString()
+    expect(given_up(await auditChanges(world.sql, later, []))).toHaveLength(10)
+    await eventually(async () => {
+      const { values } = await metrics.parked.get()
+      expect(values.find(({ labels }) => labels.reason === 'poison')?.value).toBe(10)
+    })
+    for (const { id } of payments)
+      await eventually(async () =>
+        expect(await driftsOf(id)).toMatchObject([
+          { state: 'differs', detail: expect.stringContaining('is parked (poison)') },
+        ]),
+      )
+
+    await world.sql`
+      update jobs set run_at = now(), rung_at = null, max_attempts = attempt + 25 where id = any(${ids}::uuid[])`
+    await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
+    for (const { id } of payments)
+      expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -300'])
+    await checkBooks(world)
+  })
+})
+
+// Last of all: the processor's record holds from here on what is none of ours.
+test('what another application did on the same account is ignored after a grace, and costs no fetch but one for a refund', async () => {
+  const reference = await foreignPayment()
+  const made = await refundInDashboard(world, reference, 250)
+  const events = await listEvents(world, reference)
+  expect(events.map(({ type }) => type)).toEqual(
+    expect.arrayContaining(['charge.captured', 'refund.created']),
+  )
+  await deliverAndTry(events)
+  for (const event of events)
+    expect(await standing(event)).toMatchObject({ state: 'parked', reason: 'not_ours', job: 'ready' })
+  await age(events, 301)
+  for (const event of events)
+    expect(await standing(event)).toMatchObject({ state: 'ignored', reason: 'not_ours', job: 'succeeded' })
+  const gone = await metrics.parkedGone.get()
+  expect(gone.values.find(({ labels }) => labels.reason === 'not_ours')?.value).toBeGreaterThanOrEqual(
+    events.length,
+  )
+  const refunds = events.filter(({ type }) => type.startsWith('refund.'))
+  expect(await askedFor(`/v1/payment_intents/${reference}`)).toBe(refunds.length)
+  expect(await askedFor(`/v1/refunds/${made.id}`)).toBe(0)
+  expect((await auditEverything(world.sql)).problems).toEqual([])
+})
