@@ -45,6 +45,9 @@ begin
   grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
 
   for each in select * from (values
+    -- Each process looks whether the database is of its version.
+    ('sluice_service', 'schema_migrations', 'select (name)'),
+
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
     ('sluice_api', 'payments', 'select, insert, update'),

@@ -8,8 +8,8 @@ import {
   validatorCompiler,
 } from 'fastify-type-provider-zod'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
+import { areaRoutes } from './areas.ts'
 import { createAuthenticate, createLimit } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
@@ -24,7 +24,6 @@ import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 const FAILED_AUTH_RPS = 10
 const FAILED_AUTH_BURST = 200
 
@@ -40,12 +39,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
+    logged_part: config.LOG_REQUESTS,
+    about,
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,
-    genReqId: (request) => {
-      const given = request.headers['x-request-id']
-      return typeof given === 'string' && REQUEST_ID.test(given) ? given : newId()
-    },
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
     // A path that cannot be decoded is still a path under /v1 for who has no key.
     frameworkErrors: (error, request, reply) => {
@@ -65,6 +62,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
   })
   app.decorateRequest('credentials')
+  app.decorateRequest('subject_id')
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
@@ -84,14 +82,14 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       throw error
     }
     limit(request.credentials.key_id, reply)
+    if (scope != null && !request.credentials.scopes.has(scope)) {
+      throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
+    }
     if (area != null && !config.areas.has(area)) {
       throw new AppError('misconfigured_gateway', {
         message: `The area "${area}" is not deployed here.`,
         context: { area },
       })
-    }
-    if (scope != null && !request.credentials.scopes.has(scope)) {
-      throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
     }
     checkQuery(request.url, request.query)
     const encoding = request.headers['content-encoding'] ?? 'identity'
@@ -126,6 +124,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   refundRoutes(app, context)
   reconciliationRoutes(app, context)
   idempotencyKeyRoutes(app, context)
+  areaRoutes(app)
 
   app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
@@ -137,4 +136,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
 function isV1(url: string): boolean {
   return /^\/v1(?:[/?]|$)/.test(url)
+}
+
+/** Whose a request is and what it is about, for its line in the log. */
+function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
+  const { id = subject_id } = (params ?? {}) as { id?: string }
+  return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: id }
 }

@@ -19,7 +19,7 @@ export function stripeRoute(
       Math.floor(Date.now() / 1000),
     )
     if (verdict !== 'valid') {
-      log.warn({ verdict, ip: request.ip }, 'a notification was refused')
+      log.warn({ request_id: request.id, verdict, ip: request.ip }, 'a notification was refused')
       return await reply.code(400).send({
         error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
       })
@@ -29,7 +29,7 @@ export function stripeRoute(
       return await reply
         .code(400)
         .send({ error: { code: 'invalid_request', message: 'This is not an event.' } })
-    const fresh = await take(notification)
+    const fresh = await take(notification, request)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
 }

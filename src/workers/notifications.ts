@@ -13,6 +13,7 @@ import { compare, sideOfPayment, sideOfRefund } from './drifts.ts'
 import { fencedUnless, lookFailed, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
 import { retried, returned, succeeded } from './settlement.ts'
+import { about } from './story.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
 
@@ -63,6 +64,7 @@ async function applyPayment(
     return await note(context, job, 'parked', looked.value === null ? NOT_AT_PROCESSOR : undefined)
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  about(of)
   const news = toldOf(context, of, looked.value)
   const settlement =
     news === undefined
@@ -99,6 +101,7 @@ async function applyRefund(
     return fencedUnless(await context.settle.job(settlement), settlement)
   }
   const ids = { tenant_id: of.tenant_id, payment_id: of.payment_id, refund_id: of.id }
+  about(ids)
   const news = toldOfRefund(ids, looked.value)
   const settlement = await settleNews(job, (settled) =>
     context.settle.refund({ ...settled, told: news, notification_id: job.payload.notification_id }),
