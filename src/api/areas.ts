@@ -13,7 +13,7 @@ const NAMED: Record<string, Scope> = {
 }
 
 export function areaRoutes(app: FastifyInstance): void {
-  for (const area of areaStates([]).not_built) {
+  for (const area of areaStates([]).not_deployed) {
     const refuse = (method: 'all' | 'post', path: string, scope: Scope | null) =>
       app[method](path, { schema: { hide: true }, config: { area, scope } }, () => {
         throw new AppError('misconfigured_gateway', { context: { area } })

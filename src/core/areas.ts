@@ -33,13 +33,13 @@ export type Area = keyof typeof AREAS
 export const AREA_NAMES = Object.keys(AREAS) as Area[]
 
 /** Which areas answer, which were switched off by name, and which this version does not have. */
-export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_built: Area[] }
+export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_deployed: Area[] }
 
 export function areaStates(disabled: readonly string[]): AreaStates {
   const off = (area: Area) => disabled.includes(area)
   return {
     deployed: AREA_NAMES.filter((area) => AREAS[area].built && !off(area)),
     switched_off: AREA_NAMES.filter(off),
-    not_built: AREA_NAMES.filter((area) => !AREAS[area].built && !off(area)),
+    not_deployed: AREA_NAMES.filter((area) => !AREAS[area].built && !off(area)),
   }
 }

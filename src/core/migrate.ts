@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
-import { databaseCode, databaseError, type Sql } from './db.ts'
+import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
 const LOCK = 7_583_240_117
@@ -51,8 +51,6 @@ export async function migrate(
       await tx.unsafe(await readFile(new URL(ROLES, FOLDER), 'utf8'))
       return fresh
     })
-  } catch (error) {
-    throw databaseError(error, database_url)
   } finally {
     await sql.end()
   }

@@ -4,7 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { areaStates } from '#core/areas.ts'
 import { ConfigError, list, loadConfig, type Config } from '#core/config.ts'
-import { connectDatabase } from '#core/db.ts'
+import { connectDatabase, databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
 import { helpOf, run, serveOperations, type Part } from '#core/service.ts'
@@ -76,7 +76,10 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
           : 'Queue        BullMQ on Redis, yours (REDIS_URL)',
       )
 
-    await migrate(config.DATABASE_URL, (text) => log.info(text))
+    const { DATABASE_URL } = config
+    await migrate(DATABASE_URL, (text) => log.info(text)).catch((error: unknown) => {
+      throw databaseError(error, DATABASE_URL)
+    })
     if (config.REDIS_URL === undefined || config.QUEUE === 'postgres')
       await migrateQueue({ redis_url: null, database_url: config.DATABASE_URL })
     const demo = await seed(config, data_dir, secrets)
@@ -134,11 +137,11 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
 
 /** What the banner says of the areas. */
 function areaNotes(config: Config): string[] {
-  const { deployed, switched_off, not_built } = areaStates(list(config.DISABLED_AREAS))
+  const { deployed, switched_off, not_deployed } = areaStates(list(config.DISABLED_AREAS))
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
-    ...(switched_off.length > 0 ? [`  off        ${switched_off.join(', ')} (DISABLED_AREAS)`] : []),
-    `  to come    ${not_built.join(', ')}`,
+    ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
+    ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
   ]
 }
 
