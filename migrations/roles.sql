@@ -71,6 +71,9 @@ begin
   grant execute on function unique_now() to sluice_api, sluice_worker;
 
   for each in select * from (values
+    -- Each process looks whether the database is of its version.
+    ('sluice_service', 'schema_migrations', 'select (name)'),
+
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
     -- What it may say of a payment is what was asked for; what came of it is the worker's to say.

@@ -55,6 +55,7 @@ function request(
     idempotency_key: freshKey(),
     scope: 'POST /v1/payments',
     fingerprint: '',
+    request_id: null,
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',

@@ -418,7 +418,7 @@ async function launchRedis(): Promise<Server> {
 }
 
 async function emptyRedis(port: number): Promise<EmbeddedRedis> {
-  const redis = await startRedis({ data_dir: null, port })
+  const redis = await startRedis({ data_dir: null, port, password: 'the-same-after-a-restart' })
   if (!redis) throw new Error('There is neither a redis-server nor a valkey-server on the PATH.')
   return redis
 }

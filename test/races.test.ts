@@ -223,6 +223,7 @@ describe('capture against expiry', () => {
           idempotency_key: null,
           scope: '',
           fingerprint: '',
+          request_id: null,
           reason: null,
           cancellation_reason: 'expired',
         })),

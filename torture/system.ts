@@ -282,9 +282,10 @@ async function startQueueServers(
 }
 
 async function startOneRedis(): Promise<QueueServers> {
+  const password = randomBytes(12).toString('hex')
   const start = async (port: number) => {
     const settings = { 'enable-protected-configs': 'yes' }
-    const redis = await startRedis({ data_dir: null, port, settings })
+    const redis = await startRedis({ data_dir: null, port, password, settings })
     if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
     return redis
   }

@@ -9,8 +9,8 @@ import {
 } from 'fastify-type-provider-zod'
 import { list } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
+import { areaRoutes } from './areas.ts'
 import { createAuthenticate, createLimit } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
@@ -25,8 +25,6 @@ import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
 
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
-
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const { config, sql, log } = context
@@ -39,12 +37,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: list(config.TRUSTED_PROXIES),
+    logged_part: config.LOG_REQUESTS,
+    about,
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,
-    genReqId: (request) => {
-      const given = request.headers['x-request-id']
-      return typeof given === 'string' && REQUEST_ID.test(given) ? given : newId()
-    },
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
     // A path that cannot be decoded is still a path under /v1 for who has no key.
     frameworkErrors: (error, request, reply) => {
@@ -64,6 +60,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
   })
   app.decorateRequest('credentials')
+  app.decorateRequest('subject_id')
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
@@ -78,14 +75,14 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     if (pressure.overloaded()) throw new AppError('overloaded')
     request.credentials = await authenticate(request, reply)
     limit(request.credentials.key_id, reply)
+    if (scope != null && !request.credentials.scopes.has(scope)) {
+      throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
+    }
     if (area != null && !config.areas.has(area)) {
       throw new AppError('misconfigured_gateway', {
         message: `The area "${area}" is not deployed here.`,
         context: { area },
       })
-    }
-    if (scope != null && !request.credentials.scopes.has(scope)) {
-      throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
     }
     checkQuery(request.url, request.query)
     const encoding = request.headers['content-encoding'] ?? 'identity'
@@ -120,6 +117,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   refundRoutes(app, context)
   reconciliationRoutes(app, context)
   idempotencyKeyRoutes(app, context)
+  areaRoutes(app)
 
   app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
@@ -131,4 +129,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
 function isV1(url: string): boolean {
   return /^\/v1(?:[/?]|$)/.test(url)
+}
+
+/** Whose a request is and what it is about, for its line in the log. */
+function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
+  const { id = subject_id } = (params ?? {}) as { id?: string }
+  return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: id }
 }

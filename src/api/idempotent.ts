@@ -54,6 +54,7 @@ export function idempotent(request: FastifyRequest, key: string | null, body: ob
     idempotency_key: key,
     scope: `${request.method} ${request.routeOptions.url} ${parameters}`.trimEnd(),
     fingerprint: key === null ? '' : fingerprint(body),
+    request_id: request.id,
   }
 }
 

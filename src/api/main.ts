@@ -1,9 +1,13 @@
 // The `api` process: {base_url}.
-import { need, type Config } from '#core/config.ts'
+import { AREA_NAMES, areaStates } from '#core/areas.ts'
+import { list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
+import { assertMigrated } from '#core/migrate.ts'
 import { createVault } from '#core/secrets.ts'
-import { portError, runService, type Part } from '#core/service.ts'
+import { runService, type Part, type Ready } from '#core/service.ts'
+import { places, portError } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
@@ -11,10 +15,7 @@ import { createReadOutcome } from './outcome.ts'
 import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
-export async function startApi(
-  config: Config,
-  log: Log,
-): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
+export async function startApi(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
   const sql = connectConfiguredDatabase(config, 'sluice-api', log)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
@@ -35,12 +36,17 @@ export async function startApi(
   }
   const app = await buildApi(context)
   const url = await app.listen({ host: config.HOST, port: config.API_PORT }).catch((error: unknown) => {
-    throw portError(error, 'API_PORT', config.API_PORT)
+    throw portError(error, places(config).api)
   })
-  log.info({ url, queue: queue.backend }, 'the API listens')
+  const areas = areaStates(list(config.DISABLED_AREAS))
+  for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
+  log.info({ url, queue: queue.backend, areas }, 'the API listens')
   return {
     url,
-    ready: () => sql`select 1`,
+    async ready() {
+      await assertMigrated(sql)
+      return { areas }
+    },
     async close() {
       waiters.close()
       await app.close()
@@ -55,7 +61,8 @@ if (import.meta.main) {
   await runService({
     name: 'api',
     metrics_port: 9464,
-    help: 'sluice api: serves /v1, /docs and /openapi.json.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, HOST, API_PORT, METRICS_PORT.',
+    about: 'serves /v1, /docs and /openapi.json.',
+    needs: ['DATABASE_URL', 'ENCRYPTION_KEY'],
     start: startApi,
   })
 }

@@ -1,4 +1,5 @@
 // What the OpenAPI document says besides its routes.
+import { AREAS, areaStates } from '#core/areas.ts'
 import type { Config } from '#core/config.ts'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/api-keys.ts'
@@ -34,8 +35,7 @@ export function openapi(config: Config) {
     },
     ...(config.API_URL !== undefined && { servers: [{ url: config.API_URL }] }),
     tags: [
-      { name: 'customers', description: 'Customer records.' },
-      { name: 'payments', description: 'Payments and refunds: authorize, capture, cancel, refund.' },
+      ...areaStates([]).deployed.map((area) => ({ name: area, description: AREAS[area].about })),
       { name: 'general', description: 'What concerns all areas.' },
     ],
     components: {

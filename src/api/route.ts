@@ -1,6 +1,6 @@
 // A route is one literal: what it takes, what it answers, which scope it needs and which errors it can end in.
 import { z } from 'zod'
-import type { Area } from '#core/config.ts'
+import type { Area } from '#core/areas.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
 import type { Credentials, Scope } from '#domain/api-keys.ts'
@@ -9,6 +9,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before any handler of `/v1` runs. */
     credentials: Credentials
+    /** What it is about beyond the ids of its path, for the log. */
+    subject_id?: string
   }
   interface FastifyContextConfig {
     scope?: Scope | null

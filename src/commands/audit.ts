@@ -1,10 +1,10 @@
 // `npm run audit`: whether the books hold, and every row where they do not. It reads and changes nothing.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
-import { connectDatabase } from '#core/db.ts'
+import { told } from '#core/startup.ts'
 import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
-import { databaseUrl } from './database.ts'
+import { withDatabase } from './database.ts'
 
 const HELP = `sluice audit: whether the invariants hold, read-only, on any Sluice database.
 
@@ -35,17 +35,14 @@ async function main(): Promise<number> {
     timeout_ms: seconds(values.timeout, '--timeout') * 1000,
   }
   // One connection audits; the other shows the pool that the server answers.
-  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 2, application_name: 'sluice-audit' })
-  try {
+  return await withDatabase(loadConfig(), { max: 2, application_name: 'sluice-audit' }, async (sql) => {
     const report = await auditEverything(sql, options)
     const holds = report.problems.length === 0
     const finished = report.checks.every(({ unfinished }) => !unfinished)
     if (values.json) print(JSON.stringify({ holds: holds && finished, ...report }, null, 2))
     else show(report)
     return holds ? (finished ? 0 : 2) : 1
-  } finally {
-    await sql.end()
-  }
+  })
 }
 
 function show({ checks, problems }: AuditReport): void {
@@ -84,6 +81,6 @@ function print(line: string): void {
 try {
   process.exitCode = await main()
 } catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${told(error)}\n`)
   process.exitCode = 2
 }

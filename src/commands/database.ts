@@ -1,17 +1,54 @@
 // Which database a command works on: the one that is named, else that of the `npm start` of this folder.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { need, type Config } from '#core/config.ts'
+import { z } from 'zod'
+import { ConfigError, type Config } from '#core/config.ts'
+import { connectDatabase, databaseError, type Sql } from '#core/db.ts'
+import { assertMigrated } from '#core/migrate.ts'
+
+const Started = z.object({ database_url: z.string() })
 
 /** The URL of the database. Errors: ConfigError when none is named and none was started here. */
 export function databaseUrl(config: Config): string {
-  return config.DATABASE_URL ?? startedHere(config.DATA_DIR) ?? need(config, 'DATABASE_URL')
+  const url = config.DATABASE_URL ?? startedHere(config.DATA_DIR)
+  if (url === undefined) throw nothingRuns(config)
+  return url
+}
+
+/** Does the work on the database, of this version. Errors: ConfigError when it does not answer or is not migrated. */
+export async function withDatabase<T>(
+  config: Config,
+  options: { max: number; application_name: string },
+  work: (sql: Sql) => Promise<T>,
+): Promise<T> {
+  const url = databaseUrl(config)
+  const sql = connectDatabase(url, options)
+  try {
+    await assertMigrated(sql)
+    return await work(sql)
+  } catch (error) {
+    throw explained(error, config, url)
+  } finally {
+    await sql.end()
+  }
+}
+
+/** The database of a start that has ended is away, which is not a matter of its address. */
+export function explained(error: unknown, config: Config, url: string): unknown {
+  const problem = databaseError(error, url)
+  const own = config.DATABASE_URL === undefined && problem !== error
+  return own ? nothingRuns(config) : problem
+}
+
+function nothingRuns({ DATA_DIR }: Config): ConfigError {
+  return new ConfigError(
+    `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice`,
+  )
 }
 
 function startedHere(data_dir: string): string | undefined {
   try {
-    const started = JSON.parse(readFileSync(join(data_dir, 'dev.json'), 'utf8')) as { database_url?: unknown }
-    return typeof started.database_url === 'string' ? started.database_url : undefined
+    return Started.parse(JSON.parse(readFileSync(join(data_dir, 'dev.json'), 'utf8'))).database_url
   } catch {
     return undefined
   }

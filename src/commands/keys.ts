@@ -2,7 +2,8 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, list, loadConfig } from '#core/config.ts'
-import { connectDatabase, type Sql } from '#core/db.ts'
+import type { Sql } from '#core/db.ts'
+import { told } from '#core/startup.ts'
 import {
   createApiKey,
   listApiKeys,
@@ -12,7 +13,7 @@ import {
   type Scope,
 } from '#domain/api-keys.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
-import { databaseUrl } from './database.ts'
+import { withDatabase } from './database.ts'
 
 const HELP = `sluice keys: the API keys of a tenant.
 
@@ -54,17 +55,14 @@ async function main(): Promise<void> {
   if (!['create', 'list', 'rotate', 'revoke'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
-  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 1, application_name: 'sluice-keys' })
-  try {
+  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-keys' }, async (sql) => {
     if (command === 'create') return await create(sql, slug, values)
     const tenant = await findTenant(sql, slug)
     if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
     if (command === 'list') return await show(sql, tenant)
     if (command === 'rotate') return await rotate(sql, tenant, values)
     return await revoke(sql, tenant, values)
-  } finally {
-    await sql.end()
-  }
+  })
 }
 
 async function create(sql: Sql, slug: string, values: Values): Promise<void> {
@@ -141,6 +139,6 @@ function print(line: string): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${told(error)}\n`)
   process.exitCode = 1
 })

@@ -1,19 +1,25 @@
 // `npm run migrate`: brings the database, and the queue's own tables in it, up to date.
-import { loadConfig, need, queueConfig } from '#core/config.ts'
+import { loadConfig, queueConfig } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
-import { run } from '#core/service.ts'
+import { helpOf, run } from '#core/service.ts'
 import { migrateQueue } from '#queue/main.ts'
+import { databaseUrl, explained } from './database.ts'
 
-await run(
-  'sluice migrate: applies what is new in migrations/, forward only. Needs DATABASE_URL.',
-  async () => {
-    const config = loadConfig()
-    const applied = await migrate(need(config, 'DATABASE_URL'), (text) => process.stdout.write(`${text}\n`))
-    const queue = queueConfig(config)
-    if (queue.redis_url === null) await migrateQueue(queue)
-    process.stdout.write(
-      applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`,
-    )
-    return { close: () => Promise.resolve() }
-  },
-)
+const ABOUT =
+  'sluice migrate: applies what is new in migrations/, forward only. Run it as the owner of the tables, before a new version starts.'
+
+await run(helpOf(ABOUT, 'migrate'), async () => {
+  const config = loadConfig()
+  const DATABASE_URL = databaseUrl(config)
+  const applied = await migrate(DATABASE_URL, (text) => process.stdout.write(`${text}\n`)).catch(
+    (error: unknown) => {
+      throw explained(error, config, DATABASE_URL)
+    },
+  )
+  const queue = queueConfig({ ...config, DATABASE_URL })
+  if (queue.redis_url === null) await migrateQueue(queue)
+  process.stdout.write(
+    applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`,
+  )
+  return { close: () => Promise.resolve() }
+})

@@ -1,101 +1,15 @@
 // Configuration: the environment, parsed once, refused with the variable's name and an example.
 import { readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { parseEnv } from 'node:util'
-import { z } from 'zod'
-import { parseRedisUrl } from './redis-url.ts'
-
-const anyPort = z.coerce.number().int().min(0).max(65535)
-const port = (standard: number) => anyPort.default(standard)
-const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
-const count = (standard: number, max = 1_000_000) =>
-  z.coerce.number().int().positive().max(max).default(standard)
-const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
-
-const AREAS = ['customers', 'payments'] as const
-export type Area = (typeof AREAS)[number]
-
-/** Every variable: what it must be, what it is for, and an example for the message that refuses another value. */
-const VARIABLES = {
-  NODE_ENV: [z.enum(['development', 'test', 'production']).default('development'), 'production'],
-  HOST: [z.string().min(1).default('127.0.0.1'), '0.0.0.0'],
-  API_PORT: [port(3000), '3000'],
-  WEBHOOKS_PORT: [port(3001), '3001'],
-  METRICS_HOST: [z.string().min(1).default('127.0.0.1'), '127.0.0.1'],
-  METRICS_PORT: [anyPort.optional(), '9464'],
-  EMULATOR_PORT: [port(3010), '3010'],
-  API_URL: [baseUrl.optional(), 'https://api.example.com'],
-  WEBHOOKS_URL: [baseUrl.optional(), 'https://hooks.example.com'],
-  DATABASE_URL: [
-    z.url({ protocol: /^postgres(ql)?$/ }).optional(),
-    'postgres://sluice:secret@127.0.0.1:5432/sluice',
-  ],
-  DATABASE_POOL: [count(10, 500), '10'],
-  REDIS_URL: [
-    z
-      .string()
-      .refine((text) => parseRedisUrl(text) !== undefined, {
-        error:
-          'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
-      })
-      .optional(),
-    'redis://127.0.0.1:6379',
-  ],
-  QUEUE: [z.enum(['redis', 'postgres']).optional(), 'redis'],
-  QUEUES: [z.string().default(''), 'payments,notifications'],
-  WORKER_CONCURRENCY: [count(100, 5000), '100'],
-  TENANT_WINDOW: [count(256), '256'],
-  STRIPE_SECRET_KEY: [
-    z
-      .string()
-      .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
-      .optional(),
-    'sk_test_...',
-  ],
-  STRIPE_WEBHOOK_SECRET: [
-    z
-      .string()
-      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error: 'must be a signing secret, whsec_...; several, during rotation, separated by commas',
-      })
-      .optional(),
-    'whsec_new,whsec_old',
-  ],
-  STRIPE_API_BASE: [baseUrl.optional(), 'https://api.stripe.com'],
-  ENCRYPTION_KEY: [
-    z
-      .string()
-      .regex(/^[A-Za-z0-9+/]{43}=(\s*,\s*[A-Za-z0-9+/]{43}=)*$/, {
-        error: 'must be 32 bytes, base64; several, the newest first, separated by commas',
-      })
-      .optional(),
-    '$(openssl rand -base64 32)',
-  ],
-  AUDIT_EVERY_S: [count(3600), '3600'],
-  RECONCILE_EVERY_S: [count(10), '10'],
-  RECONCILE_AFTER_S: [seconds(300), '300'],
-  REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
-  RATE_LIMIT_RPS: [count(500), '500'],
-  RATE_LIMIT_BURST: [count(2000), '2000'],
-  TRUSTED_PROXIES: [
-    z
-      .string()
-      .default('')
-      .refine((text) => list(text).every(isNetwork), {
-        error: 'must be addresses or networks, separated by commas',
-      }),
-    '10.0.0.0/8,127.0.0.1',
-  ],
-  DISABLED_AREAS: [z.string().default(''), 'payments'],
-  ALLOW_EMULATORS: [z.stringbool().default(false), 'true'],
-  LOG_LEVEL: [z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'), 'info'],
-  DATA_DIR: [z.string().min(1).default('.data'), '.data'],
-} as const satisfies Record<string, readonly [z.ZodType, string]>
+import type { z } from 'zod'
+import { AREA_NAMES, areaStates, type Area } from './areas.ts'
+import { VARIABLES, type VariableName } from './config/variables.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
+/** `areas`: those that answer. */
 export type Config = Variables & { areas: Set<Area> }
 
-/** Thrown by `loadConfig`; the message is for the operator and names each variable at fault. */
+/** A refusal to start. The message is for the operator, says what to do and names each variable at fault. */
 export class ConfigError extends Error {}
 
 /** The configuration from `env`, with a `.env` file in the working directory filling what is unset. */
@@ -112,22 +26,28 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const variables = values as Variables
   const disabled = list(variables.DISABLED_AREAS ?? '')
   for (const area of disabled) {
-    if (!(AREAS as readonly string[]).includes(area))
-      problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREAS.join(', ')}`)
+    if (!(AREA_NAMES as string[]).includes(area))
+      problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREA_NAMES.join(', ')}`)
   }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
-  return { ...variables, areas: new Set(AREAS.filter((area) => !disabled.includes(area))) }
+  return { ...variables, areas: new Set(areaStates(disabled).deployed) }
 }
 
-/**
- * The value of a variable that a process run by itself cannot do without.
- */
-export function need<Name extends keyof Variables>(config: Config, name: Name): NonNullable<Variables[Name]> {
+/** The value of a variable that a process run by itself cannot do without. */
+export function need<Name extends VariableName>(config: Config, name: Name): NonNullable<Variables[Name]> {
   const value = config[name]
-  if (value === undefined || value === null) {
-    throw new ConfigError(`${name} is not set. Example: ${name}=${VARIABLES[name][1]}`)
-  }
+  if (value === undefined || value === null) throw new ConfigError(isNotSet(name))
   return value
+}
+
+/** Refuses a configuration without one of these, all that are missing at once. */
+export function needAll(config: Config, names: readonly VariableName[]): void {
+  const missing = names.filter((name) => config[name] === undefined)
+  if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
+}
+
+function isNotSet(name: VariableName): string {
+  return `${name} is not set. Example: ${name}=${VARIABLES[name][1]}`
 }
 
 /** Where bells are rung: Redis when it is named, PostgreSQL with `QUEUE=postgres` or, outside production, without a Redis. */
@@ -147,18 +67,16 @@ export function list(text: string): string[] {
     .filter((part) => part !== '')
 }
 
-function isNetwork(text: string): boolean {
-  const [address = '', bits, ...more] = text.split('/')
-  const most = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
-  return (
-    most > 0 && more.length === 0 && (bits === undefined || (/^[1-9]\d*$/.test(bits) && Number(bits) <= most))
-  )
-}
-
 function dotenv(): Record<string, string | undefined> {
+  let text: string
   try {
-    return parseEnv(readFileSync('.env', 'utf8'))
-  } catch {
-    return {}
+    text = readFileSync('.env', 'utf8')
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return {}
+    throw new ConfigError(
+      `.env cannot be read (${code ?? message}). Make it a file that this user may read, or remove it.`,
+    )
   }
+  return parseEnv(text)
 }

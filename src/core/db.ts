@@ -1,6 +1,6 @@
 // The connection to Postgres: one pool per process, with types and plans as the rest of the code expects them.
 import postgres from 'postgres'
-import { need, type Config } from './config.ts'
+import { ConfigError, need, type Config } from './config.ts'
 import { AppError } from './errors.ts'
 import type { Log } from './log.ts'
 import { isoFromPostgres } from './time.ts'
@@ -186,6 +186,27 @@ export function isUnavailable(error: unknown): boolean {
     code === '57014' ||
     code === '25006'
   )
+}
+
+/** Why a database of this URL could not be used, as a message for the operator; other errors as they are. */
+export function databaseError(error: unknown, url: string): unknown {
+  const code = databaseCode(error)
+  const { hostname, port, username, pathname } = new URL(url)
+  const [user, name] = [username, pathname.slice(1)].map(decodeURIComponent)
+  const server = `${hostname || 'localhost'}:${port || 5432}`
+  if (code === '3D000')
+    return new ConfigError(
+      `DATABASE_URL: there is no database "${name}" at ${server}. Make it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
+    )
+  if (code === '28P01' || code === '28000')
+    return new ConfigError(
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the user "${user}" or the password: ${(error as Error).message}.`,
+    )
+  if (isUnavailable(error))
+    return new ConfigError(
+      `DATABASE_URL: no PostgreSQL answers at ${server} (${code}). Start it, or correct the address.`,
+    )
+  return error
 }
 
 /** As PostgreSQL reads an array of text. */

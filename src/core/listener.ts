@@ -1,11 +1,19 @@
 // A listener: what the API and the webhooks host ask of Fastify alike.
 import { STATUS_CODES, type Server } from 'node:http'
 import type { Socket } from 'node:net'
-import Fastify, { LogController, type FastifyHttpOptions, type FastifyInstance } from 'fastify'
+import Fastify, {
+  LogController,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+} from 'fastify'
 import { ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
-import type { Log } from './log.ts'
+import { createSampler, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
+
+/** What a caller may call its request. */
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 const UNREADABLE: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
@@ -13,8 +21,10 @@ const UNREADABLE: Record<string, ErrorCode> = {
 }
 
 /**
- * A Fastify application that counts its answers, gives up on silent peers, believes nobody but `trusted_proxies` whom they
- * speak for, takes no body but as `application/json` or as told, answers what it cannot read with what `errorBody` makes of it, and ends its connections when it is closed.
+ * A Fastify application that names, counts and logs its answers, gives up on silent peers, believes nobody but
+ * `trusted_proxies` whom they speak for, takes no body but as `application/json` or as told, answers what it cannot read with
+ * what `errorBody` makes of it, and ends its connections when it is closed. `logged_part`: of how many requests a line is
+ * logged; failures always are. `about`: what that line says of a request beyond its route.
  */
 export function createListener(
   name: string,
@@ -22,12 +32,16 @@ export function createListener(
     log,
     request_timeout_ms,
     trusted_proxies,
+    logged_part,
+    about = () => ({}),
     errorBody,
     ...options
   }: {
     log: Log
     request_timeout_ms: number
     trusted_proxies: string[]
+    logged_part: number
+    about?: (request: FastifyRequest) => Record<string, unknown>
     errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
@@ -49,12 +63,20 @@ export function createListener(
     forceCloseConnections: 'idle',
     exposeHeadRoutes: false,
     clientErrorHandler: (error, socket) => unreadable(error, socket, errorBody),
+    genReqId: ({ headers: { 'x-request-id': given } }) =>
+      typeof given === 'string' && REQUEST_ID.test(given) ? given : newId(),
     ...options,
   }
+  const sampled = createSampler(logged_part)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
   // Left alone, Node answers 417 without a body or a header of ours; an unknown expectation may as well be passed over.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    done()
+  })
 
   // An answer of the last moments ends its connection: one kept open would be waited for.
   let closing = false
@@ -71,7 +93,21 @@ export function createListener(
     const { method } = request
     const { statusCode: status, elapsedTime: ms } = reply
     metrics.request.observe({ listener: name, method, route, status }, ms / 1000)
-    log.debug({ request_id: request.id, method, route, status, ms }, 'answered')
+    if (status >= 500 || sampled(request.id)) {
+      const bytes = Number(reply.getHeader('content-length') ?? 0)
+      log.info(
+        {
+          request_id: request.id,
+          method,
+          route,
+          status,
+          ms: Math.round(ms * 10) / 10,
+          bytes,
+          ...about(request),
+        },
+        'answered',
+      )
+    }
     done()
   })
   return app

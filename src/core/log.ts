@@ -1,16 +1,21 @@
 // Structured logs, without secrets.
+import { chmodSync } from 'node:fs'
+import { crc32 } from 'node:zlib'
 import pino, { type Logger } from 'pino'
 
 export type Log = Logger
 
-/** A logger that writes JSON lines to standard output, or all of them to `file` and warnings to both; what could be a credential is cut out. */
+/**
+ * A logger that writes JSON lines to standard output, or all of them to `file`, which only this user may read, and warnings to
+ * both; what could be a credential is cut out.
+ */
 export function createLog(level: string, name: string, file?: string): Log {
   const output = pino.destination({ sync: false })
   const destination =
     file === undefined
       ? output
       : pino.multistream([
-          { level: 'trace', stream: pino.destination({ dest: file, sync: true }) },
+          { level: 'trace', stream: privateFile(file) },
           { level: 'warn', stream: output },
         ])
   return pino(
@@ -34,6 +39,19 @@ export function createLog(level: string, name: string, file?: string): Log {
     },
     destination,
   )
+}
+
+/** Whether what belongs to this id is logged: `part` of all ids are, and one id always alike, so that a story is told whole. */
+export function createSampler(part: number): (id: string) => boolean {
+  const limit = part * 2 ** 32
+  return (id) => part === 1 || crc32(id) < limit
+}
+
+function privateFile(path: string) {
+  const stream = pino.destination({ dest: path, sync: false, mode: 0o600 })
+  // One of an earlier version was made for all to read.
+  stream.once('ready', () => chmodSync(path, 0o600))
+  return stream
 }
 
 // An error of the database or the processor carries the query's parameters or the request: name it, do not copy it.

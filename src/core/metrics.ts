@@ -16,6 +16,12 @@ export const metrics = {
     buckets: quick,
     registers,
   }),
+  areas: new Gauge({
+    name: 'sluice_area_deployed',
+    help: '1 where an area of the API answers, 0 where it is switched off or not there yet',
+    labelNames: ['area'],
+    registers,
+  }),
   jobWait: new Histogram({
     name: 'sluice_job_wait_seconds',
     help: 'From due to claimed',

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import postgres from 'postgres'
+import { ConfigError } from './config.ts'
+import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
 const LOCK = 7_583_240_117
@@ -34,14 +36,14 @@ export async function migrate(
           (row) => [row.name, row.checksum],
         ),
       )
-      const names = (await readdir(FOLDER)).filter((name) => NUMBERED.test(name)).sort()
       const fresh: string[] = []
-      for (const name of names) {
+      for (const name of await migrationNames()) {
         const text = await readFile(new URL(name, FOLDER), 'utf8')
         const checksum = createHash('sha256').update(text).digest('hex')
         const before = applied.get(name)
         if (before === checksum) continue
-        if (before !== undefined) throw new Error(`migration ${name} was changed after it was applied`)
+        if (before !== undefined)
+          throw new ConfigError(`The migration ${name} was changed after it was applied to this database.`)
         await tx.unsafe(text)
         await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
         fresh.push(name)
@@ -52,4 +54,47 @@ export async function migrate(
   } finally {
     await sql.end()
   }
+}
+
+/**
+ * What makes a database unfit for this version: migrations that are missing, or, unless `allow_newer`, some that only a newer
+ * version knows. Undefined: it fits. Errors: those of the connection.
+ */
+export async function migrationProblem(
+  sql: Sql,
+  { allow_newer }: { allow_newer: boolean },
+): Promise<string | undefined> {
+  let applied: Set<string>
+  try {
+    const rows = await sql<{ name: string }[]>`select name from schema_migrations`
+    applied = new Set(rows.map(({ name }) => name))
+  } catch (error) {
+    const code = databaseCode(error)
+    if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
+    // The right to read it came with a migration too.
+    if (code === '42501')
+      return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
+    throw error
+  }
+  const known = await migrationNames()
+  const [missing, ...more] = known.filter((name) => !applied.has(name))
+  if (missing !== undefined)
+    return `The database is not migrated: ${missing}${more.length > 0 ? ` and ${more.length} more` : ''} missing. Run: npm run migrate`
+  const newer = [...applied]
+    .filter((name) => !known.includes(name))
+    .sort()
+    .at(-1)
+  if (newer !== undefined && !allow_newer)
+    return `The database was migrated by a newer version: ${newer} is not known here. Start that version; to go back to this one all the same, set ALLOW_NEWER_DATABASE=true`
+  return undefined
+}
+
+/** Rejects while the database does not answer or lacks a migration. One of a newer version is part of a deployment. */
+export async function assertMigrated(sql: Sql): Promise<void> {
+  const problem = await migrationProblem(sql, { allow_newer: true })
+  if (problem !== undefined) throw new ConfigError(problem)
+}
+
+async function migrationNames(): Promise<string[]> {
+  return (await readdir(FOLDER)).filter((name) => NUMBERED.test(name)).sort()
 }

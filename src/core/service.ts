@@ -2,24 +2,27 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { ConfigError, loadConfig, type Config } from './config.ts'
+import { ConfigError, loadConfig, needAll, queueConfig, type Config } from './config.ts'
+import { describeVariables, type ProcessName, type VariableName } from './config/variables.ts'
 import { isLateWrite } from './db.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
+import { checkDatabase, checkPlaces, places, portError, told, type Place } from './startup.ts'
 
 /** A part of a process that can be stopped; it finishes what is in flight. */
 export type Part = { close(): Promise<void> }
 
 const SHUTDOWN_MS = 25_000
+/** Ctrl-C reaches us twice within moments: from the terminal, and from npm, which had it too and passes it on. */
+const SAME_SIGNAL_MS = 1_000
+
+/** Answers with what there is to say of a process that can work; rejects while it cannot. */
+export type Ready = () => Promise<Record<string, unknown>>
 
 /**
- * Answers `/metrics` and `/readyz` on an address of their own. `ready` throws or rejects while the process cannot work.
- * Errors: ConfigError when the port is taken.
+ * Answers `/metrics` and `/readyz` on an address of their own. Errors: ConfigError when it cannot listen there.
  */
-export async function serveOperations(
-  { host, port }: { host: string; port: number },
-  ready: () => Promise<unknown>,
-): Promise<Part & { url: string }> {
+export async function serveOperations(place: Place, ready: Ready): Promise<Part & { url: string }> {
   const server = createServer((request, response) => {
     void answer(request.url ?? '/').then(({ status, type, body }) =>
       response.writeHead(status, { 'content-type': type }).end(body),
@@ -30,14 +33,14 @@ export async function serveOperations(
     if (url === '/metrics') return { status: 200, type: registry.contentType, body: await registry.metrics() }
     if (url !== '/readyz') return { status: 404, type: 'text/plain', body: 'not found\n' }
     try {
-      await ready()
-      return { status: 200, type: 'application/json', body: '{"status":"ready"}\n' }
-    } catch {
-      return { status: 503, type: 'application/json', body: '{"status":"not ready"}\n' }
+      return json(200, { status: 'ready', ...(await ready()) })
+    } catch (error) {
+      const reason = error instanceof ConfigError ? error.message : 'the database does not answer'
+      return json(503, { status: 'not ready', reason })
     }
   }
 
-  const url = await listen(server, { host, port, variable: 'METRICS_PORT' })
+  const url = await listen(server, place)
   return {
     url,
     async close() {
@@ -48,48 +51,43 @@ export async function serveOperations(
   }
 }
 
-/** Listens, and answers where. Errors: ConfigError naming `variable` when the port is taken. */
-async function listen(
-  server: Server,
-  { host, port, variable }: { host: string; port: number; variable: string },
-): Promise<string> {
+function json(status: number, body: unknown): { status: number; type: string; body: string } {
+  return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
+}
+
+async function listen(server: Server, place: Place): Promise<string> {
+  const { host, port } = place
   server.listen(port, host)
   try {
     await once(server, 'listening')
   } catch (error) {
-    throw portError(error, variable, port)
+    throw portError(error, place)
   }
   const { port: bound } = server.address() as AddressInfo
   return `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
 }
 
-/** A taken or forbidden port as a message for the operator; other errors as they are. */
-export function portError(error: unknown, variable: string, port: number): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'EADDRINUSE')
-    return new ConfigError(
-      `${variable}: port ${port} is in use. Choose another, or 0 for a free one: ${variable}=0`,
-    )
-  if (code === 'EACCES')
-    return new ConfigError(`${variable}: port ${port} may not be used by this user. Choose one above 1023.`)
-  return error
-}
-
 /**
  * Runs a process: starts it, stops it once on SIGINT or SIGTERM, and says why when it cannot start. A second signal ends it
- * at once. `--help` prints `help`.
+ * at once. `--help` prints `help`. `start` hears when it is to give up.
  */
-export async function run(help: string, start: () => Promise<Part & { log?: Log }>): Promise<void> {
+export async function run(
+  help: string,
+  start: (stopping: AbortSignal) => Promise<Part & { log?: Log }>,
+): Promise<void> {
   if (process.argv.includes('--help') || process.argv.includes('-h')) {
     process.stdout.write(`${help}\n`)
     return
   }
-  const starting = Promise.resolve().then(start)
-  let stopping = false
+  const stopping = new AbortController()
+  const starting = Promise.resolve().then(() => start(stopping.signal))
+  let stopped_at: number | undefined
   // One that comes while it starts waits for that: nothing half started is left behind.
   const stop = (signal: NodeJS.Signals) => {
-    if (stopping) process.exit(130)
-    stopping = true
+    if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
+    if (stopped_at !== undefined) process.exit(130)
+    stopped_at = performance.now()
+    stopping.abort()
     setTimeout(() => process.exit(1), SHUTDOWN_MS).unref()
     void starting
       .then(async (part) => {
@@ -98,7 +96,7 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
         process.exit(0)
       })
       .catch((error: unknown) => {
-        process.stderr.write(`${String(error)}\n`)
+        process.stderr.write(`${told(error)}\n`)
         process.exit(1)
       })
   }
@@ -109,31 +107,35 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
     process.stderr.write(`${error.stack ?? String(error)}\n`)
     process.exit(1)
   })
-  try {
-    await starting
-  } catch (error) {
-    process.stderr.write(
-      error instanceof ConfigError
-        ? `${error.message}\n`
-        : `${error instanceof Error ? error.stack : String(error)}\n`,
-    )
+  await starting.catch((error: unknown) => {
+    if (stopped_at !== undefined) return
+    process.stderr.write(`${told(error)}\n`)
     process.exit(1)
-  }
+  })
 }
 
-/** Runs one part as a process of its own. `metrics_port`: unless METRICS_PORT says otherwise; one for each kind of process. */
+/**
+ * Runs one part as a process of its own, when its configuration, its ports and its database are fit for it. `needs`: variables
+ * without which it does not start. `metrics_port`: unless METRICS_PORT says otherwise; one for each kind of process.
+ */
 export async function runService(service: {
-  name: string
-  help: string
+  name: 'api' | 'webhooks' | 'worker'
+  about: string
+  needs: VariableName[]
   metrics_port: number
-  start: (config: Config, log: Log) => Promise<Part & { ready: () => Promise<unknown> }>
+  start: (config: Config, log: Log) => Promise<Part & { ready: Ready }>
 }): Promise<void> {
-  await run(service.help, async () => {
+  const { name, about, needs } = service
+  await run(helpOf(`sluice ${name}: ${about}`, name, needs), async (stopping) => {
     const config = loadConfig()
-    const log = createLog(config.LOG_LEVEL, service.name)
-    const port = config.METRICS_PORT ?? service.metrics_port
+    needAll(config, needs)
+    queueConfig(config)
+    const { metrics, ...own } = places(config, service.metrics_port)
+    await checkPlaces(name === 'worker' ? [metrics] : [own[name], metrics])
+    const log = createLog(config.LOG_LEVEL, name)
+    await checkDatabase(config, { warn: (text) => log.warn(text) }, stopping)
     const part = await service.start(config, log)
-    const operations = await serveOperations({ host: config.METRICS_HOST, port }, part.ready)
+    const operations = await serveOperations(metrics, part.ready)
     log.info({ url: operations.url }, '/metrics and /readyz listen')
     return {
       log,
@@ -143,4 +145,9 @@ export async function runService(service: {
       },
     }
   })
+}
+
+/** What `--help` prints: what the process does, and every variable that it reads. */
+export function helpOf(about: string, name: ProcessName, needs: VariableName[] = []): string {
+  return `${about}\n\nConfiguration is the environment and a file .env in this folder:\n\n${describeVariables(name, needs)}`
 }

@@ -8,6 +8,8 @@ export type IdempotentRequest = {
   scope: string
   /** Hash of the validated body. */
   fingerprint: string
+  /** Under which the log tells of it, and of the job that it asks for. Null: nobody's request. */
+  request_id: string | null
 }
 
 export type Remembered = {

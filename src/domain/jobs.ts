@@ -28,6 +28,8 @@ export type ClaimedJob = {
   queue: string
   name: string
   payload: Json
+  /** The request that asked for it; null where none did. */
+  request_id: string | null
   attempt: number
   max_attempts: number
   lease_token: string
@@ -96,7 +98,7 @@ export async function claimJobs(
       from claimed where c.tenant_id = claimed.tenant_id and c.job_id = claimed.id and c.outcome is null
       returning c.*, coalesce(${look_only}, false) as look_only
     )
-    select j.id, j.tenant_id, j.queue, j.name, j.payload, j.attempt, j.max_attempts, j.lease_token,
+    select j.id, j.tenant_id, j.queue, j.name, j.payload, j.trace_context as request_id, j.attempt, j.max_attempts, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms,
       extract(epoch from now() - j.unknown_since)::float8 * 1000 as unknown_ms,
@@ -115,7 +117,7 @@ export async function claimJobs(
 export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
     held as (
-      select s.*, j.tenant_id
+      select s.*, j.tenant_id, j.request_id
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
           job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
@@ -123,7 +125,7 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
         order by job_id
       ) s
       cross join lateral (
-        select j.tenant_id from jobs j
+        select j.tenant_id, j.trace_context as request_id from jobs j
         where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()
         for update
       ) j

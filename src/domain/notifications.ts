@@ -92,12 +92,13 @@ function storable(value: unknown): unknown {
  */
 export async function storeNotifications(
   sql: Sql,
-  notifications: (Notification & { rung: boolean })[],
+  notifications: (Notification & { rung: boolean; request_id: string | null })[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with told as (
       select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(notifications)}) as n(
-        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean)
+        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean,
+        request_id text)
       order by provider, account, event_id, rung
     ), stored as (
       insert into notifications (id, provider, account, event_id, kind, object_id, payload)
@@ -109,7 +110,8 @@ export async function storeNotifications(
       applyNotification,
       sql`
       select stored.id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
-        jsonb_build_object('notification_id', stored.id) as payload, told.rung, told.provider || ':' || told.account || ':' || told.event_id as dedupe_key
+        jsonb_build_object('notification_id', stored.id) as payload, told.rung, told.provider || ':' || told.account || ':' || told.event_id as dedupe_key,
+        told.request_id
       from stored join told on told.id = stored.id`,
     )}
     )

@@ -61,7 +61,7 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
-        fingerprint text, amount_minor bigint, reason text, metadata jsonb)
+        fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
       where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
       order by p.tenant_id, p.id
@@ -83,7 +83,7 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
       sql,
       createRefund,
       sql`
-      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key,
+      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
         jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`,
     )}
     ), call as (${recordCall(

@@ -26,14 +26,14 @@ export function defineJob<Name extends string, Payload extends z.ZodType>(
 
 /**
  * Writes the job rows as a part of the step that asks for them. `asked` selects one row a job: `job_id, tenant_id,
- * subject_id, payload, rung` (rung: the process will ring right after the commit; else the dispatcher does), and
- * `dedupe_key`, null where the asking step itself happens once.
+ * subject_id, payload, rung` (rung: the process will ring right after the commit; else the dispatcher does), `dedupe_key`, null
+ * where the asking step itself happens once, and `request_id`, under which the log tells of it.
  */
 export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
   return sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key)
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
-      case when rung then now() end, dedupe_key
+      case when rung then now() end, dedupe_key, request_id
     from (${asked}) asked`
 }
 

@@ -44,6 +44,8 @@ export type Listener = {
 
 /** What a backend tells by itself. */
 export type BackendSignals = {
+  /** Something that an operator should mend. */
+  warn: (message: string) => void
   /** The connection is gone. */
   lost: (reason: string) => void
   /** A connection came or went: a probe will tell. */

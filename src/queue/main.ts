@@ -51,6 +51,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     lost: (reason: string) => watch.lost(reason),
     changed: () => watch.doubt(),
     failed,
+    warn: (message: string) => hooks.log('warn', {}, message),
   }
   const backend = config.redis_url
     ? openRedis(config.redis_url, hooks.process_id, signals)

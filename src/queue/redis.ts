@@ -1,6 +1,6 @@
 // The backend on Redis or Valkey.
 import { Queue, createRedisBackend } from 'bullmq'
-import type { RedisOptions } from 'ioredis'
+import { Cluster, type RedisOptions } from 'ioredis'
 import { QUEUES } from '#jobs/job.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type BellData } from './bells.ts'
@@ -25,6 +25,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   client.on('error', signals.failed)
   client.on('close', () => signals.lost('the connection to Redis is closed'))
   client.on('ready', signals.changed)
+  client.once('ready', () => void warnOfEviction(client, signals))
   // What is rung while a process starts waits for the first connection, or to hear that there is none.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
   const queues = new Map<string, Queue<BellData, void>>()
@@ -79,6 +80,19 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       client.disconnect()
     },
   }
+}
+
+/** Under another policy than noeviction a full Redis throws bells away and says nothing. Servers may refuse to tell. */
+async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Promise<void> {
+  const servers = client instanceof Cluster ? client.nodes('master') : [client]
+  const told = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
+  const policy = told
+    .map((info) => /^maxmemory_policy:(\S+)/m.exec(info)?.[1])
+    .find((policy) => policy !== undefined && policy !== 'noeviction')
+  if (policy !== undefined)
+    warn(
+      `REDIS_URL: this Redis has maxmemory-policy ${policy} and may throw away what is queued. Set it to noeviction: CONFIG SET maxmemory-policy noeviction, and in redis.conf`,
+    )
 }
 
 function startWorker(url: string, options: WorkerStart, failed: (error: unknown) => void): RunningWorker {

@@ -1,6 +1,7 @@
 // The folders and the account in which the servers that we start ourselves run.
 import { createHash } from 'node:crypto'
 import { type Stats, existsSync } from 'node:fs'
+import { ConfigError } from '#core/config.ts'
 import {
   chmod,
   chown,
@@ -31,13 +32,13 @@ export type ServerFolder = {
 const COMMON_FOLDER = '/var/tmp'
 
 /**
- * Makes the folder for a server. PostgreSQL refuses to run as root, and a Redis without a password must not: as root the server
+ * Makes the folder for a server. Nothing of ours runs as root: there the server
  * runs as the owner of the data that is there already, else as `postgres`, else as `nobody`, whichever exists. Where that account cannot
  * reach the wanted folder (a checkout under a home of mode 0700), it becomes `/var/tmp/sluice-data-<hash of the wanted path>`.
  */
 export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
-  await mkdir(resolve(wanted), { recursive: true, mode: asRoot ? 0o755 : 0o700 })
+  await mkdir(resolve(wanted), { recursive: true, mode: asRoot ? 0o711 : 0o700 })
   const folder = await realpath(resolve(wanted))
   const data = join(folder, 'data')
   if (!asRoot) {
@@ -124,7 +125,7 @@ async function unprivilegedAccount(): Promise<Account> {
     const [name, , uid, gid] = accounts.find((account) => account[0] === wanted) ?? []
     if (name && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
-  throw new Error(
+  throw new ConfigError(
     'PostgreSQL does not run as root, and neither `postgres` nor `nobody` is an account of this machine. ' +
       'Start as another user, or set DATABASE_URL to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.',
   )
@@ -134,7 +135,7 @@ async function unprivilegedAccount(): Promise<Account> {
 async function assertOurs(path: string): Promise<void> {
   const found = await lstat(path)
   if (found.uid !== process.getuid?.()) {
-    throw new Error(
+    throw new ConfigError(
       `${path} belongs to another user (uid ${found.uid}). Remove it, or choose another folder with DATA_DIR.`,
     )
   }

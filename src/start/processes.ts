@@ -1,5 +1,6 @@
 // The servers that we start ourselves: each in a process group of its own, none outliving us, leftovers of a killed run recognised.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { ConfigError } from '#core/config.ts'
 import {
   accessSync,
   closeSync,
@@ -123,7 +124,7 @@ export async function endLeftover(
   // One that has just been killed may still be on its way out.
   for (let tries = 0; tries < 25 && runs(); tries++) await sleep(20)
   if (runs() && processStarted(occupant.owner_pid) === occupant.owner_started) {
-    throw new Error(
+    throw new ConfigError(
       `${folder} is in use by the server ${occupant.pid}, which process ${occupant.owner_pid} started. ` +
         `Stop that process first, or choose another folder with DATA_DIR, e.g. DATA_DIR=.data-2.`,
     )
@@ -133,7 +134,8 @@ export async function endLeftover(
     if (runs()) process.kill(occupant.pid, signal)
     while (runs() && Date.now() < deadline) await sleep(20)
   }
-  if (runs()) throw new Error(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
+  if (runs())
+    throw new ConfigError(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
   return { pid: occupant.pid, was_running }
 }
 
@@ -146,12 +148,12 @@ export async function freePort(host: string): Promise<number> {
     const port = 20_000 + Math.floor(Math.random() * 12_000)
     if (await isFree(host, port)) return port
   }
-  throw new Error(`No free port between 20000 and 32000 was found on ${host}.`)
+  throw new ConfigError(`No free port between 20000 and 32000 was found on ${host}.`)
 }
 
 /** The refusal to start on a port that somebody else has. */
 export function portTaken(what: string, host: string, port: number, variable: string): Error {
-  return new Error(
+  return new ConfigError(
     `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
       `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
   )

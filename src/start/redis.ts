@@ -1,10 +1,12 @@
 // The redis-server or valkey-server of this machine: for development, tests and demos, where no REDIS_URL is given.
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
+import { ConfigError } from '#core/config.ts'
+import { type Account, type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
 import {
   type ServerProcess,
   endLeftover,
@@ -23,6 +25,8 @@ export type RedisOptions = {
   port?: number
   /** The variable that an error about the port names. */
   port_variable?: string
+  /** For who has to know it before the start; else one is made up. */
+  password?: string
   /** Beyond or instead of the defaults, e.g. `{ maxmemory: '64mb' }`. */
   settings?: Record<string, string>
   /** Hears what is done and where, a line at a time; the server's own log is `server.log` in the folder. */
@@ -30,6 +34,7 @@ export type RedisOptions = {
 }
 
 export type EmbeddedRedis = {
+  /** With the password. */
   url: string
   port: number
   pid: number
@@ -46,36 +51,46 @@ const END_LIMIT_MS = 10_000
 const START_LIMIT_MS = 60_000
 
 /**
- * Starts `redis-server` or `valkey-server`, whichever is on the PATH; null when neither is. A server that a killed run left in
+ * Starts `redis-server` or `valkey-server`, whichever is on the PATH and can be run, never as root; null when
+ * neither is. A server that a killed run left in
  * `data_dir` is stopped first. Throws when the port is taken, when a living process uses the folder, and, with the end of the server's
  * log, when it does not come up within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
   const { port: wantedPort = 0, port_variable: variable = 'REDIS_PORT', log = () => {} } = options
-  const program = findProgram(['redis-server', 'valkey-server'])
-  if (program === null) return null
-
   const temporary = options.data_dir === null ? await mkdtemp(join(tmpdir(), 'sluice-redis-')) : null
   const place = await makeServerFolder(options.data_dir ?? temporary ?? '')
-  if (!temporary) log(`Redis keeps its data in ${place.folder}`)
+  const { account } = place
+  const program = await findServer(account)
+  if (program === null) {
+    if (temporary) await removeAll()
+    return null
+  }
+  if (!temporary)
+    log(`Redis keeps its data in ${place.folder}${account ? ` and runs as ${account.name}` : ''}`)
   const leftover = await endLeftover(place.folder, ['SIGTERM', 'SIGKILL'], END_LIMIT_MS)
   if (leftover?.was_running) log(`Stopped the Redis ${leftover.pid} that an earlier run had left`)
   if (wantedPort !== 0 && !(await isFree(HOST, wantedPort)))
     throw portTaken('Redis', HOST, wantedPort, variable)
 
-  const account = place.account && (await reaches(place.account, program)) ? place.account : null
   if (!existsSync(place.data)) await makePrivateFolder(place.data, account)
-  const { server, port } = await launchOnPort()
+  const password = options.password ?? randomBytes(24).toString('base64url')
+  const configuration = await writeConfiguration(place, {
+    ...defaults(place, options),
+    requirepass: password,
+  })
+  const { server, port } = await launchOnPort(program)
 
   async function end(signals: NodeJS.Signals[]): Promise<void> {
     await server.end(signals, END_LIMIT_MS)
-    if (temporary) {
-      await rm(place.folder, { recursive: true, force: true })
-      await rm(temporary, { recursive: true, force: true })
-    }
+    if (temporary) await removeAll()
+  }
+  async function removeAll(): Promise<void> {
+    for (const folder of [place.folder, temporary])
+      if (folder !== null) await rm(folder, { recursive: true, force: true })
   }
   return {
-    url: `redis://${HOST}:${port}`,
+    url: `redis://:${password}@${HOST}:${port}`,
     port,
     pid: server.pid,
     folder: place.folder,
@@ -83,33 +98,42 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     kill: () => end(['SIGKILL']),
   }
 
-  async function launchOnPort(): Promise<{ server: ServerProcess; port: number }> {
+  async function launchOnPort(command: string): Promise<{ server: ServerProcess; port: number }> {
     for (let tries = 1; ; tries++) {
       const port = wantedPort === 0 ? await freePort(HOST) : wantedPort
       const server = await spawnServer({
-        command: program ?? '',
-        args: configuration(port, place, options),
+        command,
+        args: [configuration, '--port', String(port)],
         folder: place.folder,
         account,
         end_signal: 'SIGTERM',
       })
-      const state = await untilReady(server, () => hasLoaded(port, server.pid), START_LIMIT_MS)
+      const state = await untilReady(server, () => hasLoaded(port, server.pid, password), START_LIMIT_MS)
       if (state === 'ready') return { server, port }
       const wasTaken = server.log().includes('Address already in use')
       if (wasTaken && wantedPort !== 0) throw portTaken('Redis', HOST, port, variable)
       if (!wasTaken || tries === 5) {
         const what =
           state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
-        throw new Error(`Redis ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`)
+        throw new ConfigError(
+          `Redis ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`,
+        )
       }
     }
   }
 }
 
-/** Loopback without a password is for development; protected mode stays on, so that no other address gets in. */
-function configuration(port: number, place: ServerFolder, options: RedisOptions): string[] {
-  const settings: Record<string, string> = {
-    port: String(port),
+/** The first that the account may run: as root itself it never runs. */
+async function findServer(account: Account | null): Promise<string | null> {
+  for (const name of ['redis-server', 'valkey-server']) {
+    const program = findProgram([name])
+    if (program !== null && (account === null || (await reaches(account, program)))) return program
+  }
+  return null
+}
+
+function defaults(place: ServerFolder, options: RedisOptions): Record<string, string> {
+  return {
     bind: HOST,
     'protected-mode': 'yes',
     daemonize: 'no',
@@ -121,12 +145,21 @@ function configuration(port: number, place: ServerFolder, options: RedisOptions)
     'maxmemory-policy': 'noeviction',
     ...options.settings,
   }
-  return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
+}
+
+/** In a file that only the server may read: a command line is for everybody. Answers its path. */
+async function writeConfiguration(place: ServerFolder, settings: Record<string, string>): Promise<string> {
+  const path = join(place.data, 'redis.conf')
+  const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`)
+  await rm(path, { force: true })
+  await writeFile(path, lines.join(''), { mode: 0o600 })
+  if (place.account) await chown(path, place.account.uid, place.account.gid)
+  return path
 }
 
 /** Whether the server on that port is this one (not one that was faster with the port) and has read its file. */
-async function hasLoaded(port: number, pid: number): Promise<boolean> {
-  const info = await ask(port, 'INFO\r\n', /\r\nloading:\d/)
+async function hasLoaded(port: number, pid: number, password: string): Promise<boolean> {
+  const info = await ask(port, `AUTH ${password}\r\nINFO\r\n`, /\r\nloading:\d/)
   return info.includes(`\r\nprocess_id:${pid}\r\n`) && info.includes('\r\nloading:0\r\n')
 }
 

@@ -1,5 +1,5 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { list, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
@@ -20,8 +20,8 @@ export type WebhooksContext = {
   stripe_secrets: string[]
 }
 
-/** Stores a notification and asks for its application; false when it was stored before. */
-export type Take = (notification: Notification) => Promise<boolean>
+/** Stores a notification and asks for its application; false when it was stored before. The request is the one that brought it. */
+export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */
@@ -34,15 +34,16 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: list(config.TRUSTED_PROXIES),
+    logged_part: config.LOG_REQUESTS,
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // A path that cannot be decoded.
-    frameworkErrors: (_error, _request, reply) => void noSuchRoute(reply),
+    frameworkErrors: (_error, request, reply) => void noSuchRoute(reply.header('x-request-id', request.id)),
   })
   // The signature covers the bytes as they came.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-  const store = batcher<Notification & { rung: boolean }, boolean>(
+  const store = batcher<Notification & { rung: boolean; request_id: string }, boolean>(
     'store_notification',
     async (notifications) => {
       const fresh = await storeNotifications(sql, notifications)
@@ -50,10 +51,10 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
       return notifications.map(({ id }) => fresh.delete(id))
     },
   )
-  const take: Take = async (notification) => {
+  const take: Take = async (notification, { id: request_id }) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
-    const fresh = await within(store({ ...notification, rung }), ANSWER_MS)
+    const fresh = await within(store({ ...notification, rung, request_id }), ANSWER_MS)
     if (fresh && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return fresh
@@ -69,7 +70,11 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
         .send({ error: { code: 'database_unavailable', message: 'Try again.' } })
     }
     const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
-    if (status === 500) log.error({ err: error, route: request.routeOptions.url }, 'a notification failed')
+    if (status === 500)
+      log.error(
+        { err: error, request_id: request.id, route: request.routeOptions.url },
+        'a notification failed',
+      )
     const code = status === 413 ? 'payload_too_large' : status === 500 ? 'internal_error' : 'invalid_request'
     return reply.code(status).send({
       error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },

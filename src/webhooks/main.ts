@@ -2,7 +2,9 @@
 import { list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { portError, runService, type Part } from '#core/service.ts'
+import { assertMigrated } from '#core/migrate.ts'
+import { runService, type Part, type Ready } from '#core/service.ts'
+import { places, portError } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
@@ -11,10 +13,7 @@ import { buildWebhooks } from './app.ts'
 const WINDOW_FACTOR = 8
 
 /** Starts the webhooks host against the servers that `config` names. */
-export async function startWebhooks(
-  config: Config,
-  log: Log,
-): Promise<Part & { url: string; ready: () => Promise<unknown> }> {
+export async function startWebhooks(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
@@ -27,12 +26,15 @@ export async function startWebhooks(
     stripe_secrets: list(need(config, 'STRIPE_WEBHOOK_SECRET')),
   })
   const url = await app.listen({ host: config.HOST, port: config.WEBHOOKS_PORT }).catch((error: unknown) => {
-    throw portError(error, 'WEBHOOKS_PORT', config.WEBHOOKS_PORT)
+    throw portError(error, places(config).webhooks)
   })
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
   return {
     url,
-    ready: () => sql`select 1`,
+    async ready() {
+      await assertMigrated(sql)
+      return {}
+    },
     async close() {
       await app.close()
       await subscription.close()
@@ -46,7 +48,8 @@ if (import.meta.main) {
   await runService({
     name: 'webhooks',
     metrics_port: 9465,
-    help: 'sluice webhooks: takes notifications at POST /stripe.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, STRIPE_WEBHOOK_SECRET, HOST, WEBHOOKS_PORT, METRICS_PORT.',
+    about: 'takes notifications at POST /stripe.',
+    needs: ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
     start: startWebhooks,
   })
 }

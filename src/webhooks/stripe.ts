@@ -41,7 +41,7 @@ export function stripeRoute(
         .code(400)
         .send({ error: { code: 'invalid_request', message: 'This is not an event.' } })
     }
-    const fresh = await take(notification)
+    const fresh = await take(notification, request)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
 }

@@ -8,6 +8,7 @@ import { settleNotifications } from '#domain/notifications.ts'
 import { settlePayments, type PaymentSettlement } from '#domain/payments/settle.ts'
 import { settleRefunds, type RefundSettlement } from '#domain/refunds.ts'
 import type { PaymentProcessor } from '#providers/processor.ts'
+import type { Story } from './story.ts'
 
 export type WorkerContext = {
   sql: Sql
@@ -15,6 +16,7 @@ export type WorkerContext = {
   vault: Vault
   processor: PaymentProcessor
   settle: Settle
+  story: Story
 }
 
 /** Each answers whether the job was still ours; if not, nothing was written. */

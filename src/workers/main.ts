@@ -3,9 +3,10 @@ import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import { assertMigrated } from '#core/migrate.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
-import { runService, type Part } from '#core/service.ts'
+import { runService, type Part, type Ready } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -14,23 +15,25 @@ import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './reconcile.ts'
 import { schedule } from './schedule.ts'
+import { createStory } from './story.ts'
 import { dispatch, sweep, watch } from './sweep.ts'
 
 const ADMIT_AT_ONCE = 500
 
 /** Starts a worker against the servers that `config` names. */
-export async function startWorker(
-  config: Config,
-  log: Log,
-): Promise<Part & { ready: () => Promise<unknown> }> {
+export async function startWorker(config: Config, log: Log): Promise<Part & { ready: Ready }> {
   const queues = queuesOf(config)
   const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
   const queue = openConfiguredQueue(config, log)
+  const story = createStory(log, config.LOG_REQUESTS)
   const processor = stripeProcessor({
     secret_key: need(config, 'STRIPE_SECRET_KEY'),
     api_base: config.STRIPE_API_BASE ?? null,
-    onCall: ({ operation, outcome, duration_ms }) =>
-      metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000),
+    onCall(call) {
+      const { operation, outcome, duration_ms } = call
+      metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000)
+      story.call(call)
+    },
   })
   const context: WorkerContext = {
     sql,
@@ -38,6 +41,7 @@ export async function startWorker(
     processor,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
     settle: createSettle(sql),
+    story,
   }
   const performer = createPerformer(context, queue, `${hostname()}/${process.pid}`)
   const concurrency = config.WORKER_CONCURRENCY
@@ -61,7 +65,10 @@ export async function startWorker(
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
   return {
-    ready: () => sql`select 1`,
+    async ready() {
+      await assertMigrated(sql)
+      return {}
+    },
     async close() {
       await Promise.all(loops.map((loop) => loop.close()))
       await Promise.all([
@@ -87,7 +94,8 @@ if (import.meta.main) {
   await runService({
     name: 'worker',
     metrics_port: 9466,
-    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, RECONCILE_EVERY_S, RECONCILE_AFTER_S, AUDIT_EVERY_S, METRICS_PORT.',
+    about: 'performs jobs.',
+    needs: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY'],
     start: startWorker,
   })
 }

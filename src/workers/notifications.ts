@@ -16,6 +16,7 @@ import { hasWaited, lookAgain, note, park, type News } from './parked.ts'
 import { fencedUnless, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
 import { succeeded } from './settlement.ts'
+import { about } from './story.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
 
@@ -58,6 +59,7 @@ async function applyPayment(
     return await park(context, news, reason, { waits_for: reference })
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  about(of)
   const theirs = sideOfPayment(looked.value)
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(news, 'refunds_differ')
@@ -74,7 +76,7 @@ async function applyPayment(
     if (passing !== null) {
       const name = `${passing.since}:${theirs.amount_refunded_minor} refunded`
       const look = lookAt(processor.name, { object: 'payment_intent', reference }, name)
-      await storeNotifications(sql, [{ ...look, rung: false }])
+      await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
     }
   }
   return settlement
@@ -117,6 +119,7 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
     if (of === undefined) return await waitForRoom(context, news, behind, refund)
   }
   const ids = { tenant_id: of.tenant_id, payment_id: of.payment_id, refund_id: of.id }
+  about(ids)
   const heard = toldOfRefund(ids, refund)
   const settlement = await settleNews(job, (settled) =>
     settle.refund({ ...settled, told: heard, notification_id: job.id }),

@@ -80,15 +80,18 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
     const asked_at = performance.now()
     const job = await claim(id)
     if (job === undefined) return
-    lastClaimAt = performance.now()
+    const claimed_at = performance.now()
+    lastClaimAt = claimed_at
     leases.set(id, job.lease_token)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
+    const stale = performance.now() - asked_at > STALE_CLAIM_MS || closing
     try {
-      const settlement =
-        performance.now() - asked_at > STALE_CLAIM_MS || closing
+      await context.story.of(job, async () => {
+        const settlement = stale
           ? await settled(returned(job, closing ? 'the worker is stopping' : 'claimed too long ago'))
           : await handle(job)
-      observe(job, settlement, performance.now() - lastClaimAt)
+        observe(job, settlement, performance.now() - claimed_at)
+      })
     } finally {
       leases.delete(id)
     }
@@ -106,7 +109,10 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
     } catch (error) {
       // Without the database nothing can be written; the lease lapses and the job is found again.
       if (isUnavailable(error)) throw error
-      log.error({ err: error, job_id: job.id, job: job.name, attempt: job.attempt }, 'a job threw')
+      log.error(
+        { err: error, job_id: job.id, request_id: job.request_id, job: job.name, attempt: job.attempt },
+        'a job threw',
+      )
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
       if (job.call?.look_only === true) return await settled(unknown(job, reason))
       if (job.attempt < job.max_attempts) return await settled(threw(job, reason))
@@ -122,15 +128,24 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   function observe(job: ClaimedJob, settlement: Settlement, run_ms: number): void {
     const { outcome, state } = settlement
     metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
+    context.story.ended(job, settlement, run_ms)
     if (outcome === 'fenced') {
       metrics.fenced.inc({ queue: job.queue, job: job.name })
-      log.warn({ job_id: job.id, job: job.name, attempt: job.attempt }, 'a late write was fenced')
+      log.warn(
+        { job_id: job.id, request_id: job.request_id, job: job.name, attempt: job.attempt },
+        'a late write was fenced',
+      )
       return
     }
     if (outcome === 'misconfigured') {
       metrics.misconfigured.inc({ provider: context.processor.name })
       log.error(
-        { job_id: job.id, job: job.name, reason: settlement.error?.message },
+        {
+          job_id: job.id,
+          request_id: job.request_id,
+          job: job.name,
+          reason: settlement.error?.message,
+        },
         'a job waits for the configuration to be mended: credentials are refused or a key is missing',
       )
     }

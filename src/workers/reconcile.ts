@@ -61,7 +61,7 @@ async function lookAtWhatStandsStill(
   const refunds = await findStaleRefunds(sql, from?.refunds ?? null)
   const drifts = await findDrifting(sql, from?.drifts ?? null)
   const stale = [payments, refunds, drifts].flatMap((stage) => stage.stale)
-  const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false }))
+  const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
   const position = { payments: payments.walk, refunds: refunds.walk, drifts: drifts.walk }
@@ -117,7 +117,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 async function takeIn({ sql, log, processor }: WorkerContext, events: unknown[]): Promise<void> {
   const notifications = events.flatMap((event) => {
     const notification = notificationOf(processor.name, event)
-    return notification === undefined ? [] : [{ ...notification, rung: false }]
+    return notification === undefined ? [] : [{ ...notification, rung: false, request_id: null }]
   })
   if (notifications.length === 0) return
   const fresh = await storeNotifications(sql, notifications)

@@ -67,6 +67,7 @@ export function schedule(context: WorkerContext): Loop {
             idempotency_key: null,
             scope: '',
             fingerprint: '',
+            request_id: null,
             reason: null,
             cancellation_reason: 'expired',
           })),

@@ -176,16 +176,17 @@ async function createDatabaseOn(server_url: string): Promise<{ url: string; drop
 
 async function deployRedis(up: boolean): Promise<DeployedRedis> {
   const port = await freePort(HOST)
+  const password = randomBytes(12).toString('hex')
   let running: Awaited<ReturnType<typeof startRedis>> = null
   async function start(): Promise<void> {
-    running = await startRedis({ data_dir: null, port })
+    running = await startRedis({ data_dir: null, port, password })
     if (running === null)
       throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
   }
   if (up) await start()
   return {
     start,
-    url: `redis://${HOST}:${port}`,
+    url: `redis://:${password}@${HOST}:${port}`,
     async kill() {
       await running?.kill()
       running = null

@@ -20,8 +20,10 @@ export type RedisPlaces = {
   stop(): Promise<void>
 }
 
+/** Of all of them: replicas ask their primary with it. */
+const PASSWORD = 'of-all-places'
 /** Nothing is kept, also not what a primary once sent. */
-const FORGETFUL = { appendonly: 'no', 'rdb-del-sync-files': 'yes' }
+const FORGETFUL = { appendonly: 'no', 'rdb-del-sync-files': 'yes', masterauth: PASSWORD }
 const SLOTS = 16_384
 const MASTERS = 3
 /** How long a server may be silent before the others replace it. */
@@ -47,7 +49,12 @@ async function launch(
   settings: Record<string, string>,
   port: number,
 ): Promise<Pick<Node, 'server' | 'client'>> {
-  const server = await startRedis({ data_dir, port, settings: { ...FORGETFUL, ...settings } })
+  const server = await startRedis({
+    data_dir,
+    port,
+    password: PASSWORD,
+    settings: { ...FORGETFUL, ...settings },
+  })
   if (server === null)
     throw new Error('this needs redis-server or valkey-server on the PATH, and none was found')
   const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
@@ -138,7 +145,7 @@ export async function startRedisCluster(): Promise<RedisPlaces> {
     return nodes.filter((_node, index) => takes[index])
   }
   return {
-    url: `redis+cluster://${nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(',')}`,
+    url: `redis+cluster://:${PASSWORD}@${nodes.map(({ server }) => `127.0.0.1:${server.port}`).join(',')}`,
     killPrimaryOf: (key) => killAll(() => takers(key)),
     primaryOf: async (key) => (await takers(key))[0]?.server.port,
     revive: () => reviveAll(nodes),
@@ -166,6 +173,7 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
         'bind 127.0.0.1',
         `dir ${path}`,
         `sentinel monitor sluice 127.0.0.1 ${primary.server.port} 2`,
+        `sentinel auth-pass sluice ${PASSWORD}`,
         `sentinel down-after-milliseconds sluice ${PATIENCE_MS}`,
         'sentinel failover-timeout sluice 5000',
       ]
@@ -197,7 +205,7 @@ export async function startRedisSentinels(): Promise<RedisPlaces> {
     return nodes.filter(({ alive }, index) => alive && told[index]!.includes('role:master'))
   }
   return {
-    url: `redis+sentinel://${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/sluice`,
+    url: `redis+sentinel://:${PASSWORD}@${sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')}/sluice`,
     killPrimaryOf: () => killAll(primaries),
     primaryOf: async () => (await primaries())[0]?.server.port,
     revive: () => reviveAll(nodes),

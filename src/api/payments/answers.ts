@@ -64,6 +64,7 @@ export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
     find,
     async waited(request, reply, { payment_id, ...done }) {
       const { tenant_id } = request.credentials
+      request.subject_id = payment_id
       return await answerOutcome(context, request, reply, {
         ...done,
         tenant_id,

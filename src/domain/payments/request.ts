@@ -36,7 +36,7 @@ export async function createPayments(sql: Sql, requests: CreateRequest[]): Promi
     with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-        amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
+        request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
         metadata jsonb, processor text)
       where a.customer_id is null or exists (
         select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null)
@@ -139,7 +139,7 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
           tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-          amount_minor bigint, reason text, cancellation_reason text)
+          request_id text, amount_minor bigint, reason text, cancellation_reason text)
         order by tenant_id, payment_id
       ) a
       cross join lateral (
@@ -153,6 +153,6 @@ function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment): F
     sql,
     job,
     sql`select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
-      null::text as dedupe_key from ${rows}`,
+      null::text as dedupe_key, request_id from ${rows}`,
   )
 }

@@ -103,8 +103,12 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       sql,
       cancelPayment,
       sql`
-      select follow_up_job_id as job_id, tenant_id, id as subject_id, jsonb_build_object('payment_id', id) as payload,
-        false as rung, null::text as dedupe_key from p where p.status = 'canceling'`,
+      select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id, jsonb_build_object('payment_id', p.id) as payload,
+        false as rung, null::text as dedupe_key, held.request_id
+      from p
+      join told on told.follow_up_job_id = p.follow_up_job_id
+      join held on held.job_id = told.job_id
+      where p.status = 'canceling'`,
     )}
     ), follow_up_call as (${recordCall(
       sql,

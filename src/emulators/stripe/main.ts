@@ -135,7 +135,7 @@ function answer(emulator: Emulator, host: string, exchange: Exchange): void {
 
 /** The effects are a file of their own: nothing else is ever computed from it, and it from nothing else. */
 async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
-  await mkdir(data_dir, { recursive: true })
+  await mkdir(data_dir, { recursive: true, mode: 0o700 })
   const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), replayInto(emulator))
   emulator.journal = emulator.store.journal = emulator.idempotency.journal = journal
   const { lines } = emulator.effects

@@ -1,0 +1,265 @@
+// Every variable that configures Sluice: what it must be, an example, what it is for and which processes read it.
+import { isIP } from 'node:net'
+import { z } from 'zod'
+import { AREA_NAMES } from '../areas.ts'
+import { parseRedisUrl } from '../redis-url.ts'
+
+/** `commands`: keys, audit and the like. `start` reads them all. */
+export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
+type Row = readonly [must_be: z.ZodType, example: string, about: string, read_by: readonly ProcessName[]]
+
+const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
+const SERVICES = ['api', 'webhooks', 'worker'] as const
+const LISTENERS = ['api', 'webhooks'] as const
+
+const anyPort = z.coerce.number().int().min(0).max(65535)
+const port = (standard: number) => anyPort.default(standard)
+const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
+const count = (standard: number, max = 1_000_000) =>
+  z.coerce.number().int().positive().max(max).default(standard)
+const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
+
+/** In the order in which `--help` and the README show them. */
+export const VARIABLES = {
+  DATABASE_URL: [
+    z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+    'postgres://sluice:secret@127.0.0.1:5432/sluice',
+    'PostgreSQL, 15 or newer. Unset, `npm start` brings one, and commands use that of the `npm start` in this folder',
+    EVERYBODY,
+  ],
+  DATABASE_POOL: [count(10, 500), '10', 'connections to PostgreSQL, at most, of each process', SERVICES],
+  DATABASE_WAIT_S: [
+    z.coerce.number().int().min(0).max(3600).default(30),
+    '30',
+    'how long a start waits for a PostgreSQL that does not answer',
+    SERVICES,
+  ],
+  ALLOW_NEWER_DATABASE: [
+    z.stringbool().default(false),
+    'true',
+    'start although the database was migrated by a newer version, as in a rollback',
+    SERVICES,
+  ],
+  REDIS_URL: [
+    z
+      .string()
+      .refine((text) => parseRedisUrl(text) !== undefined, {
+        error:
+          'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
+      })
+      .optional(),
+    'redis://127.0.0.1:6379',
+    'Redis or Valkey, `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. Unset, `npm start` runs one that is on the PATH',
+    [...SERVICES, 'migrate'],
+  ],
+  QUEUE: [
+    z.enum(['redis', 'postgres']).optional(),
+    'redis',
+    'where BullMQ works: `redis` or `postgres`. Unset: Redis where `REDIS_URL` is set, and always in production',
+    [...SERVICES, 'migrate'],
+  ],
+  ENCRYPTION_KEY: [
+    z
+      .string()
+      .regex(/^[A-Za-z0-9+/]{43}=(\s*,\s*[A-Za-z0-9+/]{43}=)*$/, {
+        error: 'must be 32 bytes, base64; several, the newest first, separated by commas',
+      })
+      .optional(),
+    '$(openssl rand -base64 32)',
+    `32 bytes, base64. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
+    ['api', 'worker'],
+  ],
+  STRIPE_SECRET_KEY: [
+    z
+      .string()
+      .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
+      .optional(),
+    'sk_test_...',
+    'Unset, `npm start` runs a Stripe look-alike',
+    ['worker'],
+  ],
+  STRIPE_WEBHOOK_SECRET: [
+    z
+      .string()
+      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
+        error: 'must be a signing secret, whsec_...; several, during rotation, separated by commas',
+      })
+      .optional(),
+    'whsec_new,whsec_old',
+    `signing secret of the endpoint at Stripe; during rotation both, separated by commas`,
+    ['webhooks'],
+  ],
+  STRIPE_API_BASE: [
+    baseUrl.optional(),
+    'https://api.stripe.com',
+    "another server that speaks Stripe's API; set, no look-alike runs",
+    ['worker'],
+  ],
+  HOST: [
+    z.string().min(1).default('127.0.0.1'),
+    '0.0.0.0',
+    'address of this machine on which the API and the webhooks host listen; 0.0.0.0: all',
+    LISTENERS,
+  ],
+  API_PORT: [port(3000), '3000', 'port of the API; 0: a free one, as with every port', ['api']],
+  WEBHOOKS_PORT: [port(3001), '3001', 'port of the webhooks host', ['webhooks']],
+  API_URL: [
+    baseUrl.optional(),
+    'https://api.example.com',
+    'where clients reach the API; in the OpenAPI document and in links',
+    ['api'],
+  ],
+  WEBHOOKS_URL: [
+    baseUrl.optional(),
+    'https://hooks.example.com',
+    'where providers reach the webhooks host; the Stripe look-alike sends there',
+    ['start'],
+  ],
+  METRICS_HOST: [
+    z.string().min(1).default('127.0.0.1'),
+    '127.0.0.1',
+    'address on which each process answers `/metrics` (Prometheus) and `/readyz`',
+    SERVICES,
+  ],
+  METRICS_PORT: [
+    anyPort.optional(),
+    '9464',
+    'its port. Unset: 9464 (api, start), 9465 (webhooks), 9466 (worker)',
+    SERVICES,
+  ],
+  DISABLED_AREAS: [
+    z.string().default(''),
+    'payments',
+    `areas of the API that are switched off, separated by commas: ${AREA_NAMES.join(', ')}`,
+    ['api'],
+  ],
+  RATE_LIMIT_RPS: [count(500), '500', 'requests a second of each API key', ['api']],
+  RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once of each API key', ['api']],
+  TRUSTED_PROXIES: [
+    z
+      .string()
+      .default('')
+      .refine((text) => text.split(',').every((part) => part.trim() === '' || isNetwork(part.trim())), {
+        error: 'must be addresses or networks, separated by commas',
+      }),
+    '10.0.0.0/8,127.0.0.1',
+    'proxies whose `X-Forwarded-For` is believed: addresses or networks (CIDR), separated by commas; unset: none',
+    LISTENERS,
+  ],
+  REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
+  QUEUES: [
+    z.string().default(''),
+    'payments,notifications',
+    `queues that a worker serves, separated by commas; unset: all`,
+    ['worker'],
+  ],
+  WORKER_CONCURRENCY: [count(100, 5000), '100', 'jobs of a queue that a worker performs at once', ['worker']],
+  TENANT_WINDOW: [
+    count(256),
+    '256',
+    'jobs of a tenant that are rung at once; what is beyond waits for its turn',
+    SERVICES,
+  ],
+  AUDIT_EVERY_S: [count(3600), '3600', 'how often a worker audits what changed', ['worker']],
+  RECONCILE_EVERY_S: [
+    count(10),
+    '10',
+    'how often the processor is asked about what stands still',
+    ['worker'],
+  ],
+  RECONCILE_AFTER_S: [
+    seconds(300),
+    '300',
+    'how long its events may take to arrive by themselves before they are read from its list',
+    ['worker'],
+  ],
+  LOG_LEVEL: [
+    z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+    'info',
+    'the least that is logged',
+    SERVICES,
+  ],
+  LOG_REQUESTS: [
+    z.coerce.number().min(0).max(1).default(1),
+    '0.01',
+    'the part of the requests of which a line is logged, with the lines of the jobs that they ask for; failures (5xx) always are',
+    SERVICES,
+  ],
+  NODE_ENV: [
+    z.enum(['development', 'test', 'production']).default('development'),
+    'production',
+    '`production` refuses embedded servers and look-alikes',
+    EVERYBODY,
+  ],
+  ALLOW_EMULATORS: [
+    z.stringbool().default(false),
+    'true',
+    '`npm start` takes embedded servers and look-alikes also in production',
+    ['start'],
+  ],
+  EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe look-alike', ['start']],
+  DATA_DIR: [
+    z.string().min(1).default('.data'),
+    '.data',
+    'folder of `npm start`: embedded servers, secrets, log, `dev.json`',
+    ['commands', 'migrate', 'start'],
+  ],
+} as const satisfies Record<string, Row>
+
+export type VariableName = keyof typeof VARIABLES
+
+type Told = { name: VariableName; example: string; about: string; standard: string; read_by: ProcessName[] }
+
+/** The table as people read it. `standard`: the default, empty when there is none. */
+export function variables(): Told[] {
+  return Object.entries(VARIABLES).map(([name, [must_be, example, about, read_by]]) => ({
+    name: name as VariableName,
+    example,
+    about,
+    standard: String(must_be.safeParse(undefined).data ?? ''),
+    read_by: [...read_by],
+  }))
+}
+
+/** What `--help` says: the variables that a process reads, those without which it does not start marked. */
+export function describeVariables(process: ProcessName, needs: readonly VariableName[] = []): string {
+  const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))
+  const width = Math.max(...read.map(({ name }) => name.length)) + 2
+  return read
+    .map(({ name, example, about, standard }) => {
+      const facts = [
+        needs.includes(name) ? 'Needed.' : standard !== '' && `Default: ${standard}.`,
+        `Example: ${name}=${example}`,
+      ]
+      const lines = [...wrapped(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
+      return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
+    })
+    .join('\n')
+}
+
+/** The README's table. */
+export function variablesAsMarkdown(): string {
+  const rows = variables().map(
+    ({ name, about, standard }) =>
+      `| \`${name}\` | ${about.replaceAll('|', '\\|')} | ${standard === '' ? '' : `\`${standard}\``} |`,
+  )
+  return ['| variable | what it is for | default |', '|---|---|---|', ...rows].join('\n')
+}
+
+function wrapped(text: string, width: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`
+    if (longer.length > width && lines.at(-1) !== '') lines.push(word)
+    else lines[lines.length - 1] = longer
+  }
+  return lines
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, ...more] = text.split('/')
+  const most = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0
+  return (
+    most > 0 && more.length === 0 && (bits === undefined || (/^[1-9]\d*$/.test(bits) && Number(bits) <= most))
+  )
+}

@@ -1,0 +1,135 @@
+// What can be wrong when a process starts, found before it does anything and said in a line that tells what to do.
+import { createServer } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
+import { ConfigError, need, type Config } from './config.ts'
+import { connectDatabase, databaseCode, databaseError, isUnavailable } from './db.ts'
+import { migrationProblem } from './migrate.ts'
+
+/** Where a process listens, and the variables that say so. */
+export type Place = {
+  variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'METRICS_PORT' | 'EMULATOR_PORT'
+  port: number
+  host_variable: 'HOST' | 'METRICS_HOST'
+  host: string
+}
+
+/** `metrics_port`: unless METRICS_PORT says otherwise. */
+export function places(
+  { HOST, METRICS_HOST, ...ports }: Config,
+  metrics_port = 9464,
+): Record<'api' | 'webhooks' | 'emulator' | 'metrics', Place> {
+  const ours = { host_variable: 'HOST', host: HOST } as const
+  return {
+    api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
+    webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
+    // It obeys whoever reaches it.
+    emulator: { variable: 'EMULATOR_PORT', port: ports.EMULATOR_PORT, ...ours, host: '127.0.0.1' },
+    metrics: {
+      variable: 'METRICS_PORT',
+      port: ports.METRICS_PORT ?? metrics_port,
+      host_variable: 'METRICS_HOST',
+      host: METRICS_HOST,
+    },
+  }
+}
+
+/** Refuses places that cannot be listened on, all at once. */
+export async function checkPlaces(wanted: Place[]): Promise<void> {
+  const problems: string[] = []
+  for (const [index, place] of wanted.entries()) {
+    const same = wanted.slice(0, index).find((other) => overlaps(place, other))
+    const error = same === undefined ? await tryListening(place) : undefined
+    const problem = error && portError(error, place)
+    if (same !== undefined)
+      problems.push(`${place.variable}: port ${place.port} is that of ${same.variable} too. ${choose(place)}`)
+    else if (problem instanceof ConfigError) problems.push(problem.message)
+  }
+  if (problems.length > 0) throw new ConfigError([...new Set(problems)].join('\n'))
+}
+
+/** A port that cannot be listened on as a message for the operator; other errors as they are. */
+export function portError(error: unknown, place: Place): unknown {
+  const { variable, port, host_variable, host } = place
+  const code = databaseCode(error)
+  if (code === 'EADDRINUSE') return new ConfigError(`${variable}: port ${port} is in use. ${choose(place)}`)
+  if (code === 'EACCES')
+    return new ConfigError(`${variable}: port ${port} may not be used by this user. Choose one above 1023.`)
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EINVAL') {
+    const addresses = Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address))
+    return new ConfigError(
+      `${host_variable}: ${host} is no address of this machine. It has ${addresses.join(', ')}; 0.0.0.0 means all of them. Example: ${host_variable}=127.0.0.1`,
+    )
+  }
+  return error
+}
+
+/**
+ * Refuses a database that cannot be used: missing, with other passwords, or not migrated for this version. One that does not
+ * answer is waited for, DATABASE_WAIT_S seconds.
+ */
+export async function checkDatabase(
+  config: Config,
+  log: { warn: (message: string) => void },
+  stopping: AbortSignal,
+): Promise<void> {
+  const url = need(config, 'DATABASE_URL')
+  const until = performance.now() + config.DATABASE_WAIT_S * 1000
+  for (let waited = false; ; waited = true) {
+    const problem = await problemOf(url, { allow_newer: config.ALLOW_NEWER_DATABASE })
+    if (problem === undefined) return
+    if (!problem.may_pass || performance.now() > until || stopping.aborted)
+      throw new ConfigError(problem.text)
+    if (!waited) log.warn(`${problem.text} It is waited for, ${config.DATABASE_WAIT_S} s at most.`)
+    await sleep(500, undefined, { signal: stopping }).catch(() => {})
+  }
+}
+
+/** An error that ended a start, as the operator is told it: a line, but for what nobody foresaw. */
+export function told(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code, path } = error as NodeJS.ErrnoException
+  if (error instanceof ConfigError) return error.message
+  if (error instanceof postgres.PostgresError) return `PostgreSQL refused: ${error.message} (${error.code}).`
+  if (code !== undefined && (path !== undefined || code.startsWith('ERR_PARSE_ARGS'))) return error.message
+  return error.stack ?? String(error)
+}
+
+async function problemOf(
+  url: string,
+  options: { allow_newer: boolean },
+): Promise<{ text: string; may_pass: boolean } | undefined> {
+  const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
+  try {
+    const text = await migrationProblem(sql, options)
+    return text === undefined ? undefined : { text, may_pass: false }
+  } catch (error) {
+    const explained = databaseError(error, url)
+    if (!(explained instanceof ConfigError)) throw error
+    return { text: explained.message, may_pass: isUnavailable(error) }
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+}
+
+function overlaps(one: Place, other: Place): boolean {
+  const all = new Set(['0.0.0.0', '::'])
+  return (
+    one.port !== 0 &&
+    one.port === other.port &&
+    (one.host === other.host || all.has(one.host) || all.has(other.host))
+  )
+}
+
+async function tryListening({ host, port }: Place): Promise<unknown> {
+  const probe = createServer()
+  return await new Promise((resolve) => {
+    probe.once('error', resolve)
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(undefined)))
+  })
+}
+
+function choose({ variable }: Place): string {
+  return `Choose another, or 0 for a free one: ${variable}=0`
+}

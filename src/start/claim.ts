@@ -1,0 +1,55 @@
+// The folder of a start, DATA_DIR: made, tried, and held by one start at a time.
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { ConfigError } from '#core/config.ts'
+import { processStarted } from './processes.ts'
+
+const Holder = z.object({ pid: z.int(), started: z.string() })
+const Running = z.object({ api_url: z.string() })
+
+/** Makes the folder and holds it until `release`. Errors: ConfigError when another start has it or nothing can be written there. */
+export async function claimFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
+  const path = join(data_dir, 'running.json')
+  const holder = await read(path, Holder)
+  if (holder !== undefined && processStarted(holder.pid) === holder.started) {
+    const running = await read(join(data_dir, 'dev.json'), Running)
+    const where = running === undefined ? '' : `, its API at ${running.api_url}`
+    throw new ConfigError(
+      `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
+    )
+  }
+  const us: z.infer<typeof Holder> = { pid: process.pid, started: processStarted(process.pid) ?? '' }
+  try {
+    // As root the embedded servers run as somebody else, who has to pass through; what is in it is for us alone.
+    const made = await mkdir(data_dir, { recursive: true, mode: 0o700 })
+    if (made !== undefined && process.getuid?.() === 0) await chmod(data_dir, 0o711)
+    await writeFile(path, JSON.stringify(us), { mode: 0o600 })
+  } catch (error) {
+    throw unusable(error, data_dir)
+  }
+  return { release: () => rm(path, { force: true }) }
+}
+
+/** A failure for want of room, or of a right, as a message for the operator; other errors as they are. */
+export function unusable(error: unknown, data_dir: string): unknown {
+  const { code = '', message = '' } = error as NodeJS.ErrnoException
+  const other = 'or choose another folder, e.g. DATA_DIR=/var/lib/sluice'
+  if (code === 'ENOSPC' || code === 'EDQUOT' || message.includes('No space left on device'))
+    return new ConfigError(`DATA_DIR: the disk of ${data_dir} is full. Make room, ${other}`)
+  if (code === 'EEXIST' || code === 'ENOTDIR')
+    return new ConfigError(`DATA_DIR: ${data_dir} is, or is in, a file and not a folder. Remove it, ${other}`)
+  if (['EACCES', 'EPERM', 'EROFS', 'ENOENT'].includes(code))
+    return new ConfigError(
+      `DATA_DIR: nothing can be written to ${data_dir} (${code}). Make it writable, ${other}`,
+    )
+  return error
+}
+
+async function read<T extends z.ZodType>(path: string, schema: T): Promise<z.output<T> | undefined> {
+  try {
+    return schema.parse(JSON.parse(await readFile(path, 'utf8')))
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,95 @@
+// The scripts of package.json: what npm is told to stop, stops, in order and as a whole.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { processStarted } from '#start/processes.ts'
+import { makeFolder } from '#test/folders.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: [] })
+})
+afterAll(async () => await world?.close())
+
+test('every script gives its shell away, so that signals reach what it starts', async () => {
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const kept = Object.entries(scripts).filter(([, script]) => !/^(?:[A-Z_]+=\S+ )*exec /.test(script))
+  expect(kept).toEqual([])
+})
+
+test.for([
+  ['api', '/metrics and /readyz listen'],
+  ['webhooks', '/metrics and /readyz listen'],
+  ['worker', '/metrics and /readyz listen'],
+] as const)('SIGTERM to `npm run %s` ends the process in order', async ([script, ready]) => {
+  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE } = world.config
+  const running = await npm(script, ready, {
+    DATABASE_URL: DATABASE_URL!,
+    REDIS_URL: REDIS_URL!,
+    ENCRYPTION_KEY: ENCRYPTION_KEY!,
+    STRIPE_SECRET_KEY: STRIPE_SECRET_KEY!,
+    STRIPE_API_BASE: STRIPE_API_BASE!,
+    STRIPE_WEBHOOK_SECRET: 'whsec_test',
+  })
+  const { pid } = JSON.parse(running.ready) as { pid: number }
+  expect(processStarted(pid)).not.toBeNull()
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toEqual([0, null])
+  expect(running.output()).toContain('stopping: what is in flight is finished first')
+  expect(processStarted(pid)).toBeNull()
+})
+
+test.for(['SIGTERM to npm', 'Ctrl-C'])(
+  '%s ends `npm start` with its servers',
+  { timeout: 90_000 },
+  async (how) => {
+    const folder = await makeFolder()
+    onTestFinished(folder.remove)
+    const running = await npm('start', 'Ctrl-C stops everything.', { DATA_DIR: folder.path })
+    const pidIn = async (file: string) =>
+      (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
+    const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(pidIn))
+    expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
+
+    // The terminal tells the whole group, and npm passes on what it was told: ours hears it twice.
+    if (how === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
+    else running.child.kill('SIGTERM')
+    expect(await running.ended).toEqual([0, null])
+    expect(pids.map((pid) => processStarted(pid))).toEqual([null, null, null])
+    expect(await readFile(join(folder.path, 'sluice.log'), 'utf8')).toContain('stopping: what is in flight')
+  },
+)
+
+async function npm(script: string, ready: string, env: Record<string, string>) {
+  const child = spawn('npm', ['run', script], {
+    cwd: ROOT,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'test', ...PORTS, ...env },
+  })
+  const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
+  onTestFinished(async () => {
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, 'SIGKILL')
+    await ended
+  })
+  const lines: string[] = []
+  const said = await new Promise<string>((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr])
+      createInterface({ input: stream }).on('line', (line) => {
+        lines.push(line)
+        if (line.includes(ready)) resolve(line)
+      })
+    void ended.then(() => reject(new Error(lines.join('\n'))))
+  })
+  return { child, ended, ready: said, output: () => lines.join('\n') }
+}
