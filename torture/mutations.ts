@@ -46,8 +46,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/sweep.ts',
-        from: 'const overdue = await findOverdue(context.sql, name, { names: JOB_NAMES, limit: free, grace_ms })',
-        to: 'const overdue: string[] = []',
+        from: 'const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })',
+        to: 'const found: Awaited<ReturnType<typeof findDue>> = []',
       },
     ],
   },

@@ -174,7 +174,10 @@ export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<S
   return new Set(rows.map((row) => row.id))
 }
 
-/** Renews the leases that are still ours; answers the ids of those. */
+/**
+ * Renews the leases that are still ours; answers the ids of those. One whose row is locked is passed over and not lost: its own
+ * settlement has it, perhaps waiting behind others, and who waited for that would lose all the other leases.
+ */
 export async function renewLeases(
   sql: Sql,
   leases: { id: string; lease_token: string }[],
@@ -185,66 +188,12 @@ export async function renewLeases(
         select * from jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid) order by id
       ) l
       cross join lateral (
-        select j.id from jobs j where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now() for update
+        select j.id from jobs j where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now()
+        for update skip locked
       ) j
     )
     update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond' from held where j.id = held.id returning j.id`
   return new Set(rows.map((row) => row.id))
-}
-
-/**
- * Due jobs of a queue, called one of `names`, that nobody has claimed for `grace_ms`, whoever should have: their bell was
- * lost, their worker died, or they wait for admission. By turns: each tenant's next before any tenant's second. At most
- * `limit` ids.
- */
-export async function findOverdue(
-  sql: Sql,
-  queue: string,
-  { names, limit, grace_ms }: { names: readonly string[]; limit: number; grace_ms: number },
-): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    with recursive ${tenantsWithOpenJobs(sql, queue)}
-    select due.id from tenant
-    cross join lateral (
-      select j.id, row_number() over (order by j.priority, j.run_at) as turn
-      from jobs j
-      where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.name = any(${[...names]}::text[])
-        and j.run_at <= now() - ${grace_ms} * interval '1 millisecond'
-        and (j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond')
-        and (j.state <> 'running' or j.lease_until <= now())
-      order by j.priority, j.run_at
-      limit ${limit}
-    ) due
-    where tenant.tenant_id is not null and ${notPaused(sql, queue)}
-    order by due.turn, due.id
-    limit ${limit}`
-  return rows.map((row) => row.id)
-}
-
-/**
- * Admits due jobs that nobody rang for: retries whose time has come, follow-ups of other jobs, and what waited above its
- * tenant's window. The window of a tenant is its first `window` open jobs; by turns, at most `limit` at once. Answers the
- * ids to ring.
- */
-export async function admitJobs(sql: Sql, queue: string, window: number, limit: number): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    with recursive ${tenantsWithOpenJobs(sql, queue)}, picked as (
-      select first.id, first.turn from tenant
-      cross join lateral (
-        select j.id, j.rung_at, j.state, row_number() over (order by j.priority, j.run_at) as turn
-        from jobs j
-        where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.run_at <= now()
-        order by j.priority, j.run_at
-        limit ${window}
-      ) first
-      where tenant.tenant_id is not null and ${notPaused(sql, queue)} and first.rung_at is null and first.state <> 'running'
-      order by first.turn, first.id
-      limit ${limit}
-    ), free as (
-      select j.id from jobs j join picked on picked.id = j.id where j.rung_at is null order by j.id for update of j skip locked
-    )
-    update jobs j set rung_at = now() from free where j.id = free.id returning j.id`
-  return rows.map((row) => row.id)
 }
 
 export type JobOutcome = { id: string; state: string; last_error: Settlement['error'] }
@@ -252,31 +201,6 @@ export type JobOutcome = { id: string; state: string; last_error: Settlement['er
 /** How jobs stand; ids that do not exist are left out. */
 export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
   return await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
-}
-
-/** Seconds since the oldest due and unclaimed job of each queue, called one of `names`, became due; queues without one are left out. */
-export async function findOldestDue(
-  sql: Sql,
-  queues: readonly string[],
-  names: readonly string[],
-): Promise<{ queue: string; age_s: number }[]> {
-  const ages = await Promise.all(
-    queues.map(
-      async (queue) =>
-        (
-          await sql<{ age_s: number | null }[]>`
-        with recursive ${tenantsWithOpenJobs(sql, queue)}
-        select extract(epoch from now() - min(due.run_at))::float8 as age_s from tenant
-        cross join lateral (
-          select j.run_at from jobs j
-          where j.queue = ${queue} and j.tenant_id = tenant.tenant_id and j.finished_at is null and j.state in ('ready', 'unknown')
-            and j.run_at <= now() and j.name = any(${[...names]}::text[])
-          order by j.priority, j.run_at limit 1) due
-        where ${notPaused(sql, queue)}`
-        )[0]?.age_s ?? null,
-    ),
-  )
-  return queues.flatMap((queue, index) => (ages[index] == null ? [] : [{ queue, age_s: ages[index] }]))
 }
 
 /** How many jobs have an effect at their provider that nobody knows. */
@@ -302,21 +226,4 @@ export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: s
   await sql`
     delete from pauses
     where queue is not distinct from ${what.queue ?? null} and tenant_id is not distinct from ${what.tenant_id ?? null}`
-}
-
-// A skip-scan: from one tenant straight to the next in the index of open jobs, however many jobs each has.
-function tenantsWithOpenJobs(sql: Sql, queue: string): Fragment {
-  return sql`
-    tenant as (
-      (select tenant_id from jobs where queue = ${queue} and finished_at is null order by tenant_id limit 1)
-      union all
-      select (select j.tenant_id from jobs j where j.queue = ${queue} and j.finished_at is null and j.tenant_id > tenant.tenant_id
-        order by j.tenant_id limit 1)
-      from tenant where tenant.tenant_id is not null
-    )`
-}
-
-function notPaused(sql: Sql, queue: string): Fragment {
-  return sql`not exists (
-    select from pauses p where (p.queue is null or p.queue = ${queue}) and (p.tenant_id is null or p.tenant_id = tenant.tenant_id))`
 }

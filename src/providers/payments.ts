@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
-import { classify, isMissing } from './payments/classify.ts'
+import { causeOf, classify, isMissing } from './payments/classify.ts'
 import { guardClient, NoAnswer } from './payments/guard.ts'
+import { NotStarted } from './permit.ts'
 import type {
   AuthorizeRequest,
   CancelRequest,
@@ -35,7 +36,7 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
   async function call<T>(operation: string, ask: () => Promise<T>): Promise<Outcome<T>> {
     const started = performance.now()
-    const outcome = await ask().then((value): Outcome<T> => ({ kind: 'done', value }), classify)
+    const outcome = await ask().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
     options.onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
     return outcome
   }
@@ -141,6 +142,13 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
     close: () => client.close(),
   }
+}
+
+/** What did not start has no outcome: the job is given back as it is. */
+function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
+  const cause = causeOf(error)
+  if (cause instanceof NotStarted) throw cause
+  return classify(error)
 }
 
 /** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */

@@ -65,7 +65,10 @@ type EventPage = {
   last: string | null
 }
 
-/** Every writing call takes the stored key of its provider call; every answer is classified, none is thrown. */
+/**
+ * Every writing call takes the stored key of its provider call; every answer is classified, none is thrown. A call that its
+ * job's permit does not let start rejects with `NotStarted`.
+ */
 export type PaymentProcessor = {
   readonly name: string
   authorize(request: AuthorizeRequest, key: string): Promise<Outcome<ProcessorPayment>>

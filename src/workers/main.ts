@@ -1,7 +1,7 @@
 // The `worker` process: performs jobs, sweeps, admits by turns, and does what the clock asks.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase } from '#core/db.ts'
+import { connectConfiguredDatabase, connectDatabase } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { metrics } from '#core/metrics.ts'
@@ -16,14 +16,19 @@ import { createPerformer } from './perform.ts'
 import { reconcile } from './reconcile.ts'
 import { schedule } from './schedule.ts'
 import { createStory } from './story.ts'
-import { dispatch, sweep, watch } from './sweep.ts'
+import { sweep, watch } from './sweep.ts'
 
-const ADMIT_AT_ONCE = 500
+/** Beside the pool of the process. */
+const URGENT_CONNECTIONS = 2
 
 /** Starts a worker against the servers that `config` names. */
 export async function startWorker(config: Config, log: Log): Promise<Part & { ready: Ready }> {
   const queues = queuesOf(config)
   const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
+  const urgent_sql = connectDatabase(need(config, 'DATABASE_URL'), {
+    max: URGENT_CONNECTIONS,
+    application_name: 'sluice-worker-leases',
+  })
   const queue = openConfiguredQueue(config, log)
   const story = createStory(log, config.LOG_REQUESTS)
   const processor = stripeProcessor({
@@ -43,22 +48,31 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     settle: createSettle(sql),
     story,
   }
-  const performer = createPerformer(context, queue, `${hostname()}/${process.pid}`)
   const concurrency = config.WORKER_CONCURRENCY
+  const performer = createPerformer(context, queue, {
+    worker: `${hostname()}/${process.pid}`,
+    queues,
+    concurrency,
+    urgent_sql,
+  })
   const consumers = new Map(
     queues.map((name) => [
       name,
-      queue.consume({ queue: name, concurrency, perform: (id) => performer.perform(id) }),
+      queue.consume({
+        queue: name,
+        concurrency,
+        perform: (id) => performer.perform({ id, queue: name, by: 'bell' }),
+      }),
     ]),
   )
+  const watchdog = watch(context, {
+    queues,
+    performer,
+    restart: async (name) => await consumers.get(name as QueueName)?.restart(),
+  })
   const loops = [
-    sweep(context, { queue, queues, performer, concurrency }),
-    dispatch(context, { queue, queues, window: config.TENANT_WINDOW, limit: ADMIT_AT_ONCE }),
-    watch(context, {
-      queues,
-      performer,
-      restart: async (name) => await consumers.get(name as QueueName)?.restart(),
-    }),
+    watchdog,
+    sweep(context, { queue, queues, performer, concurrency, watchdog }),
     schedule(context),
     audits(context, config.AUDIT_EVERY_S),
     reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
@@ -77,7 +91,7 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
       ])
       await queue.close()
       await processor.close()
-      await sql.end({ timeout: 5 })
+      await Promise.all([sql.end({ timeout: 5 }), urgent_sql.end({ timeout: 5 })])
     },
   }
 }

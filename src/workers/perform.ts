@@ -1,14 +1,17 @@
 // Performs jobs: claim under a lease, hand to the handler, settle behind the fence, wake who waits.
 import { batcher } from '#core/batch.ts'
-import { isUnavailable } from '#core/db.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { findStartable } from '#domain/dispatch.ts'
 import { claimJobs, renewLeases, type ClaimedJob, type Settlement } from '#domain/jobs.ts'
 import { JOB_NAMES, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
+import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import { applyNotification } from './notifications.ts'
 import { parkPoison } from './parked.ts'
 import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
+import { createPlaces, type Bringer, type Places } from './places.ts'
 import { createRefund } from './refunds.ts'
 import { discarded, parked, returned, threw, unknown } from './settlement.ts'
 
@@ -33,67 +36,123 @@ const EXHAUSTED: {
 const TOO_OFTEN = 'it ended in no known way, too often: perhaps it ends the process that performs it'
 
 const RENEW_EVERY_MS = 1000
-/** A claim older than this when its turn comes is given back: the queue may have been paused since. */
-const STALE_CLAIM_MS = 700
+/** A renewal that the database has not answered yet has a few more behind it at most. */
+const RENEWALS_AT_ONCE = 4
+/**
+ * A call may start this long after it was asked whether its queue is paused; then it is asked again. The promise is that none
+ * starts more than a second after a pause was committed.
+ */
+const PERMIT_MS = 900
 
 export type Performer = {
   /** Performs the job if it is due and free; resolves when it is settled or was not ours. Never rejects. */
-  perform(id: string): Promise<void>
-  /** Jobs under way. */
-  active(): number
-  /** When a claim last succeeded, in `performance.now()` terms. */
-  lastClaimAt(): number
+  perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
+  /** How many more jobs of the queue a walk may bring. */
+  room(queue: string): number
+  /** When a bell of this queue last came, in `performance.now()` terms; at first, when the performer was made. */
+  lastBellAt(queue: string): number
   /** Takes no more jobs, and resolves when those under way are settled. */
   close(): Promise<void>
 }
 
-export function createPerformer(context: WorkerContext, queue: Queue, worker: string): Performer {
+export type PerformerOptions = {
+  worker: string
+  queues: readonly string[]
+  /** Jobs of each queue that may be under way at once. */
+  concurrency: number
+  /** For leases and permits, whose statements must not wait behind those of the jobs. */
+  urgent_sql: Sql
+}
+
+export function createPerformer(
+  context: WorkerContext,
+  queue: Queue,
+  { worker, queues, concurrency, urgent_sql }: PerformerOptions,
+): Performer {
   const { sql, log } = context
   const active = new Map<string, Promise<void>>()
   const leases = new Map<string, string>()
-  let lastClaimAt = performance.now()
+  const places = new Map<string, Places>(queues.map((name) => [name, createPlaces(concurrency)]))
+  const began = performance.now()
+  const bells = new Map<string, number>()
+  let renewals = 0
   let closing = false
 
-  const claim = batcher<string, ClaimedJob | undefined>('claim', async (ids) => {
-    const claimed = new Map(
-      (await claimJobs(sql, ids, { worker, names: JOB_NAMES })).map((job) => [job.id, job]),
-    )
+  type Claimed = { job: ClaimedJob; asked_at: number }
+  const claim = batcher<string, Claimed | undefined>('claim', async (ids) => {
+    const asked_at = performance.now()
+    const jobs = await claimJobs(sql, ids, { worker, names: JOB_NAMES })
+    const claimed = new Map(jobs.map((job) => [job.id, { job, asked_at }]))
     return ids.map((id) => claimed.get(id))
   })
 
+  /** When it was asked; undefined: its calls may not start. */
+  const askAgain = batcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
+    const asked_at = performance.now()
+    const startable = await findStartable(urgent_sql, jobs)
+    return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
+  })
+
   const renewal = setInterval(() => {
-    if (leases.size > 0) void renew()
+    if (leases.size > 0 && renewals < RENEWALS_AT_ONCE) void renew()
   }, RENEW_EVERY_MS)
 
   async function renew(): Promise<void> {
+    renewals += 1
     try {
       await renewLeases(
-        sql,
+        urgent_sql,
         Array.from(leases, ([id, lease_token]) => ({ id, lease_token })),
       )
     } catch (error) {
       log.warn({ err: error }, 'leases could not be renewed')
+    } finally {
+      renewals -= 1
     }
   }
 
   async function run(id: string): Promise<void> {
-    const asked_at = performance.now()
-    const job = await claim(id)
-    if (job === undefined) return
+    if (closing) return
+    const claimed = await claim(id)
+    if (claimed === undefined) return
+    const { job } = claimed
     const claimed_at = performance.now()
-    lastClaimAt = claimed_at
     leases.set(id, job.lease_token)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
-    const stale = performance.now() - asked_at > STALE_CLAIM_MS || closing
     try {
       await context.story.of(job, async () => {
-        const settlement = stale
-          ? await settled(returned(job, closing ? 'the worker is stopping' : 'claimed too long ago'))
-          : await handle(job)
+        const settlement = closing
+          ? await settled(returned(job, 'the worker is stopping'))
+          : await perform(claimed)
         observe(job, settlement, performance.now() - claimed_at)
       })
     } finally {
       leases.delete(id)
+    }
+  }
+
+  async function perform({ job, asked_at }: Claimed): Promise<Settlement> {
+    const calls = { asked_at, sent: false }
+    const permit: Permit = {
+      lane: job.queue,
+      valid: () => performance.now() - calls.asked_at < PERMIT_MS,
+      async renew() {
+        const again = closing ? undefined : await askAgain(job)
+        calls.asked_at = again ?? calls.asked_at
+        return again !== undefined
+      },
+      used: () => void (calls.sent = true),
+    }
+    try {
+      return await permits.run(permit, async () => await handle(job))
+    } catch (error) {
+      if (!(error instanceof NotStarted)) throw error
+      // A call before this one may have had an effect, and its outcome is not written.
+      return await settled({
+        ...returned(job, error.message),
+        outcome: calls.sent ? 'ambiguous' : 'returned',
+        unsent: !calls.sent,
+      })
     }
   }
 
@@ -108,7 +167,7 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
       return await handler(context, { ...job, payload })
     } catch (error) {
       // Without the database nothing can be written; the lease lapses and the job is found again.
-      if (isUnavailable(error)) throw error
+      if (isUnavailable(error) || error instanceof NotStarted) throw error
       log.error(
         { err: error, job_id: job.id, request_id: job.request_id, job: job.name, attempt: job.attempt },
         'a job threw',
@@ -156,18 +215,20 @@ export function createPerformer(context: WorkerContext, queue: Queue, worker: st
   }
 
   return {
-    async perform(id) {
-      // A bell and a direct claim may bring the same job to one process.
+    async perform({ id, queue: name, by }) {
+      if (by === 'bell') bells.set(name, performance.now())
+      // A bell and a walk may bring the same job to one process.
       if (closing || active.has(id)) return
-      const running = run(id).catch((error: unknown) =>
-        log.warn({ err: error, job_id: id }, 'a job was left to its lease'),
-      )
+      const running = places
+        .get(name)!
+        .run(by, () => run(id))
+        .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job was left to its lease'))
       active.set(id, running)
       await running
       active.delete(id)
     },
-    active: () => active.size,
-    lastClaimAt: () => lastClaimAt,
+    room: (name) => places.get(name)!.room(),
+    lastBellAt: (name) => bells.get(name) ?? began,
     async close() {
       closing = true
       await Promise.all(active.values())

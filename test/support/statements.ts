@@ -25,7 +25,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'rows locked above',
     tables: ['jobs'],
-    part: /from (due|held|free|woken) where j\.id = \1\.(job_)?id\b/,
+    part: /from (due|held|woken) where j\.id = \1\.(job_)?id\b/,
     reason: 'their ids are those of rows that the same statement has found and locked',
   },
   {
@@ -41,10 +41,10 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'finds the tenants that have work, to take turns',
   },
   {
-    name: 'admission',
-    tables: ['jobs'],
-    part: /from jobs j join picked on picked\.id = j\.id where j\.rung_at is null/,
-    reason: 'the rows that were picked by turns, in the same statement',
+    name: 'pause of a whole queue',
+    tables: ['pauses'],
+    part: /from pauses p where p\.queue = [qw]\.queue and p\.tenant_id is null/,
+    reason: "it is no tenant's",
   },
   {
     name: 'gauge',

@@ -8,7 +8,7 @@ const LONGEST_PATIENCE_MS = 60 * 60 * 1000
 
 /** Never `done`, never throws. What is not known to be definitive is ambiguous. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
-  const cause = error instanceof Stripe.errors.StripeConnectionError ? error.detail : error
+  const cause = causeOf(error)
   if (cause instanceof NoAnswer) {
     if (!cause.sent) return { kind: 'retry', reason: cause.message }
     return { kind: 'ambiguous', reason: cause.message, replayed: cause.replayed }
@@ -37,6 +37,11 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
+}
+
+/** What our client rejected with, which the SDK wraps. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof Stripe.errors.StripeConnectionError ? error.detail : error
 }
 
 /** The processor says that it knows no such object. */

@@ -1,9 +1,11 @@
 // The HTTP client under Stripe's SDK: one request per call, one total deadline, and only answers that can be believed.
 import type { Stripe } from 'stripe'
 import { Pool, type Dispatcher } from 'undici'
+import { currentPermit, NotStarted, type Permit } from '../permit.ts'
 
 // Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
 const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
+/** Of each lane. */
 const CONNECTIONS = 256
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
@@ -28,19 +30,19 @@ export class NoAnswer extends Error {
  * It takes the SDK's `timeout` as a total deadline, connecting and reading included, and rejects with `NoAnswer` for
  * whatever is no JSON object, or no `error` object under a status other than 2xx: the SDK would take such an object for
  * success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
+ *
+ * A request leaves only while the permit of its job is valid, judged when it has a socket; without one it is not sent and
+ * rejects with `NotStarted`. The deadline counts from then on, not while it waits for a socket.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const base = new URL(api_base)
   const prefix = base.pathname.replace(/\/+$/, '')
-  const pool = new Pool(base.origin, {
-    connections: CONNECTIONS,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    allowH2: false,
-    // The deadline below is stricter than both.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  })
+  const lanes = new Map<string, Lane>()
+  const laneOf = (name: string): Lane => {
+    const lane = lanes.get(name) ?? openLane(base.origin)
+    lanes.set(name, lane)
+    return lane
+  }
   return {
     getClientName: () => 'undici',
     makeRequest: async (_host, _port, path, method, headers, body, _protocol, timeout) => {
@@ -50,7 +52,8 @@ export function guardClient(api_base: string): SdkClient & { close(): Promise<vo
         headers: flat(headers),
         body: body || null,
       }
-      const answer = await exchange(pool, request, timeout)
+      const permit = currentPermit()
+      const answer = await laneOf(permit.lane).run((pool) => send(pool, request, timeout, permit))
       return {
         getStatusCode: () => answer.status,
         getHeaders: () => answer.headers,
@@ -61,14 +64,67 @@ export function guardClient(api_base: string): SdkClient & { close(): Promise<vo
         toJSON: async () => answer.body,
       }
     },
+    close: async () => void (await Promise.all([...lanes.values()].map((lane) => lane.close()))),
+  }
+}
+
+type Lane = {
+  /** Runs `exchange` when one of the lane's sockets is free for it. */
+  run<T>(exchange: (pool: Pool) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+function openLane(origin: string): Lane {
+  const pool = new Pool(origin, {
+    connections: CONNECTIONS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    allowH2: false,
+    // The deadline below is stricter than both.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  const waiting: (() => void)[] = []
+  let free = CONNECTIONS
+  return {
+    async run(exchange) {
+      if (free > 0) free -= 1
+      else await new Promise<void>((resolve) => waiting.push(resolve))
+      try {
+        return await exchange(pool)
+      } finally {
+        const next = waiting.shift()
+        if (next) next()
+        else free += 1
+      }
+    },
     close: () => pool.close(),
   }
 }
 
 type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
 
-/** Sends once and reads to the end, or rejects with `NoAnswer`. */
-function exchange(pool: Pool, request: Dispatcher.DispatchOptions, deadline_ms: number): Promise<Answer> {
+/** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
+async function send(
+  pool: Pool,
+  request: Dispatcher.DispatchOptions,
+  deadline_ms: number,
+  permit: Permit,
+): Promise<Answer> {
+  for (;;) {
+    while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
+    const answer = await exchange(pool, request, deadline_ms, permit)
+    if (answer !== 'lapsed') return answer
+  }
+}
+
+/** Sends once and reads to the end, or rejects with `NoAnswer`; `lapsed`: not sent, the permit is no longer valid. */
+function exchange(
+  pool: Pool,
+  request: Dispatcher.DispatchOptions,
+  deadline_ms: number,
+  permit: Permit,
+): Promise<Answer | 'lapsed'> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | null = null
     let over = false
@@ -93,8 +149,15 @@ function exchange(pool: Pool, request: Dispatcher.DispatchOptions, deadline_ms: 
       // Called when a connection is there, right before the first byte is written.
       onRequestStart(started) {
         // Given up while it waited for a connection, or about to be sent twice: neither may leave.
-        if (over || controller) started.abort(new Error('not sent'))
-        else controller = started
+        if (over || controller) return started.abort(new Error('not sent'))
+        if (!permit.valid()) {
+          over = true
+          clearTimeout(deadline)
+          started.abort(new Error('not sent'))
+          return resolve('lapsed')
+        }
+        controller = started
+        permit.used()
       },
       onResponseStart(_controller, code, received) {
         status = code

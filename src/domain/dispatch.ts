@@ -1,0 +1,124 @@
+// Whose turn it is: due jobs that no bell will bring, taken by turns of the tenants, a bounded walk at a time.
+import type { Fragment, Sql } from '#core/db.ts'
+
+/** How many tenants with open jobs one walk visits at most, whether they have due work or not. */
+const TENANTS_A_WALK = 250
+/** Before every tenant: where the first walk starts. */
+const START = '00000000-0000-0000-0000-000000000000'
+
+/** What a walk over one queue asks for, and what it found. */
+export type Walk = { queue: string; room: number; after: string | null }
+export type DueJobs = {
+  queue: string
+  ids: string[]
+  /** Of these, those whose bell rang in vain or whose lease lapsed; the others waited for their turn. */
+  overdue: number
+  /** Where the next walk goes on; null: from the start. */
+  after: string | null
+}
+
+/**
+ * Due jobs, called one of `names`, that nobody works on and no bell will bring: nobody rang for them (retries, follow-ups, what
+ * waits above its tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At most `room` a queue.
+ *
+ * By turns: each tenant's next before any tenant's second. A walk goes from tenant to tenant in the index of open jobs, from
+ * `after` on, until it has met `room` tenants with due jobs; so what it costs follows from what it takes, however many
+ * tenants and jobs wait, and who was not reached comes first in the next.
+ */
+export async function findDue(
+  sql: Sql,
+  walks: Walk[],
+  { names, grace_ms }: { names: readonly string[]; grace_ms: number },
+): Promise<DueJobs[]> {
+  const due = sql`j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`
+  return await sql<DueJobs[]>`
+    with recursive visit as (
+      select w.queue, w.room, coalesce(w.after, ${START}) as tenant_id, 0 as visited, 0 as served, false as due
+      from jsonb_to_recordset(${sql.json(walks)}) as w(queue text, room integer, after uuid)
+      where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
+      union all
+      select v.queue, v.room, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
+      from visit v
+      cross join lateral (
+        select n.tenant_id,
+          not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
+          and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
+        from (
+          select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
+          order by j.tenant_id limit 1
+        ) n
+      ) next
+      where v.visited < ${TENANTS_A_WALK} and v.served < v.room
+    ), walked as (
+      select distinct on (queue) queue, room, served,
+        case when visited = ${TENANTS_A_WALK} or served = room then tenant_id end as after
+      from visit order by queue, visited desc
+    ), picked as (
+      select w.queue, mine.id, mine.overdue, row_number() over (partition by w.queue order by mine.turn, mine.run_at) as place
+      from walked w join visit v on v.queue = w.queue and v.due
+      cross join lateral (
+        select j.id, j.run_at, j.state = 'running' or j.rung_at is not null as overdue,
+          row_number() over (order by j.priority, j.run_at) as turn
+        from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
+        order by j.priority, j.run_at
+        -- Twice its share, as another tenant may have less.
+        limit (2 * w.room + w.served - 1) / w.served
+      ) mine
+    )
+    select w.queue, w.after, coalesce(array_agg(p.id order by p.place) filter (where p.id is not null), '{}') as ids,
+      count(*) filter (where p.overdue) as overdue
+    from walked w left join picked p on p.queue = w.queue and p.place <= w.room
+    group by w.queue, w.after`
+}
+
+/** Seconds since the oldest due and unclaimed job of each queue, called one of `names`, became due; queues without one are left out. */
+export async function findOldestDue(
+  sql: Sql,
+  queues: readonly string[],
+  names: readonly string[],
+): Promise<{ queue: string; age_s: number }[]> {
+  return await sql<{ queue: string; age_s: number }[]>`
+    with recursive visit as (
+      select q.queue, ${START}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
+      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
+      union all
+      select v.queue, next.tenant_id from visit v
+      cross join lateral (
+        select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
+        order by j.tenant_id limit 1
+      ) next
+    )
+    select v.queue, extract(epoch from now() - min(oldest.since))::float8 as age_s
+    from visit v
+    cross join lateral (
+      select greatest(j.run_at, j.lease_until) as since from jobs j
+      where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
+        and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)}
+      order by j.priority, j.run_at limit 1
+    ) oldest
+    where not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)
+    group by v.queue`
+}
+
+/** Of jobs that are held, those whose lease is still ours and whose queue and tenant are not paused: their calls may start. */
+export async function findStartable(
+  sql: Sql,
+  held: { id: string; lease_token: string }[],
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select j.id from jsonb_to_recordset(${sql.json(held.map(({ id, lease_token }) => ({ id, lease_token })))}) as l(id uuid, lease_token uuid)
+    cross join lateral (
+      select j.id from jobs j
+      where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now()
+        and not exists (
+          select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
+    ) j`
+  return new Set(rows.map((row) => row.id))
+}
+
+// Nobody has it and no bell is expected to bring it.
+function unclaimed(sql: Sql, grace_ms: number): Fragment {
+  return sql`(
+    case when j.state = 'running' then j.lease_until <= now()
+      else j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond' end)`
+}

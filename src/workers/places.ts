@@ -1,0 +1,45 @@
+// The places of one queue in this process: how many of its jobs are under way at once, whoever brought them.
+
+/** A bell, or the walk over what waits in the database. */
+export type Bringer = 'bell' | 'walk'
+
+export type Places = {
+  /** Runs `work` when a place is free. Under contention bells and walks are served in turns. */
+  run(by: Bringer, work: () => Promise<void>): Promise<void>
+  /** How many more a walk may bring. */
+  room(): number
+}
+
+/** One of `KEPT` places is never taken by a walk: beside a backlog a new job finds one free. */
+const KEPT = 8
+
+export function createPlaces(size: number): Places {
+  const for_walks = size - Math.floor(size / KEPT)
+  const lines: Record<Bringer, (() => void)[]> = { bell: [], walk: [] }
+  let taken = 0
+  let brought_by_walks = 0
+  let served_last: Bringer = 'walk'
+
+  function next(): (() => void) | undefined {
+    const other = served_last === 'bell' ? 'walk' : 'bell'
+    served_last = lines[other].length > 0 ? other : served_last
+    return lines[served_last].shift()
+  }
+
+  return {
+    async run(by, work) {
+      if (by === 'walk') brought_by_walks += 1
+      if (taken < size) taken += 1
+      else await new Promise<void>((resolve) => lines[by].push(resolve))
+      try {
+        await work()
+      } finally {
+        if (by === 'walk') brought_by_walks -= 1
+        const successor = next()
+        if (successor) successor()
+        else taken -= 1
+      }
+    },
+    room: () => for_walks - brought_by_walks,
+  }
+}
