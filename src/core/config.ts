@@ -14,6 +14,30 @@ const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_0
 const AREAS = ['customers', 'payments'] as const
 export type Area = (typeof AREAS)[number]
 
+/** What is kept for how many days, and for how many unless said otherwise. */
+const RETENTION_DAYS = { jobs: 90, notifications: 90, events: 400 }
+/** So long providers repeat themselves and keys are remembered. */
+const LEAST_RETENTION_DAYS = 31
+type RetentionDays = typeof RETENTION_DAYS
+
+function parseRetention(text: string, context: z.RefinementCtx): RetentionDays {
+  const days: RetentionDays = { ...RETENTION_DAYS }
+  for (const part of list(text)) {
+    const [, kind = '', number] = /^(\w+):(\d{1,5})$/.exec(part) ?? []
+    if (!isKind(kind) || Number(number) < LEAST_RETENTION_DAYS)
+      context.addIssue({
+        code: 'custom',
+        message: `must be kind:days pairs separated by commas, at least ${LEAST_RETENTION_DAYS} days each; the kinds are ${Object.keys(RETENTION_DAYS).join(', ')}`,
+      })
+    else days[kind] = Number(number)
+  }
+  return days
+}
+
+function isKind(kind: string): kind is keyof RetentionDays {
+  return Object.hasOwn(RETENTION_DAYS, kind)
+}
+
 /** Every variable: what it must be, what it is for, and an example for the message that refuses another value. */
 const VARIABLES = {
   NODE_ENV: [z.enum(['development', 'test', 'production']).default('development'), 'production'],
@@ -59,6 +83,16 @@ const VARIABLES = {
   AUDIT_EVERY_S: [count(3600), '3600'],
   RECONCILE_EVERY_S: [count(10), '10'],
   RECONCILE_AFTER_S: [seconds(300), '300'],
+  RETENTION_DAYS: [z.string().default('').transform(parseRetention), 'jobs:90,notifications:90,events:400'],
+  REQUIRES_ACTION_TTL_S: [
+    z.coerce
+      .number()
+      .int()
+      .min(60)
+      .max(30 * 24 * 3600)
+      .default(24 * 3600),
+    '86400',
+  ],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000'],
   RATE_LIMIT_RPS: [count(500), '500'],
   RATE_LIMIT_BURST: [count(2000), '2000'],

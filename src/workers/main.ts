@@ -13,6 +13,7 @@ import { audits } from './audit.ts'
 import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './reconcile.ts'
+import { retain } from './retention.ts'
 import { schedule } from './schedule.ts'
 import { dispatch, sweep, watch } from './sweep.ts'
 
@@ -55,7 +56,8 @@ export async function startWorker(
       performer,
       restart: async (name) => await consumers.get(name as QueueName)?.restart(),
     }),
-    schedule(context),
+    schedule(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    retain(context, config.RETENTION_DAYS),
     audits(context, config.AUDIT_EVERY_S),
     reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
   ]
@@ -87,7 +89,7 @@ if (import.meta.main) {
   await runService({
     name: 'worker',
     metrics_port: 9466,
-    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, RECONCILE_EVERY_S, RECONCILE_AFTER_S, AUDIT_EVERY_S, METRICS_PORT.',
+    help: 'sluice worker: performs jobs.\nConfiguration is the environment: DATABASE_URL, REDIS_URL or QUEUE=postgres, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE, QUEUES, WORKER_CONCURRENCY, RECONCILE_EVERY_S, RECONCILE_AFTER_S, AUDIT_EVERY_S, RETENTION_DAYS, REQUIRES_ACTION_TTL_S, METRICS_PORT.',
     start: startWorker,
   })
 }
