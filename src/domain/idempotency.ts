@@ -62,6 +62,6 @@ export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from idempotency_keys where ctid = any(array(
       select ctid from idempotency_keys where created_at < now() - interval '30 days'
-      order by created_at limit ${limit} for update skip locked))`
+      order by created_at limit ${limit}))`
   return rows.count
 }

@@ -24,7 +24,7 @@ const AT_ONCE = 1_000
 /** What was left behind, as it was in use or inconsistent, is looked at again after so long. */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
-const FORGET_EVERY_MS = 10_000
+const FORGET_EVERY_MS = 5_000
 
 const positionSchema = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 

@@ -153,7 +153,10 @@ function events(sql: Sql | Tx, { payments }: Scope): Fragment {
     cross join lateral (
       select * from (
         select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
-        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id group by 1, 2
+        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id
+          -- So that the partitions from before are not asked.
+          and e.created_at >= p.created_at - interval '1 hour'
+        group by 1, 2
       ) t full join (
         select 'payment.created' as type, p.id::text as id
         union all
