@@ -94,8 +94,18 @@ begin
     -- Erasing a customer erases what earlier events told.
     ('sluice_api', 'events', 'select, insert, update (data)'),
     ('sluice_api', 'drifts', 'select'),
+    ('sluice_api', 'job_history', 'select'),
+    ('sluice_api', 'job_attempt_history', 'select'),
+    ('sluice_api', 'provider_call_history', 'select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
+    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'all_jobs', 'select'),
+    ('sluice_api', 'all_job_attempts', 'select'),
+    ('sluice_api', 'all_provider_calls', 'select'),
+    ('sluice_api', 'all_notifications', 'select'),
 
     ('sluice_webhooks', 'notifications', 'insert, select (id)'),
+    -- What was told before is not taken again.
+    ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
     ('sluice_webhooks', 'jobs', 'insert'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
@@ -115,18 +125,33 @@ begin
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
-    ('sluice_worker', 'idempotency_keys', 'select, insert, delete')
+    ('sluice_worker', 'idempotency_keys', 'select, insert, delete'),
+    -- Written and forgotten by the functions below only.
+    ('sluice_worker', 'job_history', 'select'),
+    ('sluice_worker', 'job_attempt_history', 'select'),
+    ('sluice_worker', 'provider_call_history', 'select'),
+    ('sluice_worker', 'notification_history', 'select'),
+    ('sluice_worker', 'all_jobs', 'select'),
+    ('sluice_worker', 'all_job_attempts', 'select'),
+    ('sluice_worker', 'all_provider_calls', 'select'),
+    ('sluice_worker', 'all_notifications', 'select'),
+    ('sluice_worker', 'partitions', 'select')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
-  -- Readers read everything but secrets.
+  grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
+    move_finished_jobs(timestamptz, uuid, integer) to sluice_worker;
+
+  -- Readers read everything but secrets. Partitions are read through the table that they are parts of.
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+      and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
       and (c.relname, a.attname) not in (
-        ('api_keys', 'hash'), ('payments', 'client_secret'), ('provider_calls', 'request'), ('jobs', 'lease_token'))
+        ('api_keys', 'hash'), ('payments', 'client_secret'), ('provider_calls', 'request'), ('jobs', 'lease_token'),
+        ('provider_call_history', 'request'), ('job_history', 'lease_token'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);
@@ -136,7 +161,7 @@ begin
   for each in
     select c.relname as name, c.relrowsecurity as fenced, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as tenant
     from pg_class c
-    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and (
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and (
       c.relname = 'tenants' or exists (
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
   loop

@@ -203,7 +203,8 @@ describe('readers', () => {
           when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') then 'tenant_id' end as tenant,
         array(select p.polname::text || ' ' || array_to_string(p.polroles::regrole[], ' ') from pg_policy p
           where p.polrelid = c.oid order by p.polname) as policies
-      from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname not in ('schema_migrations', 'recurring_work')
+      from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        and c.relname not in ('schema_migrations', 'recurring_work')
       order by c.relname`
   }
 
@@ -232,6 +233,11 @@ describe('readers', () => {
 
   test('a reader sees nothing until a tenant is named, and then only what is its', async () => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
+    // What is over for a while is history, also of both.
+    const old = `update jobs set finished_at = finished_at - interval '2 hours' where id in (
+      select id from jobs where tenant_id = $1 and finished_at is not null limit 1)`
+    for (const { tenant_id } of [world, other]) await world.sql.unsafe(old, [tenant_id])
+    await asked('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
     const reader = connections.reader!
     const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {
@@ -252,8 +258,27 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story; of everything else there were rows to be hidden.
-    expect([...empty]).toEqual(['drifts'])
+    // Nothing differs in this story; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
+    // of a payment, and are moved with a job of the system's.
+    expect([...empty]).toEqual(['drifts', 'notification_history'])
+  })
+
+  test('views show a reader what their tables do, and a partition is nobody’s', async () => {
+    const reader = connections.reader!
+    const views = ['all_jobs', 'all_job_attempts', 'all_provider_calls', 'all_notifications']
+    for (const name of views) {
+      const rows = await reader.begin(async (tx) => {
+        await tx`select set_config('sluice.tenant_id', ${world.tenant_id}, true)`
+        return await tx.unsafe<{ tenant_id: string }[]>(`select distinct tenant_id from ${name}`)
+      })
+      expect([name, rows.map(({ tenant_id }) => tenant_id)]).toEqual([name, [world.tenant_id]])
+      expect([name, [...(await reader.unsafe(`select from ${name}`))]]).toEqual([name, []])
+    }
+    const open = await world.sql`
+      select c.relname, r.rolname from pg_class c cross join pg_roles r
+      where c.relispartition and c.relnamespace = 'public'::regnamespace and r.rolname like 'sluice%'
+        and (has_table_privilege(r.oid, c.oid, 'select, insert, update, delete') or has_any_column_privilege(r.oid, c.oid, 'select'))`
+    expect([...open]).toEqual([])
   })
 
   test('no column that is called like a secret is readable', async () => {

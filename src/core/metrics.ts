@@ -143,6 +143,17 @@ export const metrics = {
     labelNames: ['provider', 'reason'],
     registers,
   }),
+  moved: new Counter({
+    name: 'sluice_jobs_moved_total',
+    help: 'Finished jobs that were moved into the history',
+    registers,
+  }),
+  strays: new Gauge({
+    name: 'sluice_stray_rows',
+    help: 'Rows that fitted no partition because none was made in time; 1000 stands for more',
+    labelNames: ['table'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

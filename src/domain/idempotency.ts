@@ -54,15 +54,16 @@ export async function findByKey(
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
-    from idempotency_keys k left join jobs j on j.id = k.job_id and j.tenant_id = k.tenant_id
+    from idempotency_keys k left join all_jobs j on j.id = k.job_id and j.tenant_id = k.tenant_id
     where k.tenant_id = ${tenant_id} and k.key = ${key}
     order by k.created_at desc`
 }
 
-/** Forgets keys after 30 days, some at a time; the unique key on the resource still prevents a second one. */
+/** Forgets keys after 30 days, oldest first and some at a time; the unique key on the resource still prevents a second one. */
 export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
-    delete from idempotency_keys where ctid in (
-      select ctid from idempotency_keys where created_at < now() - interval '30 days' limit ${limit})`
+    delete from idempotency_keys where ctid = any(array(
+      select ctid from idempotency_keys where created_at < now() - interval '30 days'
+      order by created_at limit ${limit}))`
   return rows.count
 }

@@ -200,7 +200,16 @@ export type JobOutcome = { id: string; state: string; last_error: Settlement['er
 
 /** How jobs stand; ids that do not exist are left out. */
 export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
-  return await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+  const found = await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+  if (found.length === ids.length) return found
+  const known = new Set(found.map(({ id }) => id))
+  const old = ids.filter((id) => !known.has(id))
+  return [
+    ...found,
+    ...(await sql<
+      JobOutcome[]
+    >`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+  ]
 }
 
 /** How many jobs have an effect at their provider that nobody knows. */

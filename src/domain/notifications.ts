@@ -88,7 +88,8 @@ function storable(value: unknown): unknown {
 
 /**
  * Stores notifications and asks for their application. `id` is derived from what the provider calls it and serves as the
- * job's id too, so a repetition writes nothing, within one call either. Answers the ids that are new.
+ * job's id too, so a repetition writes nothing, within one call either; nor does one of what is history by now, as long as
+ * a provider may repeat itself. Answers the ids that are new.
  */
 export async function storeNotifications(
   sql: Sql,
@@ -103,6 +104,10 @@ export async function storeNotifications(
     ), stored as (
       insert into notifications (id, provider, account, event_id, kind, object_id, payload)
       select id, provider, account, event_id, kind, object_id, payload from told
+      where not exists (
+        select from notification_history h where h.id = told.id and h.finished_at > now() - interval '31 days')
+        -- Asked as well: what is moved meanwhile is in one of the two as this statement sees them.
+        and not exists (select from notifications n where n.id = told.id)
       on conflict do nothing
       returning id
     ), job as (${enqueue(

@@ -51,19 +51,24 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       if (turn === undefined) return
       const { since, again } = positionSchema.safeParse(turn.position).data ?? { since: null, again: [] }
       const options = { timeout_ms: TIMEOUT_MS }
+      let position = { since, again }
+      // Whoever goes on if this worker ends begins there.
+      const reached = async (time: string, found: AuditReport) => {
+        const wrong = paymentsOf(found.problems)
+        const past = Date.parse(time) < Date.parse(turn.started_at) ? time : turn.started_at
+        position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
+        turn.position = position
+        await keepTurn(sql, turn, position, LEASE_S)
+      }
       const report = await whileKept(sql, turn, () =>
-        since === null ? auditEverything(sql, options) : auditChanges(sql, since, again, options),
+        since === null
+          ? auditEverything(sql, options)
+          : auditChanges(sql, since, again, { ...options, reached }),
       )
-      const unfinished = report.checks.filter((each) => each.unfinished).map(({ check }) => check)
-      const wrong = paymentsOf(report.problems)
-      // What could not be seen, is too much to name or belongs to no payment is within the next audit too.
-      const whole =
-        unfinished.length === 0 &&
-        wrong.length <= MOST_KEPT &&
-        !report.problems.some(({ check }) => PAST_CHECKS.has(check))
-      const position = {
-        since: whole || since === null ? turn.started_at : since,
-        again: wrong.slice(0, MOST_KEPT),
+      const unfinished = unfinishedOf(report)
+      position = {
+        since: isWhole(report) || since === null ? turn.started_at : position.since,
+        again: paymentsOf(report.problems).slice(0, MOST_KEPT),
       }
       const result: Json = {
         problems: countsOf(report),
@@ -81,6 +86,19 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       await Promise.race([loop.close(), sleep(PATIENCE_MS, undefined, { ref: false })])
     },
   }
+}
+
+/** What could not be seen, is too much to name or belongs to no payment must be within the next audit too. */
+function isWhole(report: AuditReport): boolean {
+  return (
+    unfinishedOf(report).length === 0 &&
+    paymentsOf(report.problems).length <= MOST_KEPT &&
+    !report.problems.some(({ check }) => PAST_CHECKS.has(check))
+  )
+}
+
+function unfinishedOf({ checks }: AuditReport): string[] {
+  return checks.filter((each) => each.unfinished).map(({ check }) => check)
 }
 
 async function whileKept<T>(sql: Sql, turn: Turn, work: () => Promise<T>): Promise<T> {

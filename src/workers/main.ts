@@ -14,6 +14,7 @@ import { audits } from './audit.ts'
 import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './reconcile.ts'
+import { retain } from './retention.ts'
 import { schedule } from './schedule.ts'
 import { createStory } from './story.ts'
 import { sweep, watch } from './sweep.ts'
@@ -73,7 +74,8 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
   const loops = [
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
-    schedule(context),
+    schedule(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    retain(context, config.RETENTION_DAYS),
     audits(context, config.AUDIT_EVERY_S),
     reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
   ]

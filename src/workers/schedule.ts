@@ -2,10 +2,9 @@
 import type { Log } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
-import { forgetOldKeys } from '#domain/idempotency.ts'
 import { countUnknown } from '#domain/jobs.ts'
 import { countParked } from '#domain/notifications.ts'
-import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import type { WorkerContext } from './context.ts'
 
@@ -44,8 +43,11 @@ export function every(log: Log, name: string, interval_ms: () => number, work: (
   }
 }
 
-/** The clockwork of a worker; each step is safe to run in several workers at once. */
-export function schedule(context: WorkerContext): Loop {
+/**
+ * The clockwork of a worker; each step is safe to run in several workers at once. Payments whose buyer does nothing for
+ * `action_ttl_s` are given up.
+ */
+export function schedule(context: WorkerContext, { action_ttl_s }: { action_ttl_s: number }): Loop {
   const { sql, log } = context
   const loops = [
     every(
@@ -54,11 +56,22 @@ export function schedule(context: WorkerContext): Loop {
       () => 5_000,
       async () => {
         await warnOfExpiry(sql, 100)
-        const lapsed = await findLapsed(sql, 100)
-        if (lapsed.length === 0) return
+        const given_up = [
+          ...(await findLapsed(sql, 100)).map((hold) => ({
+            ...hold,
+            reason: null,
+            cancellation_reason: 'expired',
+          })),
+          ...(await findAbandoned(sql, action_ttl_s, 100)).map((payment) => ({
+            ...payment,
+            reason: 'abandoned',
+            cancellation_reason: 'abandoned',
+          })),
+        ]
+        if (given_up.length === 0) return
         await requestCancels(
           sql,
-          lapsed.map(({ tenant_id, id }) => ({
+          given_up.map(({ tenant_id, id, reason, cancellation_reason }) => ({
             tenant_id,
             payment_id: id,
             job_id: newId(),
@@ -68,8 +81,8 @@ export function schedule(context: WorkerContext): Loop {
             scope: '',
             fingerprint: '',
             request_id: null,
-            reason: null,
-            cancellation_reason: 'expired',
+            reason,
+            cancellation_reason,
           })),
         )
       },
@@ -82,14 +95,6 @@ export function schedule(context: WorkerContext): Loop {
         for (const { reason, count } of await countParked(sql, MOST_COUNTED))
           metrics.parked.set({ reason }, count)
         metrics.unknown.set(await countUnknown(sql))
-      },
-    ),
-    every(
-      log,
-      'old idempotency keys',
-      () => 60_000,
-      async () => {
-        await forgetOldKeys(sql, 10_000)
       },
     ),
   ]

@@ -30,8 +30,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'outcome by id',
-    tables: ['jobs'],
-    part: /select id, state, last_error from jobs where id = any\(/,
+    tables: ['jobs', 'job_history'],
+    part: /select id, state, last_error from (jobs|job_history) where id = any\(/,
     reason: 'ids that the process made itself, or found under the key of the tenant',
   },
   {
@@ -60,8 +60,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'notification not matched yet',
-    tables: ['notifications'],
-    part: /insert into notifications \(id, provider|where n\.id = told\.notification_id|from notifications where id = \$\d+|where n\.provider = moved\.provider and n\.waits_for = moved\.reference/,
+    tables: ['notifications', 'notification_history'],
+    part: /from (notification_history h|notifications n) where [hn]\.id = told\.id|insert into notifications \(id, provider|where n\.id = told\.notification_id|from notifications where id = \$\d+|where n\.provider = moved\.provider and n\.waits_for = moved\.reference/,
     reason: 'nobody knows its tenant before it is applied',
   },
   {
@@ -71,15 +71,15 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'it belongs to the system, and has the id of the notification',
   },
   {
-    name: 'sweep of lapsing holds',
+    name: 'sweep of lapsing holds and abandoned payments',
     tables: ['payments'],
-    part: /select tenant_id, id from payments where open and capture_before is not null/,
+    part: /select tenant_id, id from payments where open and (capture_before|client_secret) is not null/,
     reason: 'finds what the clock asks for; what is done about it names the tenant',
   },
   {
     name: 'sweep of old keys',
     tables: ['idempotency_keys'],
-    part: /ctid in \(|select ctid from idempotency_keys where created_at </,
+    part: /ctid = any\(array\(|select ctid from idempotency_keys where created_at </,
     reason: 'forgets by age',
   },
   {
@@ -95,15 +95,22 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'brings all in line at once; what is opened names its tenant',
   },
   {
+    name: 'what changed, for the audit',
+    tables: ['events', 'ledger_transactions'],
+    part: /from (events e|ledger_transactions l) where [el]\.created_at >= \$\d+ and [el]\.created_at < \$\d+/,
+    reason: 'finds by time what is to be audited; all that follows names its tenant',
+  },
+  {
     name: 'audit',
     tables: [
       'payments',
       'refunds',
       'jobs',
-      'job_attempts',
+      'all_jobs',
+      'all_job_attempts',
+      'all_provider_calls',
       'events',
       'notifications',
-      'provider_calls',
       'ledger_accounts',
       'ledger_entries',
       'ledger_transactions',

@@ -3,6 +3,7 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { AREA_NAMES } from '../areas.ts'
 import { parseRedisUrl } from '../redis-url.ts'
+import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
@@ -135,6 +136,23 @@ export const VARIABLES = {
   ],
   RATE_LIMIT_RPS: [count(500), '500', 'requests a second of each API key', ['api']],
   RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once of each API key', ['api']],
+  RETENTION_DAYS: [
+    z.string().default('').transform(parseRetention),
+    'jobs:90,notifications:90,events:400',
+    'days that finished jobs, notifications and events are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
+    ['worker'],
+  ],
+  REQUIRES_ACTION_TTL_S: [
+    z.coerce
+      .number()
+      .int()
+      .min(60)
+      .max(30 * 24 * 3600)
+      .default(24 * 3600),
+    '86400',
+    'how long a buyer has to complete a payment; then it is given up',
+    ['worker'],
+  ],
   TRUSTED_PROXIES: [
     z
       .string()

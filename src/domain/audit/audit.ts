@@ -1,14 +1,17 @@
 // The audit: whether the invariants hold, of everything there is or of what changed since; it only reads.
 import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { findStage, type Walk } from '../reconciliation/looks.ts'
 import {
+  CHECKS,
+  CHECKS_IN_PARTS,
+  CHECKS_OF_A_TIME,
   CHECKS_OF_PAYMENTS,
-  CHECKS_OF_THE_WHOLE,
-  firstIdAt,
+  CHECKS_OF_WHAT_IS_OPEN,
   type CheckName,
   type Limits,
   type Problem,
 } from './checks.ts'
-import { everything, ofPayments, type PaymentKey, type Scope } from './scope.ts'
+import { accountsOf, everything, ofPayments, underWay, type PaymentKey, type Scope } from './scope.ts'
 
 export type AuditReport = {
   /** At most `MOST_ROWS` of each check. */
@@ -31,49 +34,116 @@ export type AuditOptions = {
   timeout_ms?: number
 }
 
-export const CHECK_NAMES = [
-  ...Object.keys(CHECKS_OF_PAYMENTS),
-  ...Object.keys(CHECKS_OF_THE_WHOLE),
-] as CheckName[]
+export const CHECK_NAMES = Object.keys(CHECKS) as CheckName[]
 
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
 const MOST_ROWS = 1000
-/** Payments looked at in one go where only those that changed are. */
+/** Payments looked at in one go where only those that changed are, and about the most events of a step. */
 const PAYMENTS_AT_ONCE = 5_000
+/** The clocks that make ids may be this far apart. */
+const CLOCKS_APART_MS = 600_000
+const STEP_MS = 60_000
+const LEAST_STEP_MS = 1_000
 
-/** Audits every row, all checks in one snapshot, so that work under way contradicts nothing. */
+/**
+ * Audits every row. Each check is one statement and so sees one snapshot: work under way contradicts nothing. None holds the snapshot
+ * of another, which would keep the database from cleaning up for as long as all of them take.
+ */
 export async function auditEverything(sql: Sql, options: AuditOptions = {}): Promise<AuditReport> {
-  const limits = { stuck_after_s: options.stuck_after_s ?? STUCK_AFTER_S, since: null }
-  return await inSnapshot(sql, options, (tx) =>
-    look(tx, { ...CHECKS_OF_PAYMENTS, ...CHECKS_OF_THE_WHOLE }, everything(tx), limits),
-  )
+  return merged(await inTurn(sql, options, CHECKS, everything(sql), limitsOf(options)))
+}
+
+export type ChangesOptions = AuditOptions & {
+  /** Told after each step to what time all was audited, and what was found till then. */
+  reached?: (time: string, report: AuditReport) => Promise<void>
 }
 
 /**
  * Audits the payments of which something was told or posted since (ISO 8601), those named in `again`, and what belongs
- * to no payment. Costs what changed, and the sum of the ledger for its balances.
+ * to no payment. Goes in steps, each in a snapshot of its own and none longer than some thousand rows take: what is open and the
+ * balances first, then the time since, bit by bit.
  */
 export async function auditChanges(
   sql: Sql,
   since: string,
   again: PaymentKey[],
-  options: AuditOptions = {},
+  options: ChangesOptions = {},
 ): Promise<AuditReport> {
-  const limits = { stuck_after_s: options.stuck_after_s ?? STUCK_AFTER_S, since }
-  const changed = await inSnapshot(sql, options, (tx) => findChanged(tx, since))
-  // Each once: a payment that is asked for twice would count its refunds twice.
-  const keys = [...new Map([...again, ...changed].map((each) => [each.payment_id, each])).values()]
+  const limits = { ...limitsOf(options), since }
   const reports = [
-    await inSnapshot(sql, options, (tx) => look(tx, CHECKS_OF_THE_WHOLE, everything(tx), limits)),
+    ...(await auditPayments(sql, again, options)),
+    ...(await auditAccounts(sql, options)),
+    ...(await auditWhatIsUnderWay(sql, options)),
+    ...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_OPEN, everything(sql), limits)),
   ]
-  for (let start = 0; start < keys.length || start === 0; start += PAYMENTS_AT_ONCE) {
-    const some = keys.slice(start, start + PAYMENTS_AT_ONCE)
-    reports.push(
-      await inSnapshot(sql, options, (tx) => look(tx, CHECKS_OF_PAYMENTS, ofPayments(tx, some), limits)),
+  // What is wrong is told once.
+  const told = new Set<string | null>(again.map(({ payment_id }) => payment_id))
+  const end_ms = Date.now() + 3 * CLOCKS_APART_MS
+  let step_ms = STEP_MS
+  for (let from_ms = Date.parse(since) - CLOCKS_APART_MS; from_ms < end_ms;) {
+    const until_ms = Math.min(from_ms + step_ms, end_ms)
+    const time = { since: new Date(from_ms).toISOString(), until: new Date(until_ms).toISOString() }
+    const changed = await inSnapshot(sql, options, async (tx) =>
+      step_ms > LEAST_STEP_MS && (await areMany(tx, time)) ? null : await findChanged(tx, time),
     )
+    if (changed === null) {
+      step_ms = Math.max(LEAST_STEP_MS, step_ms / 4)
+      continue
+    }
+    const fresh = changed.filter(({ payment_id }) => !told.has(payment_id))
+    reports.push(...(await auditPayments(sql, fresh, options)))
+    reports.push(...(await inTurn(sql, options, CHECKS_OF_A_TIME, everything(sql), { ...limits, ...time })))
+    from_ms = until_ms
+    if (changed.length < PAYMENTS_AT_ONCE / 8) step_ms *= 4
+    const found = merged(reports)
+    reports.splice(0, reports.length, found)
+    for (const { payment_id } of found.problems) told.add(payment_id)
+    await options.reached?.(time.until, found)
   }
   return merged(reports)
+}
+
+function limitsOf({ stuck_after_s = STUCK_AFTER_S }: AuditOptions): Limits {
+  return { stuck_after_s, since: null, until: null }
+}
+
+async function auditPayments(sql: Sql, keys: PaymentKey[], options: AuditOptions): Promise<AuditReport[]> {
+  const reports: AuditReport[] = []
+  for (let start = 0; start < keys.length; start += PAYMENTS_AT_ONCE) {
+    const scope = ofPayments(sql, keys.slice(start, start + PAYMENTS_AT_ONCE))
+    reports.push(
+      await inSnapshot(sql, options, (tx) => look(tx, CHECKS_OF_PAYMENTS, scope, limitsOf(options))),
+    )
+  }
+  return reports
+}
+
+/** Tenant by tenant. */
+async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
+  const { balances } = CHECKS_IN_PARTS
+  const reports: AuditReport[] = []
+  for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
+    reports.push(...(await inTurn(sql, options, { balances }, accountsOf(sql, id), limitsOf(options))))
+  return reports
+}
+
+/** What is open, walked through. */
+async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
+  const { in_flight } = CHECKS_IN_PARTS
+  const reports: AuditReport[] = []
+  for (const table of ['payments', 'refunds'] as const) {
+    const rows =
+      table === 'payments' ? sql`payments p where p.open` : sql`refunds p where p.status = 'pending'`
+    let walk: Walk = null
+    do {
+      const stage = await findStage(sql, rows, walk)
+      const scope = underWay(sql, { [table]: stage.within })
+      reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
+      walk = stage.walk
+    } while (walk !== null)
+  }
+  return reports
 }
 
 /** How many problems each check has, also those that have none. */
@@ -82,6 +152,20 @@ export function countsOf(report: AuditReport): Record<string, number> {
 }
 
 type Checks = Partial<Record<CheckName, (sql: Tx, scope: Scope, limits: Limits) => Fragment>>
+
+/** Each check in a snapshot of its own. */
+async function inTurn(
+  sql: Sql,
+  options: AuditOptions,
+  checks: Checks,
+  scope: Scope,
+  limits: Limits,
+): Promise<AuditReport[]> {
+  const reports: AuditReport[] = []
+  for (const [name, check] of Object.entries(checks))
+    reports.push(await inSnapshot(sql, options, (tx) => look(tx, { [name]: check }, scope, limits)))
+  return reports
+}
 
 async function look(tx: Tx, checks: Checks, scope: Scope, limits: Limits): Promise<AuditReport> {
   const report: AuditReport = { problems: [], checks: [] }
@@ -129,25 +213,33 @@ async function inSnapshot<T>(
   })) as T
 }
 
-// By ids, which are in the order of time and begin an index; each state change has its event, each movement its posting.
-async function findChanged(tx: Tx, since: string): Promise<PaymentKey[]> {
-  const first = firstIdAt(since)
+type Time = { since: string; until: string }
+
+/** Whether more was told in this time than a step is for. */
+async function areMany(tx: Tx, { since, until }: Time): Promise<boolean> {
+  const told = await tx`
+    select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${PAYMENTS_AT_ONCE + 1}`
+  return told.count > PAYMENTS_AT_ONCE
+}
+
+/** The payments that changed in this time: each state change has its event, each movement its posting. */
+async function findChanged(tx: Tx, { since, until }: Time): Promise<PaymentKey[]> {
   return await tx<PaymentKey[]>`
     with touched as (
-      select t.id as tenant_id, e.subject_id from tenants t
-      cross join lateral (select e.subject_id from events e where e.tenant_id = t.id and e.id >= ${first}) e
+      select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
       union
-      select t.id, l.subject_id from tenants t
-      cross join lateral (
-        select l.subject_id from ledger_transactions l where l.tenant_id = t.id and l.id >= ${first}) l
+      select l.tenant_id, l.subject_id from ledger_transactions l where l.created_at >= ${since} and l.created_at < ${until}
     )
     select p.tenant_id, p.id as payment_id from touched join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
     union
     select r.tenant_id, r.payment_id from touched join refunds r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`
 }
 
+/** Every check is named, also where there was nothing to look at. */
 function merged(reports: AuditReport[]): AuditReport {
-  const checks = new Map<CheckName, CheckResult>()
+  const checks = new Map<CheckName, CheckResult>(
+    CHECK_NAMES.map((check) => [check, { check, problems: 0, duration_ms: 0, unfinished: false }]),
+  )
   for (const each of reports.flatMap((report) => report.checks)) {
     const before = checks.get(each.check)
     checks.set(each.check, {

@@ -21,14 +21,12 @@ export type Problem = {
 /** Every one selects what `Problem` has, in its order, without `check`. */
 type Check = (sql: Sql | Tx, scope: Scope, limits: Limits) => Fragment
 
-/** The clocks that make ids may be this far apart. */
-const CLOCKS_APART_MS = 600_000
-
 export type Limits = {
   /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
   stuck_after_s: number
-  /** What arrived since, ISO 8601; null: ever. Only for what belongs to no payment. */
+  /** What arrived in this time, ISO 8601; null: ever. Only for what belongs to no payment. */
   since: string | null
+  until: string | null
 }
 
 /** Checks that look at payments and what belongs to them: possible for a part of the payments too. */
@@ -37,17 +35,23 @@ export const CHECKS_OF_PAYMENTS = { postings, payments, refunds, calls, events }
   Check
 >
 
-/** Checks that look at the whole. */
-export const CHECKS_OF_THE_WHOLE = {
-  balances,
-  jobs,
-  in_flight,
-  keys,
-  notifications,
-  tenants,
-} satisfies Record<string, Check>
+/** Checks that look at what arrived in a time: possible for a part of the time too. */
+export const CHECKS_OF_A_TIME = { keys, tenants } satisfies Record<string, Check>
 
-export type CheckName = keyof typeof CHECKS_OF_PAYMENTS | keyof typeof CHECKS_OF_THE_WHOLE
+/** Checks of what is open, which is never much, or of few rows. */
+export const CHECKS_OF_WHAT_IS_OPEN = { jobs, notifications } satisfies Record<string, Check>
+
+/** Checks that are made a part at a time, where much is open and accounts are many. */
+export const CHECKS_IN_PARTS = { balances, in_flight } satisfies Record<string, Check>
+
+export const CHECKS = {
+  ...CHECKS_OF_PAYMENTS,
+  ...CHECKS_IN_PARTS,
+  ...CHECKS_OF_WHAT_IS_OPEN,
+  ...CHECKS_OF_A_TIME,
+}
+
+export type CheckName = keyof typeof CHECKS
 
 /** The ledger sums to zero per transaction and currency, and has no transaction without entries. */
 function postings(sql: Sql | Tx, { ledger_transactions }: Scope): Fragment {
@@ -64,20 +68,20 @@ function postings(sql: Sql | Tx, { ledger_transactions }: Scope): Fragment {
 }
 
 /** Each balance is the sum of its entries, and those of a currency sum to zero. */
-function balances(sql: Sql | Tx): Fragment {
+function balances(sql: Sql | Tx, { whose }: Scope): Fragment {
   return sql`
     select 'a balance is not the sum of its entries' as problem, coalesce(a.tenant_id, e.tenant_id) as tenant_id,
       null::uuid as payment_id, null::text as id, coalesce(a.currency || ' ' || a.name, e.currency || ' ' || e.account) as what,
       coalesce(e.sum, 0)::bigint as expected, coalesce(a.balance_minor, 0) as found,
       (coalesce(a.balance_minor, 0) - coalesce(e.sum, 0))::bigint as off_by
-    from ledger_accounts a
-    full join (select tenant_id, currency, account, sum(amount_minor) from ledger_entries group by 1, 2, 3) e
+    from (select * from ledger_accounts where ${whose}) a
+    full join (select tenant_id, currency, account, sum(amount_minor) from ledger_entries where ${whose} group by 1, 2, 3) e
       on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
     where coalesce(a.balance_minor, 0) <> coalesce(e.sum, 0)
     union all
     select 'the balances of a currency do not sum to zero', tenant_id, null, null, currency, 0, sum(balance_minor)::bigint,
       sum(balance_minor)::bigint
-    from ledger_accounts group by tenant_id, currency having sum(balance_minor) <> 0`
+    from ledger_accounts where ${whose} group by tenant_id, currency having sum(balance_minor) <> 0`
 }
 
 /** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
@@ -132,7 +136,7 @@ function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
   return sql`
     select 'a finished job left its provider call open' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
       c.operation || ' ' || j.state as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
-    from ${jobs} j join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
+    from ${jobs} j join all_provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
     where j.state in ('succeeded', 'failed') and c.outcome is null`
 }
 
@@ -149,7 +153,10 @@ function events(sql: Sql | Tx, { payments }: Scope): Fragment {
     cross join lateral (
       select * from (
         select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
-        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id group by 1, 2
+        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id
+          -- So that the partitions from before are not asked.
+          and e.created_at >= p.created_at - interval '1 hour'
+        group by 1, 2
       ) t full join (
         select 'payment.created' as type, p.id::text as id
         union all
@@ -162,7 +169,10 @@ function events(sql: Sql | Tx, { payments }: Scope): Fragment {
     ) as told(t_type, t_id, times, e_type, e_id)
     cross join lateral (select t_type as type, t_id as id, times) t
     cross join lateral (select e_type as type, e_id as id) e
-    where case when e.type is not null then coalesce(t.times, 0) <> 1
+    -- Of a payment that is older than the events that are kept, some are gone.
+    where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
+      where kept.parent = 'events' and not kept.is_default)
+      and case when e.type is not null then coalesce(t.times, 0) <> 1
       else t.type in ('payment.captured', 'payment.canceled', 'payment.failed') or (t.type like 'refund.%' and not exists (
         select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
 }
@@ -181,65 +191,61 @@ function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment
 }
 
 /** What is on its way has a job that works on it; what is pending may also wait for the processor, which was asked. */
-function in_flight(sql: Sql | Tx): Fragment {
-  const asked = sql`exists (select from provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
+function in_flight(sql: Sql | Tx, { open_payments, pending_refunds }: Scope): Fragment {
+  const asked = sql`exists (select from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
   return sql`
     select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
       p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
-    from payments p
+    from ${open_payments} p
     where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
-      select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id
+      select from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id
         and (j.finished_at is null or (p.status = 'pending' and ${asked})))
     union all
     select 'a refund is under way and nothing works on it', r.tenant_id, r.payment_id, r.id::text,
       r.status || ' since ' || r.updated_at, null, null, null
-    from refunds r
+    from ${pending_refunds} r
     where r.status = 'pending' and not r.imported and not exists (
-      select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
+      select from all_jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
         and (j.finished_at is null or ${asked}))`
 }
 
-/** The least id that may have been made at that time (ISO 8601, or milliseconds): clocks that make ids may differ. */
-export function firstIdAt(time: string | number): string {
-  const time_ms = Math.max(0, (typeof time === 'string' ? Date.parse(time) : time) - CLOCKS_APART_MS)
-  const hex = time_ms.toString(16).padStart(12, '0')
+/** The least id that is made at that time. */
+function idAt(time: string): string {
+  const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
 /**
  * Rows point at rows of their own tenant. What the hottest steps write has no foreign keys, which would cost them a tenth: the
  * steps take the tenant from the row that they have locked, and this looks whether they did. Keys have a check of their own.
- * With `since`, rows whose ids are of that time: notifications, whose ids are not of any, are left to the audit of everything.
+ * Of a time: rows whose ids are of it, so notifications, whose ids are not of any, are left to the audit of everything.
  */
-function tenants(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
-  const within =
-    since === null
-      ? (_id: Fragment) => sql`true`
-      : (id: Fragment) =>
-          sql`${id} between ${firstIdAt(since)} and ${firstIdAt(Date.now() + 3 * CLOCKS_APART_MS)}`
+function tenants(sql: Sql | Tx, _scope: Scope, { since, until }: Limits): Fragment {
+  const ever = since === null || until === null
+  const made = (id: Fragment) => (ever ? sql`true` : sql`${id} >= ${idAt(since)} and ${id} < ${idAt(until)}`)
+  const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
     select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id, p.what,
       null::bigint as expected, null::bigint as found, null::bigint as off_by
     from (
-      select 'job_attempts' as what, a.tenant_id, a.job_id as at from job_attempts a
-      where ${within(sql`a.job_id`)} and not exists (select from jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
+      select 'job_attempts' as what, a.tenant_id, a.job_id as at from all_job_attempts a
+      where ${made(sql`a.job_id`)} and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
-      select 'provider_calls', c.tenant_id, c.job_id from provider_calls c
-      where ${within(sql`c.job_id`)} and not exists (select from jobs j where j.id = c.job_id and j.tenant_id = c.tenant_id)
+      select 'provider_calls', c.tenant_id, c.job_id from all_provider_calls c
+      where ${made(sql`c.job_id`)} and not exists (select from all_jobs j where j.id = c.job_id and j.tenant_id = c.tenant_id)
       union all
       select 'ledger_entries', e.tenant_id, e.transaction_id from tenants t
-      join ledger_entries e on e.tenant_id = t.id and ${within(sql`e.transaction_id`)}
+      join ledger_entries e on e.tenant_id = t.id and ${made(sql`e.transaction_id`)}
       where not exists (select from ledger_transactions l where l.tenant_id = e.tenant_id and l.id = e.transaction_id)
       union all
       select s.what, s.tenant_id, s.at from (
-        select 'jobs' as what, j.tenant_id, j.subject_id as at from jobs j
-        where ${within(sql`j.id`)} and j.subject_id is not null
+        select 'jobs' as what, j.tenant_id, j.subject_id as at from all_jobs j
+        where ${made(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', e.tenant_id, e.subject_id from tenants t join events e on e.tenant_id = t.id and ${within(sql`e.id`)}
+        select 'events', e.tenant_id, e.subject_id from events e where ${written(sql`e.created_at`)}
         union all
-        select 'ledger_transactions', l.tenant_id, l.subject_id from tenants t
-        join ledger_transactions l on l.tenant_id = t.id and ${within(sql`l.id`)}
-        where l.kind in ('capture', 'refund', 'refund_failed')
+        select 'ledger_transactions', l.tenant_id, l.subject_id from ledger_transactions l
+        where ${written(sql`l.created_at`)} and l.kind in ('capture', 'refund', 'refund_failed')
       ) s
       where not exists (select from payments p where p.tenant_id = s.tenant_id and p.id = s.at)
         and not exists (select from refunds r where r.tenant_id = s.tenant_id and r.id = s.at)
@@ -247,19 +253,25 @@ function tenants(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
     ) p`
 }
 
-/** An idempotency key protects something that exists. */
-function keys(sql: Sql | Tx, _scope: Scope, { since }: Limits): Fragment {
+/** Whether a row came at a time that is looked at. */
+function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'since' | 'until'>): Fragment {
+  return sql`${since === null ? sql`true` : sql`${at} >= ${since}`} and ${until === null ? sql`true` : sql`${at} < ${until}`}`
+}
+
+/** An idempotency key protects something that exists: its job as long as the key is remembered. */
+function keys(sql: Sql | Tx, _scope: Scope, limits: Limits): Fragment {
   return sql`
     select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id, k.resource_id::text as id,
       k.scope || ' ' || k.key as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
     from idempotency_keys k
-    where ${since === null ? sql`true` : sql`k.created_at >= ${since}`} and (
+    where ${arrived(sql, sql`k.created_at`, limits)} and (
       not case k.resource
         when 'payment' then exists (select from payments p where p.tenant_id = k.tenant_id and p.id = k.resource_id)
         when 'refund' then exists (select from refunds r where r.tenant_id = k.tenant_id and r.id = k.resource_id)
         when 'customer' then exists (select from customers c where c.tenant_id = k.tenant_id and c.id = k.resource_id)
         else true end
-      or (k.job_id is not null and not exists (select from jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
+      or (k.job_id is not null and k.created_at > now() - interval '30 days'
+        and not exists (select from all_jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
 }
 
 /**

@@ -7,13 +7,42 @@ export type Scope = {
   /** The jobs and the postings of these payments and their refunds; of everything, all that there are. */
   jobs: Fragment
   ledger_transactions: Fragment
+  /** Where payments and refunds that are under way are among. */
+  open_payments: Fragment
+  pending_refunds: Fragment
+  /** Whose ledger accounts and entries: a condition on `tenant_id`. */
+  whose: Fragment
 }
 
 export type PaymentKey = { tenant_id: string; payment_id: string }
 
 /** Every row. */
 export function everything(sql: Sql | Tx): Scope {
-  return { payments: sql`payments`, jobs: sql`jobs`, ledger_transactions: sql`ledger_transactions` }
+  return {
+    payments: sql`payments`,
+    jobs: sql`all_jobs`,
+    ledger_transactions: sql`ledger_transactions`,
+    open_payments: sql`payments`,
+    pending_refunds: sql`refunds`,
+    whose: sql`true`,
+  }
+}
+
+/** Everything, but of the accounts only those of a tenant. */
+export function accountsOf(sql: Sql | Tx, tenant_id: string): Scope {
+  return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
+}
+
+/** Everything, but of what is under way only a part: `within` are conditions on a row `p`, none of them: no row. */
+export function underWay(
+  sql: Sql | Tx,
+  { payments, refunds }: { payments?: Fragment; refunds?: Fragment },
+): Scope {
+  return {
+    ...everything(sql),
+    open_payments: sql`(select p.* from payments p where p.open and ${payments ?? sql`false`} offset 0)`,
+    pending_refunds: sql`(select p.* from refunds p where p.status = 'pending' and ${refunds ?? sql`false`} offset 0)`,
+  }
 }
 
 /**
@@ -27,10 +56,11 @@ export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
     select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as asked(tenant_id, id)
     cross join lateral (select p.* from payments p where p.tenant_id = asked.tenant_id and p.id = asked.id offset 0) p)`
   return {
+    ...everything(sql),
     payments,
     jobs: sql`(
       select j.* from ${payments} p
-      cross join lateral (select j.* from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
+      cross join lateral (select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
     ledger_transactions: sql`(
       select t.* from ${payments} p
       cross join lateral (

@@ -1,4 +1,4 @@
-// Holds lapse: a day before, an event says so; afterwards the worker gives them up.
+// Holds lapse: a day before, an event says so; afterwards the worker gives them up. So it does with what no buyer completes.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { paymentEventData } from './payment.ts'
@@ -32,4 +32,17 @@ export async function findLapsed(sql: Sql, limit: number): Promise<{ tenant_id: 
     select tenant_id, id from payments
     where open and capture_before is not null and capture_before <= now() and status = 'authorized'
     order by capture_before limit ${limit}`
+}
+
+/** Payments that have waited for their buyer for `ttl_s`, without anything happening to them. */
+export async function findAbandoned(
+  sql: Sql,
+  ttl_s: number,
+  limit: number,
+): Promise<{ tenant_id: string; id: string }[]> {
+  return await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from payments
+    where open and client_secret is not null and created_at <= now() - ${ttl_s} * interval '1 second'
+      and status = 'requires_action' and updated_at <= now() - ${ttl_s} * interval '1 second'
+    order by created_at limit ${limit}`
 }

@@ -91,7 +91,7 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
 export type CancelRequest = Asked & {
   /** One that the processor knows, or null. */
   reason: string | null
-  /** As it is shown; `expired` when the hold lapsed. */
+  /** As it is shown; `expired` when the hold lapsed, `abandoned` when the buyer never acted. */
   cancellation_reason: string | null
 }
 

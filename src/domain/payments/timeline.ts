@@ -25,19 +25,19 @@ export async function listTimeline(
 ): Promise<TimelineEntry[]> {
   return await sql<TimelineEntry[]>`
     with job as (
-      select id, name from jobs where tenant_id = ${tenant_id} and subject_id = ${payment_id}
+      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${payment_id}
     ), entry as (
       select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
         'job_id', job.id, 'attempt', a.attempt, 'ended_at', a.ended_at, 'error', a.error) as details
-      from job join job_attempts a on a.tenant_id = ${tenant_id} and a.job_id = job.id
+      from job join all_job_attempts a on a.tenant_id = ${tenant_id} and a.job_id = job.id
       union all
       select c.first_sent_at, 2, 'provider_call', c.operation, c.outcome, jsonb_build_object(
         'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at, 'provider_reference', c.provider_reference)
-      from job join provider_calls c on c.tenant_id = ${tenant_id} and c.job_id = job.id where c.first_sent_at is not null
+      from job join all_provider_calls c on c.tenant_id = ${tenant_id} and c.job_id = job.id where c.first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
-      from notifications n where n.tenant_id = ${tenant_id} and n.subject_id = ${payment_id}
+      from all_notifications n where n.tenant_id = ${tenant_id} and n.subject_id = ${payment_id}
       union all
       select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object('transaction_id', t.id, 'subject_id', t.subject_id, 'entries', (
         select jsonb_agg(jsonb_build_object('account', e.account, 'currency', e.currency, 'amount_minor', e.amount_minor) order by e.account)

@@ -31,7 +31,7 @@ export async function findStalePayments(sql: Sql, walk: Walk): Promise<Stage> {
   const stage = await findStage(sql, sql`payments p where p.open`, walk)
   const stale = await sql<Stale[]>`
     select 'payment_intent' as object, coalesce(p.processor_reference, (
-        select c.provider_reference from jobs j join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
+        select c.provider_reference from all_jobs j join all_provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
         where j.tenant_id = p.tenant_id and j.subject_id = p.id and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
     from payments p
@@ -71,8 +71,12 @@ export async function findDrifting(sql: Sql, walk: Walk): Promise<Stage> {
   return { stale, walk: stage.walk }
 }
 
-// The next rows of a table that has an index of just these, by tenant and creation. `rows` names them `p`.
-async function findStage(sql: Sql, rows: Fragment, walk: Walk): Promise<{ within: Fragment; walk: Walk }> {
+/** The next rows of a table that has an index of just these, by tenant and creation. `rows` names them `p`. */
+export async function findStage(
+  sql: Sql,
+  rows: Fragment,
+  walk: Walk,
+): Promise<{ within: Fragment; walk: Walk }> {
   const { tenant_id, created_at } = walk ?? {
     tenant_id: '00000000-0000-0000-0000-000000000000',
     created_at: '-infinity',

@@ -1,0 +1,91 @@
+// Growth: what is over is moved out of the way, partitions are made ahead of time and dropped when they are old, keys are forgotten.
+import { z } from 'zod'
+import type { Config } from '#core/config.ts'
+import { metrics } from '#core/metrics.ts'
+import {
+  BEGINNING,
+  countStrays,
+  dropNextPartition,
+  HISTORY_KINDS,
+  makeNextPartition,
+  moveFinished,
+} from '#domain/history.ts'
+import { forgetOldKeys } from '#domain/idempotency.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
+import type { WorkerContext } from './context.ts'
+import { every, type Loop } from './schedule.ts'
+
+const LOOK_MS = 1_000
+const LEASE_S = 60
+/** How often is looked for what finished an hour ago. */
+const MOVE_EVERY_S = 10
+/** Moved, or forgotten, in one statement: some 50 ms of the database. */
+const AT_ONCE = 1_000
+/** What was left behind, as it was in use or inconsistent, is looked at again after so long. */
+const AGAIN_MS = 24 * 3600_000
+const PARTITIONS_EVERY_MS = 60_000
+const FORGET_EVERY_MS = 5_000
+
+const positionSchema = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
+
+/** Moves, partitions and forgets, without end; each step is safe in several workers at once. */
+export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
+  const { sql, log } = context
+  let closing = false
+  const loops = [
+    every(
+      log,
+      'moving what is finished',
+      () => LOOK_MS,
+      () => moveAll(context, () => closing),
+    ),
+    every(
+      log,
+      'partitions',
+      () => PARTITIONS_EVERY_MS,
+      async () => {
+        for (let made; (made = await makeNextPartition(sql)) !== null;)
+          log.info({ partition: made }, 'a partition was made')
+        for (const kind of HISTORY_KINDS)
+          for (let gone; (gone = await dropNextPartition(sql, kind, days[kind])) !== null;)
+            log.info(
+              { partitions: gone, days: days[kind] },
+              'partitions were dropped: their rows are older than is kept',
+            )
+        for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)
+      },
+    ),
+    every(
+      log,
+      'old idempotency keys',
+      () => FORGET_EVERY_MS,
+      async () => {
+        while ((await forgetOldKeys(sql, AT_ONCE)) === AT_ONCE && !closing);
+      },
+    ),
+  ]
+  return {
+    async close() {
+      closing = true
+      await Promise.all(loops.map((loop) => loop.close()))
+    },
+  }
+}
+
+/** By one worker at a time, until nothing is left that finished an hour ago. */
+async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<void> {
+  const turn = await takeTurn(sql, 'moving what is finished', { lease_s: LEASE_S })
+  if (turn === undefined) return
+  const last = positionSchema.safeParse(turn.position).data
+  const now_ms = Date.parse(turn.started_at)
+  let position =
+    last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last
+  for (;;) {
+    const step = await moveFinished(sql, position, AT_ONCE)
+    metrics.moved.inc(step.moved)
+    position = { ...step.position, began_ms: position.began_ms }
+    if (step.next === null || closing()) break
+    if (!(await keepTurn(sql, turn, position, LEASE_S))) return
+  }
+  await endTurn(sql, turn, { position, next_s: closing() ? 0 : MOVE_EVERY_S })
+}

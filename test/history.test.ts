@@ -1,0 +1,279 @@
+// Growth: what is over leaves the tables that are worked on, stays explained, and goes with its partition.
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { connectDatabase, type Sql } from '#core/db.ts'
+import { metrics } from '#core/metrics.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import {
+  BEGINNING,
+  countStrays,
+  dropNextPartition,
+  makeNextPartition,
+  moveFinished,
+} from '#domain/history.ts'
+import { countUnknown } from '#domain/jobs.ts'
+import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { freshKey } from '#test/client.ts'
+import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const LONG_AGO = '2020-01-01T00:00:00Z'
+
+let world: World
+/** As a worker asks. */
+let worker: Sql
+beforeAll(async () => {
+  world = await createWorld()
+  worker = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), { max: 2, application_name: 'test' })
+})
+afterAll(async () => {
+  await worker?.end()
+  await world?.close()
+})
+
+/** As if all that is finished had been so for two hours. */
+async function twoHoursPass(): Promise<void> {
+  await world.sql`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`
+}
+
+async function movedByWorker(): Promise<void> {
+  await eventually(async () => {
+    await twoHoursPass()
+    await world.sql`update recurring_work set due_at = now(), position = null where name = 'moving what is finished'`
+    expect(await world.sql`select name from jobs where state in ('succeeded', 'failed')`).toHaveLength(0)
+  })
+}
+
+test('what was moved is explained, remembered and audited as before, and not taken as new', async () => {
+  const body = {
+    amount_minor: 1000,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+    idempotency_key: freshKey(),
+  }
+  const { body: payment } = await world.client.post('/v1/payments', body)
+  const capture = { 'idempotency-key': freshKey() }
+  await world.client.post(`/v1/payments/${payment.id}/capture`, undefined, capture)
+  await refund(world.client, payment.id, { amount_minor: 300 })
+  const told = await eventually(async () => {
+    const events = await listEvents(world, payment.processor_reference)
+    const applied = await world.sql`
+      select from notifications where id = any(${events.map(notificationId)}::uuid[]) and state in ('applied', 'ignored')`
+    expect([events.length > 2, applied.length]).toEqual([true, events.length])
+    return events
+  })
+  await world.drain()
+  const seen = async () => [
+    (await world.client.get(`/v1/payments/${payment.id}/timeline`)).body,
+    (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body,
+  ]
+  const before = await seen()
+  expect(JSON.stringify(before)).toMatch(/"attempt".*"provider_call".*"notification"/s)
+
+  await movedByWorker()
+  for (const table of ['jobs', 'job_attempts', 'provider_calls', 'notifications'])
+    expect([table, (await world.sql`select from ${world.sql(table)}`).length]).toEqual([table, 0])
+  expect(await seen()).toEqual(before)
+  const replay = await world.client.post('/v1/payments', body)
+  expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+  const again = await world.client.post(`/v1/payments/${payment.id}/capture`, undefined, capture)
+  expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+  for (const event of told) expect((await deliver(world, event)).status).toBe(200)
+  expect(await world.sql`select from notifications`).toHaveLength(0)
+  expect((await auditEverything(world.sql)).problems).toEqual([])
+  expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
+})
+
+test('what is not over is not moved: open, discarded, lately finished, told and not applied', async () => {
+  await heldPayment(world.client)
+  const parked = madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
+  const lost = madeUp('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
+  for (const event of [parked, lost]) await deliver(world, event)
+  await world.drain()
+  await twoHoursPass()
+  await world.sql`
+    update jobs set state = 'succeeded', finished_at = now() - interval '2 hours' where id = ${notificationId(lost)}`
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
+    values (gen_random_uuid(), ${world.tenant_id}, 'nobody', 'payment.capture', '{}', 1, 'discarded', now() - interval '2 hours')`
+  const lately = await heldPayment(world.client)
+  expect((await moveFinished(worker, BEGINNING, 1000)).next).toBeNull()
+  const left = await world.sql<{ state: string }[]>`
+    select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or subject_id = ${lately.id}
+    order by state`
+  expect(left.map(({ state }) => state)).toEqual(['discarded', 'ready', 'succeeded', 'succeeded'])
+  const ids = [notificationId(parked), notificationId(lost)]
+  expect(await world.sql`select from notifications where id = any(${ids}::uuid[])`).toHaveLength(2)
+  await world.sql`delete from notifications where id = ${notificationId(lost)}`
+  await world.sql`delete from jobs where id = ${notificationId(lost)} or queue = 'nobody'`
+})
+
+describe('partitions', () => {
+  const named = async (parent: string) =>
+    (
+      await world.sql<{ name: string }[]>`select name from partitions where parent = ${parent} order by name`
+    ).map(({ name }) => name)
+
+  /** The first partition ends so many days ago, as it does when time has passed. */
+  async function aged(parent: string, days: number): Promise<void> {
+    const first = `${parent}_before`
+    await world.sql.begin(async (tx) => {
+      const [bound] = await tx<{ to_time: string; ended: string }[]>`
+        select to_time, date_trunc('day', now() - ${days} * interval '1 day') as ended from partitions where name = ${first}`
+      await tx.unsafe(`alter table ${parent} detach partition ${first}`)
+      await tx.unsafe(`alter table ${first} rename to ${parent}_young`)
+      await tx.unsafe(
+        `create table ${first} partition of ${parent} for values from (minvalue) to ('${bound!.ended}')`,
+      )
+      await tx.unsafe(
+        `create table ${parent}_now partition of ${parent} for values from ('${bound!.ended}') to ('${bound!.to_time}')`,
+      )
+      await tx.unsafe(`insert into ${parent} select * from ${parent}_young`)
+      await tx.unsafe(`drop table ${parent}_young`)
+    })
+  }
+
+  test('are there for the weeks to come, and what fits none is taken and shown', async () => {
+    await eventually(async () => {
+      await makeNextPartition(worker)
+      expect(await named('events')).toHaveLength(6)
+    })
+    await world.sql`
+      insert into events (tenant_id, type, subject_id, data, created_at)
+      select tenant_id, 'customer.told', id, '{}', now() + interval '1 year' from payments limit 1`
+    expect(await countStrays(worker)).toContainEqual({ parent: 'events', strays: 1 })
+    await world.sql`delete from events where type = 'customer.told'`
+    expect((await countStrays(worker)).every(({ strays }) => strays === 0)).toBe(true)
+    expect(metrics.strays).toBeDefined()
+  })
+
+  test('go when they are older than is kept, of their kind only; payments and ledger stay and the audit holds', async () => {
+    const { id } = await capturedPayment(world.client)
+    await world.drain()
+    await world.sql`update payments set created_at = created_at - interval '60 days' where id = ${id}`
+    await aged('events', 40)
+    await world.sql`update events set created_at = created_at - interval '60 days' where subject_id = ${id}`
+    await movedByWorker()
+    await aged('job_history', 40)
+    await aged('job_attempt_history', 40)
+    await aged('provider_call_history', 40)
+    const kindsOf = async () =>
+      (await world.client.get(`/v1/payments/${id}/timeline`)).body.map(({ kind }: { kind: string }) => kind)
+    expect(await kindsOf()).toContain('event')
+
+    expect(await dropNextPartition(worker, 'events', 41)).toBeNull()
+    expect(await dropNextPartition(worker, 'notifications', 31)).toBeNull()
+    expect(await dropNextPartition(worker, 'events', 31)).toBe('events_before')
+    expect(await dropNextPartition(worker, 'events', 31)).toBeNull()
+    expect((await dropNextPartition(worker, 'jobs', 31))?.split(', ').toSorted()).toEqual([
+      'job_attempt_history_before',
+      'job_history_before',
+      'provider_call_history_before',
+    ])
+    expect(await kindsOf()).not.toContain('event')
+    expect(await kindsOf()).toContain('posting')
+    expect((await auditEverything(world.sql)).problems).toEqual([])
+  })
+
+  test('keep nobody waiting when they go', async () => {
+    await aged('notification_history', 40)
+    const reader = await world.sql.reserve()
+    onTestFinished(() => reader.release())
+    await reader`begin`
+    await reader`select from notification_history`
+    expect(await dropNextPartition(worker, 'notifications', 31)).toBeNull()
+    await reader`rollback`
+    expect(await dropNextPartition(worker, 'notifications', 31)).toBe('notification_history_before')
+  })
+
+  test('can be dropped by nobody in another way, and not while they are young', async () => {
+    await expect(dropNextPartition(worker, 'events', 30)).rejects.toMatchObject({ code: '22023' })
+    await expect(worker`select drop_next_partition('payments', 400)`).rejects.toMatchObject({ code: '22023' })
+    for (const role of ['api', 'webhooks', 'reader'] as const) {
+      const other = connectDatabase(urlAs(role, world.config.DATABASE_URL!), {
+        max: 1,
+        application_name: 'test',
+      })
+      onTestFinished(() => other.end())
+      await expect(dropNextPartition(other, 'events', 31)).rejects.toMatchObject({ code: '42501' })
+      await expect(moveFinished(other, BEGINNING, 1)).rejects.toMatchObject({ code: '42501' })
+      await expect(other`select from events_default`).rejects.toMatchObject({ code: '42501' })
+    }
+    await expect(worker`delete from job_history`).rejects.toMatchObject({ code: '42501' })
+  })
+})
+
+test('old keys are forgotten as fast as they come, by all workers', async () => {
+  await world.sql`
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
+    select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
+    from generate_series(1, 25000) n`
+  await eventually(async () =>
+    expect(await world.sql`select from idempotency_keys where key like 'old-%' limit 1`).toHaveLength(0),
+  )
+})
+
+test('a payment whose buyer never acts is given up at the processor, as abandoned', async () => {
+  const waiting = async () => {
+    const { body } = await createPayment(world.client, { payment_method: undefined })
+    expect(body).toMatchObject({ status: 'requires_action' })
+    return body
+  }
+  const [fresh, touched, left] = [await waiting(), await waiting(), await waiting()]
+  await world.sql`
+    update payments set created_at = created_at - interval '25 hours',
+      updated_at = updated_at - case when id = ${touched.id} then interval '1 hour' else interval '25 hours' end
+    where id in (${touched.id}, ${left.id})`
+  expect(await paymentIn(world.client, left.id, 'canceled')).toMatchObject({
+    cancellation_reason: 'abandoned',
+  })
+  const { body: timeline } = await world.client.get(`/v1/payments/${left.id}/timeline`)
+  expect(timeline).toContainEqual(
+    expect.objectContaining({ kind: 'provider_call', name: 'cancel', outcome: 'done' }),
+  )
+  expect(await findAbandoned(world.sql, 24 * 3600, 10)).toEqual([])
+  for (const { id } of [fresh, touched])
+    expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
+})
+
+test('the sweeps read what they look for, however much is open', async () => {
+  const many = await createWorld({ parts: [] })
+  onTestFinished(many.close)
+  const { sql, tenant_id } = many
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    select gen_random_uuid(), ${tenant_id}, 'payments', 'payment.capture', '{}', 25 from generate_series(1, 20000)`
+  await sql`
+    insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, processor, capture_before, capture_expiry_warned_at, created_at)
+    select ${tenant_id}, gen_random_uuid(), 'k' || n, 'authorized', 1000, 'USD', 'card', 'stripe', now() + interval '1 hour', now(),
+      now() - n * interval '1 minute'
+    from generate_series(1, 20000) n`
+  await sql`
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id)
+    select ${tenant_id}, 'new-' || n, 'x', 'x', 'customer', gen_random_uuid() from generate_series(1, 20000) n`
+  const { forgetOldKeys } = await import('#domain/idempotency.ts')
+  const sweeps: Record<string, () => Promise<unknown>> = {
+    countUnknown: () => countUnknown(sql),
+    warnOfExpiry: () => warnOfExpiry(sql, 100),
+    findLapsed: () => findLapsed(sql, 100),
+    findAbandoned: () => findAbandoned(sql, 3600, 100),
+    forgetOldKeys: () => forgetOldKeys(sql, 1000),
+  }
+  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => server.end())
+  const database = new URL(many.config.DATABASE_URL!).pathname.slice(1)
+  const blocks = async () => {
+    const [row] = await server<{ blocks: number }[]>`
+      select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
+      where dbid = (select oid from pg_database where datname = ${database})`
+    return row!.blocks
+  }
+  for (const [name, look] of Object.entries(sweeps)) {
+    await look()
+    const before = await blocks()
+    await look()
+    expect([name, (await blocks()) - before < 40]).toEqual([name, true])
+  }
+})
