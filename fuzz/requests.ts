@@ -174,7 +174,9 @@ function validValue(document: any, given: any, name: string): Arbitrary<unknown>
   if (meant !== undefined && schema.additionalProperties === undefined) return meant
   if (schema.const !== undefined) return constant(schema.const)
   if (schema.enum !== undefined) return constantFrom(...schema.enum)
-  const choices = schema.anyOf ?? schema.oneOf
+  const choices = Array.isArray(schema.type)
+    ? schema.type.map((type: string) => ({ ...schema, type }))
+    : (schema.anyOf ?? schema.oneOf)
   if (choices !== undefined) return oneof(...choices.map((each: any) => validValue(document, each, name)))
   switch (schema.type) {
     case 'null':
@@ -194,19 +196,18 @@ function validValue(document: any, given: any, name: string): Arbitrary<unknown>
         ? dictionary(constantFrom('a', 'b'), string({ maxLength: 5 }), { maxKeys: 2 })
         : validObject(document, schema)
     case 'string':
-      return validText(schema, name)
+      return validText(schema)
     default:
       return jsonValue({ maxDepth: 2 }).map((value) => tidy(value))
   }
 }
 
-function validText(schema: any, name: string): Arbitrary<string> {
+function validText(schema: any): Arbitrary<string> {
   if (schema.format === 'uuid') return constantFrom('@{customer}', '@{held}', NOBODYS)
   if (schema.format === 'date-time')
     return constantFrom('2026-01-01T00:00:00Z', '2030-12-31T23:59:59.123456+01:00')
   if (schema.format === 'uri') return constant('https://example.com/')
-  if (name === 'limit') return constantFrom('1', '2', '100')
-  if (typeof schema.example === 'string') return constant(schema.example)
+  if (typeof schema.examples?.[0] === 'string') return constant(schema.examples[0])
   return string({ unit: 'grapheme', maxLength: Math.min(schema.maxLength ?? 30, 30) })
 }
 

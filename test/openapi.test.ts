@@ -3,10 +3,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/api-keys.ts'
+import { signStripe } from '#emulators/stripe/main.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { capturedPayment, createPayment, drift, heldPayment, refund } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, WEBHOOK_SECRET, type World } from '#test/world.ts'
 
 let world: World
 let document: any
@@ -46,25 +47,35 @@ test('it is an OpenAPI 3.1 document', () => {
     description: z.string().min(1),
     tags: z.array(z.string()).min(1),
     security: z.array(z.object({ api_key: z.array(z.string()) })).length(1),
-    parameters: z
-      .array(
+    operationId: z.string().regex(/^[a-z]+[A-Za-z]+$/),
+    parameters: z.array(
+      z.union([
+        z.strictObject({ $ref: z.string().startsWith('#/components/parameters/') }),
         z.object({
           name: z.string(),
-          in: z.enum(['path', 'query', 'header']),
-          required: z.boolean().optional(),
+          in: z.enum(['path', 'query']),
+          description: z.string(),
+          required: z.boolean(),
           schema: z.looseObject({}),
         }),
-      )
-      .optional(),
+      ]),
+    ),
     requestBody: z
       .looseObject({
-        content: z.object({ 'application/json': z.looseObject({ schema: z.looseObject({}) }) }),
+        required: z.boolean(),
+        content: z.object({
+          'application/json': z.looseObject({
+            schema: z.strictObject({ $ref: z.string() }),
+            examples: z.record(z.string(), z.object({ summary: z.string(), value: z.looseObject({}) })),
+          }),
+        }),
       })
       .optional(),
     responses: z.record(
       z.string().regex(/^[2-5]\d\d$/),
       z.looseObject({
         description: z.string(),
+        headers: z.record(z.string(), z.strictObject({ $ref: z.string() })),
         content: z.object({ 'application/json': z.looseObject({ schema: z.looseObject({}) }) }),
       }),
     ),
@@ -72,7 +83,7 @@ test('it is an OpenAPI 3.1 document', () => {
   const whole = z.looseObject({
     openapi: z.string().regex(/^3\.1\.\d$/),
     info: z.looseObject({ title: z.string(), version: z.string(), description: z.string() }),
-    servers: z.array(z.object({ url: z.url() })),
+    servers: z.tuple([z.looseObject({ url: z.literal('https://api.example.com') })]),
     tags: z.array(z.object({ name: z.string(), description: z.string() })),
     paths: z.record(
       z.string().startsWith('/v1/'),
@@ -108,6 +119,197 @@ test('every reference leads somewhere, and every path parameter and tag is decla
   }
 })
 
+test('every field and parameter says what it is and shows an example, and nothing is without a name', () => {
+  const { schemas } = document.components
+  const untold: string[] = []
+  const check = (path: string, schema: any) => {
+    const named = schema.$ref && schemas[schema.$ref.split('/').at(-1)]
+    const { description, type, properties, items, examples, enum: values } = { ...named, ...schema }
+    const scalar = properties === undefined && items === undefined && schema.anyOf === undefined
+    if (description === undefined && items === undefined) untold.push(`${path}: no description`)
+    if (scalar && (examples ?? values) === undefined && type !== undefined) untold.push(`${path}: no example`)
+    for (const [name, inner] of Object.entries<any>(schema.properties ?? {})) {
+      check(`${path}.${name}`, inner)
+      if (inner.properties !== undefined) untold.push(`${path}.${name}: no name`)
+    }
+    if (items?.properties !== undefined) untold.push(`${path}[]: no name`)
+  }
+  for (const [name, schema] of Object.entries<any>(schemas)) check(name, schema)
+  for (const { method, path, operation } of routes) {
+    for (const { name, description, schema } of operation.parameters)
+      if (schema !== undefined) check(`${method} ${path} ${name}`, { ...schema, description })
+    for (const [status, { content }] of Object.entries<any>(operation.responses)) {
+      const { schema } = content['application/json']
+      if ((schema.$ref ?? schema.items?.$ref) === undefined)
+        untold.push(`${method} ${path} ${status}: no name`)
+    }
+  }
+  expect(untold).toEqual([])
+  expect(new Set(routes.map(({ operation }) => operation.operationId)).size).toBe(routes.length)
+})
+
+test('parameters have their real types, and answers may get new fields', () => {
+  const typesOf = (path: string) =>
+    Object.fromEntries(
+      routes
+        .find((route) => route.method === 'GET' && route.path === path)!
+        .operation.parameters.filter(({ schema }: any) => schema !== undefined)
+        .map(({ name, schema, style, explode }: any) => [
+          name,
+          schema.format ?? style ?? schema.$ref?.split('/').at(-1) ?? schema.type,
+          explode,
+        ]),
+    )
+  expect(typesOf('/v1/payments')).toEqual({
+    amount_max: 'int64',
+    amount_min: 'int64',
+    before: 'date-time',
+    created_from: 'date-time',
+    created_to: 'date-time',
+    currency: 'string',
+    customer_id: 'uuid',
+    limit: 'int32',
+    metadata: 'deepObject',
+    status: 'PaymentStatus',
+  })
+  expect(typesOf('/v1/customers')).toMatchObject({ deleted: 'boolean', limit: 'int32' })
+  const answered = new Set(
+    routes.flatMap(({ operation }) =>
+      Array.from(JSON.stringify(operation.responses).matchAll(/schemas\/(\w+)/g), ([, name]) => name!),
+    ),
+  )
+  expect(answered.size).toBeGreaterThan(5)
+  for (const name of answered)
+    expect([name, document.components.schemas[name].additionalProperties]).toEqual([name, undefined])
+})
+
+test('keys, waiting and paging are declared as headers, and bodies are optional where they are', () => {
+  const facts = Object.fromEntries(
+    routes.map(({ operation }) => {
+      const success = operation.responses[201] ?? operation.responses[200]
+      const names = (refs: any[]) =>
+        refs.flatMap(({ $ref }) => ($ref === undefined ? [] : [$ref.split('/').at(-1)]))
+      return [
+        operation.operationId,
+        {
+          sent: names(operation.parameters),
+          answered: names(Object.values(success.headers)).filter((name) => !/^(XReq|Rate)/.test(name)),
+          body: operation.requestBody?.required,
+        },
+      ]
+    }),
+  )
+  expect(facts).toMatchObject({
+    createCustomer: { sent: ['XRequestId', 'IdempotencyKey'], answered: ['IdempotentReplayed'], body: true },
+    listCustomers: { sent: ['XRequestId'], answered: ['Link'] },
+    updateCustomer: { sent: ['XRequestId'], answered: [], body: false },
+    createPayment: {
+      sent: ['XRequestId', 'IdempotencyKey', 'Prefer'],
+      answered: ['PreferenceApplied', 'IdempotentReplayed'],
+      body: true,
+    },
+    capturePayment: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: false },
+    cancelPayment: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: false },
+    createRefund: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: true },
+  })
+  const { responses } = routes.find(({ operation }) => operation.operationId === 'createPayment')!.operation
+  expect(Object.keys(responses[202].headers)).toContain('Location')
+  for (const status of [429, 503]) expect(Object.keys(responses[status].headers)).toContain('Retry-After')
+  const creates = Object.entries<any>(document.components.schemas).filter(([name]) =>
+    name.startsWith('Create'),
+  )
+  expect(creates.length).toBeGreaterThan(2)
+  for (const [name, { required }] of creates)
+    expect([name, required]).toEqual([name, expect.arrayContaining(['idempotency_key'])])
+})
+
+test('every example works when it is sent as shown', async () => {
+  // A tenant of its own: the keys of the examples are nobody else's.
+  const client = await world.clientOf()
+  const key = freshKey()
+  const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
+  const subjects: Record<string, () => Promise<{ id: string }>> = {
+    capturePayment: () => heldPayment(client),
+    cancelPayment: () => heldPayment(client),
+    createRefund: () => capturedPayment(client),
+    getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    ...Object.fromEntries(
+      ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
+    ),
+  }
+  for (const { method, path, operation } of routes) {
+    const bodies = Object.values<any>(operation.requestBody?.content['application/json'].examples ?? {})
+    const query = operation.parameters.flatMap(({ in: place, name, schema }: any) => {
+      if (place !== 'query') return []
+      const [value] = schema.examples ?? [
+        document.components.schemas[schema.$ref?.split('/').at(-1)]?.examples?.[0],
+      ]
+      return typeof value === 'object'
+        ? Object.entries(value).map(([inner, each]) => `${name}[${inner}]=${String(each)}`)
+        : [`${name}=${encodeURIComponent(value)}`]
+    })
+    for (const body of bodies.length === 0 ? [undefined] : bodies.map(({ value }) => value)) {
+      const { id } = (await subjects[operation.operationId]?.()) ?? customer
+      const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
+      const answer = await client.send(method, target, {
+        ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+      })
+      expect([operation.operationId, body, answer.status, answer.body]).toEqual([
+        operation.operationId,
+        body,
+        method === 'POST' && path.match(/s$/) ? 201 : 200,
+        expect.anything(),
+      ])
+    }
+  }
+})
+
+test('the examples of answers are what the document says', () => {
+  for (const route of routes) {
+    for (const [status, { content }] of Object.entries<any>(route.operation.responses)) {
+      const { example, examples = {} } = content['application/json']
+      const shown = [
+        ...(example === undefined ? [] : [example]),
+        ...Object.values<any>(examples).map(
+          ({ $ref }) => document.components.examples[$ref.split('/').at(-1)].value,
+        ),
+      ]
+      expect(shown.length).toBeGreaterThan(0)
+      for (const each of shown) {
+        const { error } = schemaOf(document, route, Number(status)).safeParse(each)
+        expect([route.path, status, error?.issues]).toEqual([route.path, status, undefined])
+      }
+    }
+  }
+})
+
+test('the webhooks host is described, and answers as described', async () => {
+  const described = (await world.client.get('/openapi-webhooks.json')).body
+  expect(described.servers[0].url).toBe(world.config.WEBHOOKS_URL)
+  const operation = described.paths['/stripe'].post
+  const { example } = operation.requestBody.content['application/json']
+  const send = (body: string, signature = signStripe(body, WEBHOOK_SECRET)) =>
+    fetch(`${described.servers[0].url}/stripe`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'stripe-signature': signature },
+      body,
+    })
+  const text = JSON.stringify(example)
+  for (const [status, response] of [
+    [200, await send(text)],
+    [200, await send(text)],
+    [400, await send(text, 't=1,v1=00')],
+    [400, await send('{}')],
+    [413, await send('x'.repeat(2 ** 20 + 1))],
+  ] as const) {
+    const { schema } = operation.responses[status].content['application/json']
+    const route = { method: 'POST', path: '/stripe', operation, codes: [] }
+    const answer = await response.json()
+    expect([response.status, schema.$ref]).toEqual([status, expect.any(String)])
+    expect(schemaOf(described, route, status).safeParse(answer).error?.issues).toBeUndefined()
+  }
+})
+
 test('it holds every route, and each route that it holds is there', async () => {
   const held = routes.map(({ method, path }) => `${method} ${path}`)
   expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
@@ -126,6 +328,7 @@ test('each route names its scope and the codes that it answers', async () => {
   for (const { method, path, operation, codes } of routes) {
     const scope = scopeOf(operation)
     const name = `${method} ${path}`
+    expect([name, operation.security]).toEqual([name, [{ api_key: scope === null ? [] : [scope] }]])
     expect([name, operation.description.includes('Needs a valid key and no scope.')]).toEqual([
       name,
       scope === null,
@@ -135,7 +338,9 @@ test('each route names its scope and the codes that it answers', async () => {
     const expected = [
       'invalid_request',
       'unauthorized',
+      'request_timeout',
       'rate_limited',
+      'headers_too_large',
       'misconfigured_gateway',
       'internal_error',
       'overloaded',

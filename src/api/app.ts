@@ -1,12 +1,6 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
-import swagger from '@fastify/swagger'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import {
-  jsonSchemaTransform,
-  jsonSchemaTransformObject,
-  serializerCompiler,
-  validatorCompiler,
-} from 'fastify-type-provider-zod'
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import { list } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
@@ -17,7 +11,7 @@ import type { ApiContext } from './context.ts'
 import { customerRoutes } from './customers.ts'
 import { docsRoutes } from './docs.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
-import { openapi } from './openapi.ts'
+import { openapiRoutes } from './openapi/routes.ts'
 import { paymentRoutes } from './payments/routes.ts'
 import { checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
@@ -106,12 +100,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     ),
   )
 
-  await app.register(swagger, {
-    openapi: openapi(config),
-    transform: jsonSchemaTransform,
-    transformObject: jsonSchemaTransformObject,
-  })
-
+  // Before the routes that it describes.
+  openapiRoutes(app, config)
   customerRoutes(app, context)
   paymentRoutes(app, context)
   refundRoutes(app, context)
@@ -119,9 +109,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   idempotencyKeyRoutes(app, context)
   areaRoutes(app)
 
-  app.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
-  app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger())
-  app.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/docs'))
+  app.get('/healthz', () => ({ status: 'ok' }))
+  app.get('/', (_request, reply) => reply.redirect('/docs'))
   docsRoutes(app)
   await app.ready()
   return app

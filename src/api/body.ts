@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { anyJson } from '#core/json.ts'
+import { metadataJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
@@ -78,11 +78,14 @@ function survives(value: number): boolean {
 }
 
 /** Free-form JSON of the caller's, up to 16 KiB. */
-export const metadataValue = anyJson
+export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
   })
-  .meta({ description: 'Any JSON value, up to 16 KiB; comes back as sent.', example: { order: 'A-17' } })
+  .meta({
+    description: 'Any JSON value, up to 16 KiB; comes back as sent. Left out of a create it is `{}`.',
+    example: { order: 'A-17' },
+  })
 
 /** The same; left out it is `{}`. */
 export const metadata = metadataValue.default({})
@@ -100,7 +103,11 @@ export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
   .meta({
-    description: 'Repeating a request with the same key and content does nothing twice.',
+    description:
+      'Repeating a request with the same key and content does nothing twice. May be sent as the header `Idempotency-Key` instead.',
+    minLength: 1,
+    maxLength: 255,
+    pattern: undefined,
     example: 'order-17-customer',
   })
 

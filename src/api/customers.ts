@@ -21,20 +21,31 @@ import type { ApiContext } from './context.ts'
 import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
 import { idParams, nextPage, page, route } from './route.ts'
 
-const fields = z.strictObject({
-  name: text(256),
-  email: text(320).meta({ example: 'ada@example.com' }),
-  phone: text(32),
-  external_id: text(255).meta({ description: 'Your own identifier.' }),
-  metadata,
-})
-const patch = z.strictObject({
-  name: z.string().max(256).nullable(),
-  email: z.string().max(320).nullable(),
-  phone: z.string().max(32).nullable(),
-  external_id: z.string().max(255).nullable(),
-  metadata: metadataValue,
-})
+const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
+const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }
+const PHONE = { description: 'Kept as it is sent; not checked.', example: '+442079460000' }
+const EXTERNAL_ID = { description: 'Your own identifier.', example: 'user-17' }
+
+const createBody = z
+  .strictObject({
+    name: text(256).meta(NAME),
+    email: text(320).meta(EMAIL),
+    phone: text(32).meta(PHONE),
+    external_id: text(255).meta(EXTERNAL_ID),
+    metadata,
+    idempotency_key: idempotencyKey.optional(),
+  })
+  .meta({ id: 'CreateCustomer', description: 'A customer to be.' })
+const patch = z
+  .strictObject({
+    name: z.string().max(256).nullable().meta(NAME),
+    email: z.string().max(320).nullable().meta(EMAIL),
+    phone: z.string().max(32).nullable().meta(PHONE),
+    external_id: z.string().max(255).nullable().meta(EXTERNAL_ID),
+    metadata: metadataValue,
+  })
+  .partial()
+  .meta({ id: 'UpdateCustomer', description: 'What changes.' })
 
 export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -51,8 +62,26 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     route({
       area: 'customers',
       scope: 'customer:write',
+      operation_id: 'createCustomer',
       summary: 'Create a customer',
-      body: fields.extend({ idempotency_key: idempotencyKey.optional() }),
+      body: createBody,
+      key: 'required',
+      examples: {
+        requests: {
+          named: {
+            summary: 'With what is known',
+            value: {
+              idempotency_key: 'customer-17',
+              name: 'Ada Lovelace',
+              email: 'ada@example.com',
+              phone: '+442079460000',
+              external_id: 'user-17',
+              metadata: { plan: 'pro' },
+            },
+          },
+          bare: { summary: 'With nothing but its key', value: { idempotency_key: 'customer-18' } },
+        },
+      },
       response: { 201: customerSchema },
       errors: ['idempotency_key_reused'],
     }),
@@ -76,14 +105,26 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     route({
       area: 'customers',
       scope: null,
+      operation_id: 'listCustomers',
       summary: 'List customers, newest first',
       querystring: page.extend({
-        email: z.string().max(320).optional().meta({ description: 'Exact match.' }),
-        external_id: z.string().max(255).optional(),
-        deleted: z
-          .enum(['true', 'false'])
-          .default('false')
-          .meta({ description: 'Also list deleted customers.' }),
+        email: z
+          .string()
+          .max(320)
+          .optional()
+          .meta({ description: 'Only those with exactly this email.', example: 'ada@example.com' }),
+        external_id: z
+          .string()
+          .max(255)
+          .optional()
+          .meta({ description: 'Only those with this identifier of yours.', example: 'user-17' }),
+        deleted: z.enum(['true', 'false']).default('false').meta({
+          description: 'Also list deleted customers.',
+          type: 'boolean',
+          enum: undefined,
+          standard: false,
+          example: false,
+        }),
       }),
       response: { 200: z.array(customerSchema) },
       errors: [],
@@ -102,6 +143,7 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     route({
       area: 'customers',
       scope: null,
+      operation_id: 'getCustomer',
       summary: 'Retrieve a customer',
       description: 'Deleted customers are answered too, without what was personal.',
       params: idParams,
@@ -116,10 +158,17 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     route({
       area: 'customers',
       scope: 'customer:write',
+      operation_id: 'updateCustomer',
       summary: 'Change a customer',
       description: 'A field that is left out stays as it is; null empties it.',
       params: idParams,
-      body: patch.partial().nullish(),
+      body: patch.nullish(),
+      examples: {
+        requests: {
+          email: { summary: 'Another email, no phone', value: { email: 'ada@example.org', phone: null } },
+        },
+        answer: { email: 'ada@example.org', phone: null },
+      },
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
@@ -137,10 +186,20 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     route({
       area: 'customers',
       scope: 'customer:write',
+      operation_id: 'deleteCustomer',
       summary: 'Delete a customer',
       description: 'Erases name, email, phone and metadata and keeps the id for the books.',
       params: idParams,
       response: { 200: customerSchema },
+      examples: {
+        answer: {
+          name: null,
+          email: null,
+          phone: null,
+          metadata: {},
+          deleted_at: '2026-11-20T10:15:30.123456Z',
+        },
+      },
       errors: ['customer_not_found'],
     }),
     async (request) =>

@@ -13,8 +13,8 @@ export function docsRoutes(app: FastifyInstance): void {
     return reply.code(page.statusCode).headers(page.headers).send(page.rawPayload)
   }
 
-  app.get('/docs', { schema: { hide: true } }, answer)
-  app.get('/docs/*', { schema: { hide: true } }, answer)
+  app.get('/docs', answer)
+  app.get('/docs/*', answer)
   app.addHook('onClose', async () => await (await loaded)?.close())
 }
 

@@ -7,16 +7,25 @@ import { timestamp } from '#core/time.ts'
 import { findByKey } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
 import type { ApiContext } from './context.ts'
-import { route } from './route.ts'
+import { EXAMPLE_ID, route } from './route.ts'
 
-const remembered = z.object({
-  key: z.string(),
-  route: z.string(),
-  resource: z.string(),
-  resource_id: z.uuid(),
-  status: z.enum(['finished', 'under_way', 'failed', 'unknown']),
-  created_at: timestamp,
-})
+const remembered = z
+  .object({
+    key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
+    route: z.string().meta({ description: 'The route that it came to.', example: 'POST /v1/payments' }),
+    resource: z
+      .string()
+      .meta({ description: 'What came of it: `customer`, `payment` or `refund`.', example: 'payment' }),
+    resource_id: z.uuid().meta({ description: 'The id of that.', example: EXAMPLE_ID }),
+    status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
+      id: 'RememberedStatus',
+      description:
+        'How the request stands. `unknown`: whether a call to the processor took effect is being found out.',
+      example: 'finished',
+    }),
+    created_at: timestamp.meta({ description: 'When it was accepted.' }),
+  })
+  .meta({ id: 'RememberedRequest', description: 'A request that was accepted with this key.' })
 
 export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext): void {
   root.withTypeProvider<ZodTypeProvider>().get(
@@ -24,10 +33,14 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext)
     route({
       area: null,
       scope: null,
+      tag: 'idempotency',
+      operation_id: 'getIdempotencyKey',
       summary: 'Look up an idempotency key',
       description:
         'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days.',
-      params: z.strictObject({ key: idempotencyKey }),
+      params: z.strictObject({
+        key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
+      }),
       response: { 200: z.array(remembered) },
       errors: ['idempotency_key_not_found'],
     }),

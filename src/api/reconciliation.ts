@@ -2,14 +2,17 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { DRIFT_STATES, DRIFT_SUBJECTS, driftSchema, listDrifts } from '#domain/reconciliation/drift.ts'
+import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
 import type { ApiContext } from './context.ts'
-import { nextPage, page, route } from './route.ts'
+import { EXAMPLE_ID, nextPage, page, route } from './route.ts'
 
 const listQuery = page.extend({
-  state: z.enum(DRIFT_STATES).optional(),
-  subject: z.enum(DRIFT_SUBJECTS).optional(),
-  payment_id: z.uuid().optional().meta({ description: 'Those of one payment and its refunds.' }),
+  state: driftState.optional().meta({ description: 'Only those of this state.' }),
+  subject: driftSubject.optional().meta({ description: 'Only those of payments, or of refunds.' }),
+  payment_id: z
+    .uuid()
+    .optional()
+    .meta({ description: 'Only those of one payment and its refunds.', example: EXAMPLE_ID }),
 })
 
 export function reconciliationRoutes(root: FastifyInstance, { sql }: ApiContext): void {
@@ -20,11 +23,23 @@ export function reconciliationRoutes(root: FastifyInstance, { sql }: ApiContext)
     route({
       area: 'payments',
       scope: 'payments:read',
+      tag: 'reconciliation',
+      operation_id: 'listDrifts',
       summary: 'List open drifts',
       description:
         'Payments and refunds that the processor sees otherwise than we do, or of which nobody knows whether a call took effect: what we think, what the processor says, and since when. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; what is mended is no longer listed. Empty when all agree.',
       querystring: listQuery,
       response: { 200: z.array(driftSchema) },
+      examples: {
+        answer: {
+          theirs: {
+            status: 'canceled',
+            amount_minor: 1000,
+            currency: 'USD',
+            processor_reference: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
+          },
+        },
+      },
       errors: [],
     }),
     async (request, reply) => {

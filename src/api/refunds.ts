@@ -22,14 +22,19 @@ import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
 import { answerOutcome } from './outcome.ts'
 import { idParams, nextPage, page, route } from './route.ts'
 
-const createBody = z.strictObject({
-  amount_minor: amountMinor
-    .nullish()
-    .meta({ description: 'Left out: all that was captured and not refunded.' }),
-  reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish(),
-  metadata,
-  idempotency_key: idempotencyKey.optional(),
-})
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor
+      .nullish()
+      .meta({ description: 'Left out: all that was captured and not refunded.', example: 300 }),
+    reason: z
+      .enum(['duplicate', 'fraudulent', 'requested_by_customer'])
+      .nullish()
+      .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
+    metadata,
+    idempotency_key: idempotencyKey.optional(),
+  })
+  .meta({ id: 'CreateRefund', description: 'What goes back.' })
 
 export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
   const { sql, doorbell } = context
@@ -54,6 +59,8 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     route({
       area: 'payments',
       scope: 'payments:write',
+      tag: 'refunds',
+      operation_id: 'createRefund',
       summary: 'Refund a payment',
       description:
         'All or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later, which gives the money back.',
@@ -61,6 +68,22 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },
       waits: true,
+      key: 'required',
+      examples: {
+        requests: {
+          part: {
+            summary: 'A part',
+            value: {
+              idempotency_key: 'order-17-refund-1',
+              amount_minor: 300,
+              reason: 'requested_by_customer',
+            },
+          },
+          rest: { summary: 'All that is left', value: { idempotency_key: 'order-17-refund-2' } },
+        },
+        answer: { amount_minor: 300 },
+        unfinished: { amount_minor: 300, status: 'pending', processor_reference: null },
+      },
       errors: [
         'payment_not_found',
         'payment_not_refundable',
@@ -116,6 +139,8 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     route({
       area: 'payments',
       scope: 'payments:read',
+      tag: 'refunds',
+      operation_id: 'listRefunds',
       summary: 'List the refunds of a payment, newest first',
       params: idParams,
       querystring: page,
@@ -137,6 +162,8 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
     route({
       area: 'payments',
       scope: 'payments:read',
+      tag: 'refunds',
+      operation_id: 'getRefund',
       summary: 'Retrieve a refund',
       params: idParams,
       response: { 200: refundSchema },

@@ -6,6 +6,7 @@ import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { BODY_LIMIT_BYTES } from './body.ts'
+import { docPath } from './openapi/error.ts'
 
 type Refusals = {
   /** Answers a request that ended in `error`. */
@@ -20,7 +21,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
     { message, param, details, context }: Partial<AppError>,
     request_id: string,
   ): { error: unknown } {
-    const doc_url = `${config.API_URL ?? ''}/docs#description/errors`
+    const doc_url = `${config.API_URL ?? ''}${docPath()}`
     return { error: { code, message, param, details, context, request_id, doc_url } }
   }
 

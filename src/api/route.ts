@@ -1,9 +1,9 @@
 // A route is one literal: what it takes, what it answers, which scope it needs and which errors it can end in.
 import { z } from 'zod'
 import type { Area } from '#core/areas.ts'
-import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
 import type { Credentials, Scope } from '#domain/api-keys.ts'
+import type { Literal } from './openapi/operation.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -15,84 +15,33 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     scope?: Scope | null
     area?: Area | null
+    literal?: Literal
   }
 }
 
 type Schemas = {
   params?: z.ZodType
   querystring?: z.ZodType
-  headers?: z.ZodType
   body?: z.ZodType
   response: Record<number, z.ZodType>
 }
 
-const errorSchema = z
-  .object({
-    error: z.object({
-      code: z.string(),
-      message: z.string(),
-      param: z.string().optional(),
-      details: z.array(z.object({ param: z.string(), message: z.string() })).optional(),
-      context: z.record(z.string(), z.unknown()).optional(),
-      request_id: z.string(),
-      doc_url: z.string(),
-    }),
-  })
-  .meta({ id: 'Error' })
-
-/** What every `/v1` route can end in, besides its own. */
-const COMMON: ErrorCode[] = [
-  'invalid_request',
-  'unauthorized',
-  'rate_limited',
-  'misconfigured_gateway',
-  'internal_error',
-  'overloaded',
-  'database_unavailable',
-]
-const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
-
 /** The longest wait that can be asked for, and what comes before and after it. */
 const WAITING_TIMEOUT_MS = 45_000
-const WAITS =
-  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
 
-/** Fastify's options of a `/v1` route, with the answers documented from the error catalogue. */
+/** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
 export function route<const S extends Schemas>(
-  literal: S & {
-    summary: string
-    description?: string
-    area: Area | null
-    scope: Scope | null
-    /** It waits for a job: its answer may take as long as the caller grants. */
-    waits?: boolean
-    errors: ErrorCode[]
-  },
-): { schema: S; config: { scope: Scope | null; area: Area | null }; handlerTimeout?: number } {
-  const { summary, description, area, scope, waits = false, errors, response, ...schemas } = literal
-  const codes = [
-    ...COMMON,
-    ...(schemas.body === undefined ? [] : WITH_BODY),
-    ...(scope === null ? [] : (['missing_scope'] as const)),
-    ...errors,
-  ]
-  const byStatus = Object.groupBy(codes, (code) => ERRORS[code][0])
-  const refusals = Object.fromEntries(
-    Object.entries(byStatus).map(([status, list]) => [
-      status,
-      errorSchema.describe(list.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n')),
-    ]),
-  )
-  const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
-  const documentation = {
-    summary,
-    description: [description, waits && WAITS, needs].filter(Boolean).join('\n\n'),
-    tags: [area ?? 'general'],
-    security: [{ api_key: [] }],
-  }
+  literal: S & Omit<Literal, keyof Schemas>,
+): {
+  schema: S
+  config: { scope: Scope | null; area: Area | null; literal: Literal }
+  handlerTimeout?: number
+} {
+  const { params, querystring, body, response, scope, area, waits = false } = literal
+  const schemas = { params, querystring, body, response }
   return {
-    schema: { ...schemas, ...documentation, response: { ...response, ...refusals } } as unknown as S,
-    config: { scope, area },
+    schema: Object.fromEntries(Object.entries(schemas).filter(([, schema]) => schema !== undefined)) as S,
+    config: { scope, area, literal },
     ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
@@ -100,8 +49,19 @@ export function route<const S extends Schemas>(
 /** An id as a caller writes it, in any case; as Postgres writes it from here on, so that ids can be compared. */
 export const idText = z.uuid().toLowerCase()
 
+/** An id as documents show it. */
+export const EXAMPLE_ID = '0198f6f0-1234-7000-8000-123456789abc'
+
 /** `{id}` of a path. */
-export const idParams = z.strictObject({ id: idText.meta({ description: 'The id of the resource.' }) })
+export const idParams = z.strictObject({
+  id: idText.meta({ description: 'The id of the resource.', example: EXAMPLE_ID }),
+})
+
+/** What a parameter is that arrives as text and means an integer. */
+export function asInteger(bounds: { minimum: number; maximum: number }): Record<string, unknown> {
+  const format = bounds.maximum > 2 ** 31 - 1 ? 'int64' : 'int32'
+  return { type: 'integer', format, pattern: undefined, ...bounds }
+}
 
 /** `before` and `limit` of a list, to be extended by its filters. */
 export const page = z.strictObject({
@@ -112,7 +72,12 @@ export const page = z.strictObject({
     .transform(Number)
     .pipe(z.int().min(1).max(100))
     .default(25)
-    .meta({ description: 'Page size, 1 to 100.' }),
+    .meta({
+      description: 'Page size.',
+      ...asInteger({ minimum: 1, maximum: 100 }),
+      standard: 25,
+      example: 25,
+    }),
 })
 
 /** The `Link` header of a full page: the next one starts after its last item. */

@@ -28,7 +28,12 @@ export const currencyCode = z
   .refine((code) => /^[A-Za-z]{3}$/.test(code) && CODES.has(code.toUpperCase()), {
     error: 'must be an ISO 4217 currency code',
   })
-  .meta({ description: 'ISO 4217 currency code.', example: 'USD' })
+  .meta({
+    description: 'ISO 4217 currency code.',
+    minLength: 3,
+    maxLength: 3,
+    example: 'USD',
+  })
 
 /** Card networks settle three-decimal currencies in tens of the smallest unit. */
 export function settlesExactly(amount_minor: number, currency: string): boolean {

@@ -5,14 +5,18 @@ const DATE_TIME =
   /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-](0\d|1[0-5]):[0-5]\d)$/
 
 /** A timestamp as answers carry it. */
-export const timestamp = z.string().meta({ format: 'date-time', example: '2026-11-20T10:15:30.123456Z' })
+export const timestamp = z.string().meta({
+  description: 'ISO 8601 in UTC, with microseconds.',
+  format: 'date-time',
+  example: '2026-11-20T10:15:30.123456Z',
+})
 
 /** A timestamp as a caller sends it: up to six digits of a second, `Z` or an offset. */
 export const dateTime = z
   .string()
   .regex(DATE_TIME, { error: 'must be an ISO 8601 date-time, e.g. 2026-11-20T10:15:30.123456Z' })
   .refine(isRealDate, { error: 'must be a date that exists' })
-  .meta({ format: 'date-time' })
+  .meta({ format: 'date-time', pattern: undefined, example: '2026-11-20T10:15:30.123456Z' })
 
 /** What Postgres prints for a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) as ISO 8601 with microseconds. */
 export function isoFromPostgres(text: string): string {

@@ -1,6 +1,6 @@
 // Customers: created, listed, changed, and erased but for their id, which the books keep.
 import { z } from 'zod'
-import { anyJson } from '#core/json.ts'
+import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { remember, type IdempotentRequest } from './idempotency.ts'
@@ -8,19 +8,27 @@ import { remember, type IdempotentRequest } from './idempotency.ts'
 /** A customer as it is answered. */
 export const customerSchema = z
   .object({
-    id: z.uuid(),
-    tenant_id: z.uuid(),
-    idempotency_key: z.string(),
-    name: z.string().nullable(),
-    email: z.string().nullable(),
-    phone: z.string().nullable(),
-    external_id: z.string().nullable().meta({ description: "The caller's own identifier." }),
-    metadata: anyJson,
-    created_at: timestamp,
-    updated_at: timestamp,
-    deleted_at: timestamp.nullable(),
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the customer.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'customer-17' }),
+    name: z.string().nullable().meta({ description: 'What they are called.', example: 'Ada Lovelace' }),
+    email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
+    phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
+    external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your customers: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    deleted_at: timestamp
+      .nullable()
+      .meta({ description: 'When it was deleted; null while it is not.', example: null }),
   })
-  .meta({ id: 'Customer' })
+  .meta({ id: 'Customer', description: 'Somebody who pays.' })
 
 export type Customer = z.output<typeof customerSchema>
 

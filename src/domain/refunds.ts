@@ -1,6 +1,6 @@
 // Refunds: reserved on the payment's own row when asked for, settled as the processor tells, imported when made there.
 import { z } from 'zod'
-import { anyJson } from '#core/json.ts'
+import { metadataJson } from '#core/json.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
@@ -15,26 +15,55 @@ import { noted, waking } from './notifications.ts'
 /** A refund as it is answered. */
 export const refundSchema = z
   .object({
-    id: z.uuid(),
-    tenant_id: z.uuid(),
-    payment_id: z.uuid(),
-    idempotency_key: z
-      .string()
-      .nullable()
-      .meta({ description: "Null for a refund made in the processor's dashboard." }),
-    status: z.enum(['pending', 'succeeded', 'failed']),
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the refund.', example: '0198f6f1-4ef0-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    payment_id: z.uuid().meta({
+      description: 'The payment that it gives back.',
+      example: '0198f6f0-1234-7000-8000-123456789abc',
+    }),
+    idempotency_key: z.string().nullable().meta({
+      description: "The key that it was created with; null for a refund made in the processor's dashboard.",
+      example: 'order-17-refund',
+    }),
+    status: z.enum(['pending', 'succeeded', 'failed']).meta({
+      id: 'RefundStatus',
+      description:
+        '`pending`: under way. `succeeded`: on its way to the buyer. `failed`: the money stays; also a refund that succeeded can fail, up to 30 days later.',
+      example: 'succeeded',
+    }),
     amount_minor: amountMinor,
     currency: currencyCode,
-    reason: z.string().nullable(),
-    imported: z.boolean(),
-    processor: z.string(),
-    processor_reference: z.string().nullable(),
-    failure: z.object({ code: z.string(), message: z.string() }).nullable(),
-    metadata: anyJson,
-    created_at: timestamp,
-    updated_at: timestamp,
+    reason: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why, if it was said.', example: 'requested_by_customer' }),
+    imported: z
+      .boolean()
+      .meta({ description: "Whether it was made in the processor's dashboard.", example: false }),
+    processor: z.string().meta({ description: 'Who moves the money.', example: 'stripe' }),
+    processor_reference: z
+      .string()
+      .nullable()
+      .meta({ description: 'The refund at the processor.', example: 're_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
+    failure: z
+      .object({
+        code: z.string().meta({ description: 'What went wrong.', example: 'processor_error' }),
+        message: z
+          .string()
+          .meta({ description: 'The same for people.', example: 'The card was lost or stolen.' }),
+      })
+      .meta({ id: 'RefundFailure', description: 'Why a refund failed.' })
+      .nullable()
+      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your refunds: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
   })
-  .meta({ id: 'Refund' })
+  .meta({ id: 'Refund', description: 'Money that goes back.' })
 
 export type Refund = z.output<typeof refundSchema>
 

@@ -19,21 +19,27 @@ import type { ApiContext } from '../context.ts'
 import { acceptOnce, idempotent, keyOf } from '../idempotent.ts'
 import { idParams, route } from '../route.ts'
 import type { PaymentAnswers } from './answers.ts'
+import { CANCELED, CANCELING, CAPTURED, CAPTURING } from './examples.ts'
 
 const captureBody = z
   .strictObject({
     amount_minor: amountMinor
       .optional()
-      .meta({ description: 'At most what is held; the rest is released. Left out: all.' }),
+      .meta({ description: 'At most what is held; the rest is released. Left out: all.', example: 700 }),
     idempotency_key: idempotencyKey.optional(),
   })
+  .meta({ id: 'CapturePayment', description: 'What is taken.' })
   .nullish()
 
 const cancelBody = z
   .strictObject({
-    reason: z.enum(['requested_by_customer', 'duplicate', 'fraudulent', 'abandoned']).nullish(),
+    reason: z
+      .enum(['requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])
+      .nullish()
+      .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
     idempotency_key: idempotencyKey.optional(),
   })
+  .meta({ id: 'CancelPayment', description: 'Why it is canceled.' })
   .nullish()
 
 type Action = {
@@ -77,12 +83,25 @@ export function actionRoutes(
     route({
       area: 'payments',
       scope: 'payments:write',
+      operation_id: 'capturePayment',
       summary: 'Capture a payment',
       description: `Takes what is held, or a part of it and releases the rest. No body is needed.`,
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
       waits: true,
+      key: 'optional',
+      examples: {
+        requests: {
+          all: { summary: 'All that is held; the body may be left out as well', value: {} },
+          part: {
+            summary: 'A part; the rest is released',
+            value: { amount_minor: 700, idempotency_key: 'order-17-capture' },
+          },
+        },
+        answer: CAPTURED,
+        unfinished: CAPTURING,
+      },
       errors: [
         'payment_not_found',
         'payment_not_capturable',
@@ -110,12 +129,22 @@ export function actionRoutes(
     route({
       area: 'payments',
       scope: 'payments:write',
+      operation_id: 'cancelPayment',
       summary: 'Cancel a payment',
       description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
       waits: true,
+      key: 'optional',
+      examples: {
+        requests: {
+          reason: { summary: 'With a reason', value: { reason: 'requested_by_customer' } },
+          bare: { summary: 'Without; the body may be left out as well', value: {} },
+        },
+        answer: CANCELED,
+        unfinished: CANCELING,
+      },
       errors: [
         'payment_not_found',
         'payment_not_cancelable',

@@ -13,29 +13,40 @@ import { authorizePayment } from '#jobs/payments.ts'
 import { idempotencyKey, metadata, text } from '../body.ts'
 import type { ApiContext } from '../context.ts'
 import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
-import { idText, route } from '../route.ts'
+import { EXAMPLE_ID, idText, route } from '../route.ts'
 import type { PaymentAnswers } from './answers.ts'
+import { HELD, PENDING } from './examples.ts'
 
-const createBody = z.strictObject({
-  amount_minor: amountMinor,
-  currency: currencyCode.transform((code) => code.toUpperCase()),
-  method: z.literal('card').meta({ description: 'The payment method; `card` is the only one so far.' }),
-  customer_id: idText.nullish().transform((id) => id ?? null),
-  description: text(1000),
-  payment_method: text(255).meta({
-    description:
-      "A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer confirms with the processor's own front end.",
-    example: 'pm_card_visa',
-  }),
-  return_url: z
-    .url({ protocol: /^https?$/ })
-    .max(2048)
-    .nullish()
-    .transform((url) => url ?? null)
-    .meta({ description: 'Where the buyer returns to after 3-D Secure.' }),
-  metadata,
-  idempotency_key: idempotencyKey.optional(),
-})
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor,
+    currency: currencyCode.transform((code) => code.toUpperCase()),
+    method: z
+      .literal('card')
+      .meta({ description: 'The payment method; `card` is the only one so far.', example: 'card' }),
+    customer_id: idText
+      .nullish()
+      .transform((id) => id ?? null)
+      .meta({ description: 'A customer of yours who pays.', example: EXAMPLE_ID }),
+    description: text(1000).meta({ description: 'Your words for it.', example: 'Order 17' }),
+    payment_method: text(255).meta({
+      description:
+        "A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer confirms with the processor's own front end.",
+      example: 'pm_card_visa',
+    }),
+    return_url: z
+      .url({ protocol: /^https?$/ })
+      .max(2048)
+      .nullish()
+      .transform((url) => url ?? null)
+      .meta({
+        description: 'Where the buyer returns to after 3-D Secure; http or https.',
+        example: 'https://shop.example/orders/17',
+      }),
+    metadata,
+    idempotency_key: idempotencyKey.optional(),
+  })
+  .meta({ id: 'CreatePayment', description: 'A payment to be.' })
 
 /** Whether its authorization came to anything but a refusal, which is the job's to tell. */
 const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
@@ -60,11 +71,51 @@ export function createRoute(
     route({
       area: 'payments',
       scope: 'payments:write',
+      operation_id: 'createPayment',
       summary: 'Create a payment',
       description: `Authorizes: the amount is held until it is captured or canceled.`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
       waits: true,
+      key: 'required',
+      examples: {
+        requests: {
+          card: {
+            summary: 'A card that is known by a token',
+            value: {
+              idempotency_key: 'order-17-payment',
+              amount_minor: 1000,
+              currency: 'USD',
+              method: 'card',
+              payment_method: 'pm_card_visa',
+              description: 'Order 17',
+              metadata: { order: 'A-17' },
+            },
+          },
+          authentication: {
+            summary: 'A card that asks for 3-D Secure',
+            value: {
+              idempotency_key: 'order-18-payment',
+              amount_minor: 1000,
+              currency: 'EUR',
+              method: 'card',
+              payment_method: 'pm_card_authenticationRequired',
+              return_url: 'https://shop.example/orders/18',
+            },
+          },
+          front_end: {
+            summary: "The buyer enters the card in the processor's own front end",
+            value: {
+              idempotency_key: 'order-19-payment',
+              amount_minor: 1000,
+              currency: 'JPY',
+              method: 'card',
+            },
+          },
+        },
+        answer: HELD,
+        unfinished: PENDING,
+      },
       errors: [
         'payment_declined',
         'customer_not_found',

@@ -4,28 +4,37 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
-import { PAYMENT_STATUSES, listPayments, paymentSchema } from '#domain/payments/payment.ts'
+import { listPayments, paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
 import type { ApiContext } from '../context.ts'
-import { idParams, idText, nextPage, page, route } from '../route.ts'
+import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, page, route } from '../route.ts'
 import type { PaymentAnswers } from './answers.ts'
+import { HELD } from './examples.ts'
 
-const amount = z
-  .string()
-  .regex(/^\d{1,15}$/, { error: 'must be a whole number' })
-  .transform(Number)
+const amount = (description: string) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, { error: 'must be a whole number' })
+    .transform(Number)
+    .optional()
+    .meta({ description, ...asInteger({ minimum: 0, maximum: 999_999_999_999_999 }), example: 1000 })
 
 const filters = page.extend({
-  status: z.enum(PAYMENT_STATUSES).optional(),
-  customer_id: idText.optional(),
-  currency: currencyCode.optional(),
-  amount_min: amount.optional(),
-  amount_max: amount.optional(),
+  status: paymentStatus.optional().meta({ description: 'Only those of this status.' }),
+  customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
+  currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
+  amount_min: amount('Only those of this `amount_minor` or more.'),
+  amount_max: amount('Only those of this `amount_minor` or less.'),
   created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
-  metadata: z.record(z.string(), z.string()).optional().meta({
-    description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
-  }),
+  metadata: z
+    .record(z.string(), z.string())
+    .optional()
+    .meta({
+      description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
+      propertyNames: undefined,
+      example: { order: 'A-17' },
+    }),
 })
 
 export function readRoutes(
@@ -40,11 +49,13 @@ export function readRoutes(
     route({
       area: 'payments',
       scope: 'payments:read',
+      operation_id: 'listPayments',
       summary: 'List payments, newest first',
       description:
         'Strongly consistent: a payment is found by its new state as soon as the request that changed it is answered.',
       querystring: filters,
       response: { 200: z.array(paymentSchema) },
+      examples: { answer: HELD },
       errors: [],
     }),
     async (request, reply) => {
@@ -60,7 +71,9 @@ export function readRoutes(
     route({
       area: 'payments',
       scope: 'payments:read',
+      operation_id: 'getPayment',
       summary: 'Retrieve a payment',
+      examples: { answer: HELD },
       params: idParams,
       response: { 200: paymentSchema },
       errors: ['payment_not_found'],
@@ -73,6 +86,7 @@ export function readRoutes(
     route({
       area: 'payments',
       scope: 'payments:read',
+      operation_id: 'getPaymentTimeline',
       summary: 'Explain a payment',
       description:
         'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, in order.',

@@ -1,11 +1,11 @@
 // The payment: what it is in rows and answers, and how it is found.
 import { z } from 'zod'
-import { anyJson } from '#core/json.ts'
+import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-export const PAYMENT_STATUSES = [
+const PAYMENT_STATUSES = [
   'pending',
   'requires_action',
   'authorized',
@@ -17,44 +17,83 @@ export const PAYMENT_STATUSES = [
 ] as const
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
+/** The status of a payment, as a field and as a filter. */
+export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
+  id: 'PaymentStatus',
+  description:
+    '`pending`: the authorization is under way. `requires_action`: the buyer has to act. `authorized`: the money is held. `capturing`, `canceling`: under way. `captured`, `canceled`, `failed`: the end.',
+  example: 'authorized',
+})
+
+/** An amount in a payment. */
+const moved = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
+
 /** A payment as it is answered. */
 export const paymentSchema = z
   .object({
-    id: z.uuid(),
-    tenant_id: z.uuid(),
-    idempotency_key: z.string(),
-    status: z.enum(PAYMENT_STATUSES),
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the payment.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'order-17-payment' }),
+    status: paymentStatus,
     amount_minor: amountMinor,
     currency: currencyCode,
-    method: z.literal('card'),
-    customer_id: z.uuid().nullable(),
-    description: z.string().nullable(),
-    return_url: z.string().nullable(),
-    amount_capturable_minor: z.int().nonnegative(),
-    amount_captured_minor: z.int().nonnegative(),
-    amount_refunded_minor: z.int().nonnegative(),
-    processor: z.string(),
+    method: z.literal('card').meta({ description: 'The payment method.', example: 'card' }),
+    customer_id: z
+      .uuid()
+      .nullable()
+      .meta({ description: 'Who pays, if it was said.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
+    description: z.string().nullable().meta({ description: 'Your words for it.', example: 'Order 17' }),
+    return_url: z.string().nullable().meta({
+      description: 'Where the buyer returns to after 3-D Secure.',
+      example: 'https://shop.example/orders/17',
+    }),
+    amount_capturable_minor: moved('What is held and can be captured.', 1000),
+    amount_captured_minor: moved('What was taken.', 0),
+    amount_refunded_minor: moved('What of it went back.', 0),
+    processor: z.string().meta({ description: 'Who moves the money.', example: 'stripe' }),
     processor_reference: z
       .string()
       .nullable()
-      .meta({ description: 'The payment at the processor, e.g. `pi_...`.' }),
+      .meta({ description: 'The payment at the processor.', example: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
     client_secret: z.string().nullable().meta({
       description:
         "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
+      example: null,
     }),
     failure: z
-      .object({ code: z.string(), message: z.string(), decline_code: z.string().nullish() })
-      .nullable(),
-    cancellation_reason: z.string().nullable(),
-    capture_before: timestamp.nullable().meta({ description: 'When the hold lapses.' }),
-    authorized_at: timestamp.nullable(),
-    captured_at: timestamp.nullable(),
-    canceled_at: timestamp.nullable(),
-    metadata: anyJson,
-    created_at: timestamp,
-    updated_at: timestamp,
+      .object({
+        code: z.string().meta({ description: 'As of errors.', example: 'payment_declined' }),
+        message: z.string().meta({ description: 'The same for people.', example: 'Your card was declined.' }),
+        decline_code: z
+          .string()
+          .nullish()
+          .meta({ description: "The bank's reason, if it gave one.", example: 'insufficient_funds' }),
+      })
+      .meta({ id: 'PaymentFailure', description: 'Why a payment, or the last try at it, failed.' })
+      .nullable()
+      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+    cancellation_reason: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why it was canceled, if it was said.', example: 'requested_by_customer' }),
+    capture_before: timestamp.nullable().meta({
+      description: 'When the hold lapses. Capture before.',
+      example: '2026-11-27T10:15:30.000000Z',
+    }),
+    authorized_at: timestamp.nullable().meta({ description: 'When the money was held.' }),
+    captured_at: timestamp.nullable().meta({ description: 'When it was taken.' }),
+    canceled_at: timestamp.nullable().meta({ description: 'When it was released.' }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your payments: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
   })
-  .meta({ id: 'Payment' })
+  .meta({ id: 'Payment', description: 'Money that is held, taken and perhaps given back.' })
 
 /** A payment as its row is read. `client_secret` is sealed. */
 export type Payment = z.output<typeof paymentSchema>

@@ -6,14 +6,25 @@ import type { Sql } from '#core/db.ts'
 
 export const timelineEntrySchema = z
   .object({
-    at: timestamp,
-    kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']),
-    /** `payment.capture`, `capture`, `payment_intent.succeeded`, `refund`, `payment.captured`, ... */
-    name: z.string(),
-    outcome: z.string().nullable(),
-    details: z.record(z.string(), anyJson),
+    at: timestamp.meta({ description: 'When it happened.' }),
+    kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
+      id: 'TimelineKind',
+      description:
+        '`attempt`: a try at our job that did not end it. `provider_call`: a call to the processor. `notification`: what the processor told. `posting`: what was written to the ledger. `event`: what was announced.',
+      example: 'provider_call',
+    }),
+    name: z.string().meta({
+      description:
+        'Of an attempt the job (`payment.capture`), of a call the operation, of a notification its type (`payment_intent.succeeded`), of a posting its kind, of an event its type (`payment.captured`).',
+      example: 'capture',
+    }),
+    outcome: z.string().nullable().meta({ description: 'How it ended, where it can end.', example: 'done' }),
+    details: z.record(z.string(), anyJson).meta({
+      description: 'What else is known; which fields depends on the kind.',
+      example: { job_id: '0198f6f0-7a11-7000-8000-123456789abc', generation: 1 },
+    }),
   })
-  .meta({ id: 'TimelineEntry' })
+  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment.' })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 

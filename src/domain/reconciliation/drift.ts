@@ -5,50 +5,82 @@ import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 
 export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
-export const DRIFT_SUBJECTS = ['payment', 'refund'] as const
+const DRIFT_SUBJECTS = ['payment', 'refund'] as const
 
-const sideSchema = z.object({
-  status: z.string(),
-  amount_minor: z.int(),
-  amount_capturable_minor: z.int().optional(),
-  amount_captured_minor: z.int().optional(),
-  amount_refunded_minor: z.int().nullish().meta({
-    description: 'Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
-  }),
-  amount_refund_reserved_minor: z
-    .int()
-    .optional()
-    .meta({ description: 'By refunds that are under way or have succeeded here.' }),
-  currency: z.string(),
-  processor_reference: z.string().nullable(),
+/** The states and subjects of drifts, as fields and as filters. */
+export const driftState = z.enum(DRIFT_STATES).meta({
+  id: 'DriftState',
+  description:
+    '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides, and not alike.',
+  example: 'differs',
 })
+export const driftSubject = z
+  .enum(DRIFT_SUBJECTS)
+  .meta({ id: 'DriftSubject', description: 'What differs.', example: 'payment' })
+
+const sideSchema = z
+  .object({
+    status: z.string().meta({ description: 'In our words.', example: 'captured' }),
+    amount_minor: z.int().meta({ description: 'The whole amount.', example: 1000 }),
+    amount_capturable_minor: z
+      .int()
+      .optional()
+      .meta({ description: 'What is held; of payments only.', example: 0 }),
+    amount_captured_minor: z
+      .int()
+      .optional()
+      .meta({ description: 'What was taken; of payments only.', example: 1000 }),
+    amount_refunded_minor: z.int().nullish().meta({
+      description:
+        'What went back; of payments only. Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
+      example: 0,
+    }),
+    amount_refund_reserved_minor: z.int().optional().meta({
+      description: 'By refunds that are under way or have succeeded here; of payments only.',
+      example: 0,
+    }),
+    currency: z.string().meta({ description: 'ISO 4217 currency code.', example: 'USD' }),
+    processor_reference: z
+      .string()
+      .nullable()
+      .meta({ description: 'Its id at the processor.', example: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
+  })
+  .meta({ id: 'DriftSide', description: 'How one side sees it.' })
 /** How one side sees it. The amounts that are held, captured and refunded are those of payments only. */
 export type Side = z.output<typeof sideSchema>
 
 /** A drift as it is answered. */
 export const driftSchema = z
   .object({
-    id: z.uuid(),
-    tenant_id: z.uuid(),
-    subject: z.enum(DRIFT_SUBJECTS),
-    subject_id: z.uuid().meta({ description: 'The payment or refund.' }),
-    payment_id: z.uuid(),
-    state: z.enum(DRIFT_STATES).meta({
-      description:
-        '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides, and not alike.',
-    }),
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the drift.', example: '0198f6f2-d41f-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    subject: driftSubject,
+    subject_id: z
+      .uuid()
+      .meta({ description: 'The payment or refund.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    payment_id: z
+      .uuid()
+      .meta({ description: 'The payment.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    state: driftState,
     ours: sideSchema.meta({ description: 'What we think.' }),
     theirs: sideSchema.nullable().meta({
       description:
         'What the processor says, in our words; null while it is not known, or where it knows none.',
     }),
-    detail: z.string().nullable(),
-    since: timestamp,
-    age_s: z.int().nonnegative(),
+    detail: z
+      .string()
+      .nullable()
+      .meta({ description: 'What else is known.', example: 'captured in the dashboard' }),
+    since: timestamp.meta({ description: 'Since when.' }),
+    age_s: z.int().nonnegative().meta({ description: 'For how many seconds.', example: 42 }),
     checked_at: timestamp.nullable().meta({ description: 'When the processor was last asked.' }),
-    created_at: timestamp,
+    created_at: timestamp.meta({ description: 'When it was noticed: the cursor of lists.' }),
   })
-  .meta({ id: 'Drift' })
+  .meta({ id: 'Drift', description: 'Where our books and the processor differ.' })
 
 export type Drift = z.output<typeof driftSchema>
 

@@ -1,0 +1,124 @@
+// What operations of the OpenAPI document share: headers that are sent and answered, and authentication.
+import { SCOPES, type Scope } from '#domain/api-keys.ts'
+
+/** What a key may do by each scope. */
+const MAY: Record<Scope, string> = {
+  'customer:write': 'create, change and delete customers',
+  'messaging:read': 'read messages',
+  'messaging:write': 'send email and SMS',
+  'ai:read': 'read AI tasks',
+  'ai:write': 'start AI tasks',
+  'wallet:read': 'read balances and their movements',
+  'wallet:write': 'top up a balance',
+  'compliance:read': 'read KYC cases',
+  'compliance:write': 'open and decide KYC cases',
+  'recipients:read': 'read recipients of payouts',
+  'recipients:write': 'create and change recipients',
+  'payments:read': 'read payments, refunds and open drifts',
+  'payments:write': 'create, capture, cancel and refund payments',
+  'payouts:read': 'read payouts',
+  'payouts:write': 'create, cancel and fail payouts',
+  'merchants:read': 'read merchants',
+  'merchants:write': 'create and change merchants',
+  'events:read': 'read events',
+  'webhooks:write': 'manage endpoints that receive events',
+}
+
+export const SECURITY_SCHEMES = {
+  api_key: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'sk_live_<tenant>_<random32>',
+    description: [
+      'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key says whose the records are and what may be done by its scopes. Reading customers needs no scope.',
+      ...SCOPES.map((scope) => `- \`${scope}\`: ${MAY[scope]}`),
+    ].join('\n'),
+  },
+} as const
+
+const REQUEST_ID = {
+  type: 'string',
+  pattern: '^[A-Za-z0-9._-]{1,64}$',
+  examples: ['0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'],
+}
+
+/** Headers that a request may bring, by name. */
+export const PARAMETERS = {
+  'x-request-id': {
+    name: 'x-request-id',
+    in: 'header',
+    required: false,
+    description:
+      'Your own id of this request. It comes back in the answer and is in our logs. Another shape is passed over, and we give an id.',
+    schema: REQUEST_ID,
+  },
+  'Idempotency-Key': {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    description:
+      'The same as `idempotency_key` of the body, for those who send keys as headers. One of the two is enough; both must be equal.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, examples: ['order-17-payment'] },
+  },
+  Prefer: {
+    name: 'Prefer',
+    in: 'header',
+    required: false,
+    description:
+      'How long to wait for the processor (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: 10 seconds.',
+    schema: { type: 'string', examples: ['wait=5'] },
+  },
+} as const
+
+/** Headers that an answer may bring, by name. */
+export const HEADERS = {
+  'x-request-id': {
+    description: 'The id of this request: yours, or one that we gave. Name it when you ask for help.',
+    schema: REQUEST_ID,
+  },
+  RateLimit: {
+    description: 'What is left (`r`) and in how many seconds all of it is back (`t`).',
+    schema: { type: 'string', examples: ['"default";r=1999;t=1'] },
+  },
+  'RateLimit-Policy': {
+    description: 'How many requests at once (`q`), refilled over how many seconds (`w`).',
+    schema: { type: 'string', examples: ['"default";q=2000;w=4'] },
+  },
+  'Retry-After': {
+    description: 'Seconds to wait before the next try.',
+    schema: { type: 'integer', format: 'int32', minimum: 1, examples: [1] },
+  },
+  'WWW-Authenticate': {
+    description: 'How to authenticate.',
+    schema: { type: 'string', examples: ['Bearer'] },
+  },
+  Link: {
+    description: 'The address of the next page; sent when this one is full.',
+    schema: {
+      type: 'string',
+      examples: ['</v1/payments?limit=25&before=2026-11-20T10%3A15%3A30.123456Z>; rel="next"'],
+    },
+  },
+  Location: {
+    description: 'Where to look what became of it.',
+    schema: { type: 'string', examples: ['/v1/payments/0198f6f0-1234-7000-8000-123456789abc'] },
+  },
+  'Preference-Applied': {
+    description: 'What of `Prefer` was followed.',
+    schema: { type: 'string', examples: ['wait=5'] },
+  },
+  'Idempotent-Replayed': {
+    description: '`true` when this answers a request that was accepted before with the same key.',
+    schema: { type: 'string', enum: ['true'], examples: ['true'] },
+  },
+} as const
+
+/** The name of a header's component: `x-request-id` is `XRequestId`. */
+export function componentName(header: string): string {
+  return header.replaceAll(/(?:^|-)(\w)/g, (_, letter: string) => letter.toUpperCase())
+}
+
+/** Headers as components. */
+export function byComponentName<T>(headers: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(headers).map(([name, each]) => [componentName(name), each]))
+}

@@ -1,0 +1,108 @@
+// The OpenAPI document of the API.
+import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
+import { codesOf, operationOf, type Route } from './operation.ts'
+import { errorExamples } from './error.ts'
+import { createSchemas, type JsonSchema } from './schemas.ts'
+
+const INTRODUCTION = `
+Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with the
+[quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
+
+**Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids** are UUIDs.
+Answers may get new fields and enums new values at any time; nothing that is there goes away without six months' notice.
+
+## Authentication
+
+\`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may do:
+[keys and scopes](/docs/guides/keys).
+
+## Lists
+
+Bare arrays, newest first; the next page starts \`before\` the \`created_at\` of the last item, and a full page links to it:
+[pagination](/docs/guides/pagination).
+
+## Idempotency
+
+Every create takes an \`idempotency_key\` (or the header \`Idempotency-Key\`). Repeating it with the same content answers what became
+of the first request, with \`Idempotent-Replayed: true\`; with other content it is refused. A refusal decided before anything was
+written is not remembered: [idempotency](/docs/guides/idempotency).
+
+## Waiting
+
+Routes that need the processor wait for it: 10 s, or as \`Prefer\` says. What is not finished by then answers 202 with the resource
+as it stands; the work goes on: [waiting and 202](/docs/guides/waiting).
+
+## Errors
+
+\`{ "error": { code, message, param?, details?, context?, request_id, doc_url } }\`. Each code has one status;
+[what to do on each](/docs/guides/errors), to which \`doc_url\` leads.
+
+${Object.entries(ERRORS)
+  .map(([code, [status, message]]) => `- **${status}** \`${code}\`: ${message}`)
+  .join('\n')}
+
+## Limits
+
+\`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left: [rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+`
+
+const TAGS = [
+  { name: 'customers', description: 'Records of the people and companies that pay.' },
+  {
+    name: 'payments',
+    description:
+      'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
+  },
+  {
+    name: 'refunds',
+    description: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
+  },
+  {
+    name: 'reconciliation',
+    description: 'Where our books and the processor are known to differ.',
+  },
+  { name: 'idempotency', description: 'What became of a request whose answer was lost.' },
+]
+
+/** What all documents of ours say of themselves. */
+export const INFO = {
+  version: '1.0.0',
+  license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+}
+
+/** The document of `/v1`. `origin`: where this API is reached. */
+export function apiDocument(routes: Route[], origin: string): JsonSchema {
+  const schemas = createSchemas()
+  const paths: Record<string, JsonSchema> = {}
+  const codes = new Set<ErrorCode>()
+  for (const route of routes) {
+    for (const code of codesOf(route.literal)) codes.add(code)
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, schemas) }
+  }
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Sluice API',
+      summary: 'Customers, payments, captures and refunds; no request lost and no money moved twice.',
+      description: INTRODUCTION,
+      ...INFO,
+    },
+    servers: [{ url: origin, description: 'This installation.' }],
+    externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },
+    tags: TAGS,
+    paths: sorted(paths),
+    components: {
+      schemas: sorted(schemas.components),
+      parameters: byComponentName(PARAMETERS),
+      headers: byComponentName(HEADERS),
+      examples: errorExamples([...codes], origin),
+      securitySchemes: SECURITY_SCHEMES,
+    },
+  }
+}
+
+function sorted<T>(record: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}

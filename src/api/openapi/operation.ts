@@ -1,0 +1,184 @@
+// A route's literal as an operation of the OpenAPI document.
+import type { z } from 'zod'
+import type { Area } from '#core/areas.ts'
+import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import type { Scope } from '#domain/api-keys.ts'
+import { componentName, HEADERS, type PARAMETERS } from './components.ts'
+import { errorSchema } from './error.ts'
+import type { JsonSchema, Schemas } from './schemas.ts'
+
+/** What a route says of itself. */
+export type Literal = {
+  /** Its name in generated clients, e.g. `createPayment`. */
+  operation_id: string
+  summary: string
+  description?: string
+  area: Area | null
+  /** What it is listed under; the area unless said otherwise. */
+  tag?: string
+  scope: Scope | null
+  params?: z.ZodType
+  querystring?: z.ZodType
+  body?: z.ZodType
+  response: Record<number, z.ZodType>
+  /** What it shows: requests that work as they stand, and how an answer differs from the examples of its fields. */
+  examples?: {
+    requests?: Record<string, { summary: string; value: Record<string, unknown> }>
+    answer?: Record<string, unknown>
+    /** The same for 202. */
+    unfinished?: Record<string, unknown>
+  }
+  /** It takes an idempotency key, which a create must have. */
+  key?: 'required' | 'optional'
+  /** It waits for a job: its answer may take as long as the caller grants. */
+  waits?: boolean
+  errors: ErrorCode[]
+}
+
+/** A route as the router has it. */
+export type Route = { method: string; path: string; literal: Literal }
+
+/** What every `/v1` route can end in, besides its own. */
+const COMMON: ErrorCode[] = [
+  'invalid_request',
+  'unauthorized',
+  'request_timeout',
+  'rate_limited',
+  'headers_too_large',
+  'misconfigured_gateway',
+  'internal_error',
+  'overloaded',
+  'database_unavailable',
+]
+const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
+const WAITS =
+  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
+const SUCCESS: Record<number, string> = {
+  200: 'Done.',
+  201: 'Created.',
+  202: 'Accepted and not finished yet: the resource as it stands. The work goes on; look at `Location`.',
+}
+
+/** The operation of a route. */
+export function operationOf({ literal }: Route, schemas: Schemas): JsonSchema {
+  const { operation_id, summary, description, area, tag, scope, params, querystring, waits, key } = literal
+  const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
+  const headers: (keyof typeof PARAMETERS)[] = [
+    'x-request-id',
+    ...(key === undefined ? [] : ['Idempotency-Key' as const]),
+    ...(waits === true ? ['Prefer' as const] : []),
+  ]
+  return {
+    operationId: operation_id,
+    summary,
+    description: [description, waits && WAITS, needs].filter(Boolean).join('\n\n'),
+    tags: [tag ?? area ?? 'general'],
+    security: [{ api_key: scope === null ? [] : [scope] }],
+    parameters: [
+      ...(params === undefined ? [] : parametersOf(schemas.of(params, 'input'), 'path')),
+      ...(querystring === undefined ? [] : parametersOf(schemas.of(querystring, 'input'), 'query')),
+      ...headers.map((header) => ({ $ref: `#/components/parameters/${componentName(header)}` })),
+    ],
+    ...(literal.body && { requestBody: bodyOf(literal, literal.body, schemas) }),
+    responses: { ...successesOf(literal, schemas), ...refusalsOf(literal, schemas) },
+  }
+}
+
+function parametersOf(object: JsonSchema, place: 'path' | 'query'): JsonSchema[] {
+  const { properties, required = [] } = object as {
+    properties: Record<string, JsonSchema>
+    required?: string[]
+  }
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    name,
+    in: place,
+    description,
+    required: place === 'path' || required.includes(name),
+    // `metadata[key]=value`
+    ...(schema['type'] === 'object' && { style: 'deepObject', explode: true }),
+    schema,
+  }))
+}
+
+function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): JsonSchema {
+  const optional = body.safeParse(undefined).success
+  const given = schemas.of(body, 'input')
+  // What may be left out may also be null, which nobody needs to know.
+  const schema = Array.isArray(given['anyOf']) ? (given['anyOf'][0] as JsonSchema) : given
+  if (key === 'required') {
+    const component = schemas.components[String(schema['$ref']).split('/').at(-1)!]!
+    component['required'] = [...new Set([...((component['required'] ?? []) as string[]), 'idempotency_key'])]
+  }
+  return {
+    required: !optional,
+    description: optional ? 'May be left out.' : 'What is asked for.',
+    content: { 'application/json': { schema, ...(examples?.requests && { examples: examples.requests }) } },
+  }
+}
+
+function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
+  const { response, key, waits, examples } = literal
+  return Object.fromEntries(
+    Object.entries(response).map(([status, answer]) => {
+      const schema = schemas.of(answer, 'output')
+      const [shown, list] = [schemas.exampleOf(schema), schema['type'] === 'array']
+      const one: unknown = list ? (shown as unknown[])[0] : shown
+      const differs = status === '202' ? examples?.unfinished : examples?.answer
+      const example = { ...(one as object), ...differs }
+      return [
+        status,
+        {
+          description: SUCCESS[Number(status)],
+          headers: headersOf([
+            ...(list ? ['Link' as const] : []),
+            ...(status === '202' ? ['Location' as const] : []),
+            ...(waits === true ? ['Preference-Applied' as const] : []),
+            ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),
+          ]),
+          content: { 'application/json': { schema, example: list ? [example] : example } },
+        },
+      ]
+    }),
+  )
+}
+
+/** Every code that a route can answer. */
+export function codesOf({ body, scope, errors }: Literal): ErrorCode[] {
+  return [
+    ...COMMON,
+    ...(body === undefined ? [] : WITH_BODY),
+    ...(scope === null ? [] : (['missing_scope'] as const)),
+    ...errors,
+  ]
+}
+
+function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
+  const byStatus = Object.groupBy(codesOf(literal), (code) => ERRORS[code][0])
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, list]) => [
+      status,
+      {
+        description: list.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n'),
+        headers: headersOf([
+          ...(status === '401' ? ['WWW-Authenticate' as const] : []),
+          ...(status === '429' || status === '503' ? ['Retry-After' as const] : []),
+        ]),
+        content: {
+          'application/json': {
+            schema: schemas.of(errorSchema, 'output'),
+            examples: Object.fromEntries(
+              list.map((code) => [code, { $ref: `#/components/examples/${code}` }]),
+            ),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+function headersOf(own: (keyof typeof HEADERS)[]): JsonSchema {
+  const headers: (keyof typeof HEADERS)[] = ['x-request-id', 'RateLimit', 'RateLimit-Policy', ...own]
+  return Object.fromEntries(
+    headers.map((header) => [header, { $ref: `#/components/headers/${componentName(header)}` }]),
+  )
+}

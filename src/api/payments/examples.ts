@@ -1,0 +1,29 @@
+// How payments look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+
+const OPEN = { captured_at: null, canceled_at: null, cancellation_reason: null }
+
+export const PENDING = {
+  ...OPEN,
+  status: 'pending',
+  amount_capturable_minor: 0,
+  processor_reference: null,
+  capture_before: null,
+  authorized_at: null,
+}
+export const HELD = OPEN
+export const CAPTURING = { ...OPEN, status: 'capturing' }
+export const CAPTURED = {
+  ...OPEN,
+  status: 'captured',
+  amount_capturable_minor: 0,
+  amount_captured_minor: 1000,
+  captured_at: '2026-11-20T10:17:02.654321Z',
+}
+export const CANCELING = { ...OPEN, status: 'canceling', cancellation_reason: 'requested_by_customer' }
+export const CANCELED = {
+  ...OPEN,
+  status: 'canceled',
+  amount_capturable_minor: 0,
+  canceled_at: '2026-11-20T10:17:02.654321Z',
+  cancellation_reason: 'requested_by_customer',
+}
