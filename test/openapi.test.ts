@@ -1,4 +1,5 @@
 // The OpenAPI document: whole, true to the routes, and true to what they answer.
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
@@ -460,6 +461,21 @@ test('errors point into the documentation, which is served by this host alone', 
     expect(script.text.length).toBeGreaterThan(10_000)
   }
   expect(page.text).toContain('/openapi.json')
+  const inline = Array.from(
+    page.text.matchAll(/<script type[^>]+>([\s\S]+?)<\/script>/g),
+    ([, script]) => script!,
+  )
+  const hashes = inline.map((script) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`)
+  expect(hashes).toHaveLength(1)
+  const policy = page.headers.get('content-security-policy')!.split('; ')
+  expect(policy).toEqual(
+    expect.arrayContaining([
+      `script-src 'self' ${hashes[0]}`,
+      "default-src 'none'",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+    ]),
+  )
 })
 
 test('the host says that it is there, to anyone', async () => {

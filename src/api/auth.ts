@@ -49,7 +49,10 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     )
       .then((row) => {
         known.delete(secret)
-        if (row === undefined) return void keep(refused, secret, until)
+        if (row === undefined) {
+          keep(refused, secret, until)
+          return undefined
+        }
         const { expires_in_ms, ...credentials } = row
         const expires = expires_in_ms === null ? Infinity : performance.now() + expires_in_ms
         keep(known, secret, { until: Math.min(until, expires), credentials })

@@ -24,7 +24,7 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
    * What is in the backend may be anybody's: of it only the ids are taken, and a job that rings for none is over at once. Refused
    * here or in the processor it would come again.
    */
-  protected override createJob(found: JobJson, id: string): Job<BellData, void, string> {
+  protected override createJob(found: JobJson, id: string): Job<BellData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
     const data = JSON.stringify({ ids: decodeBell(found.data) })
     return super.createJob(
