@@ -50,7 +50,9 @@ const { values } = parseArgs({
 
 async function main(): Promise<void> {
   if (values.help === true) return void process.stdout.write(`${HELP}\n`)
-  const names = values.only?.split(',') ?? MEASURES.map(({ name }) => name)
+  const names =
+    values.only?.split(',') ??
+    MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
   const strange = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (strange !== undefined) throw new Error(`--only: there is no measure "${strange}". See --help.`)
   const system = await startSystem({

@@ -38,8 +38,8 @@ const SWEEPS: Record<string, (sql: Sql) => Promise<unknown>> = {
 
 export const growth: Measure = {
   name: 'growth',
-  about:
-    'captures and sweeps with --finished finished jobs, against an empty database; moving what is finished',
+  about: 'only when named: captures and sweeps with --finished finished jobs, against an empty database',
+  on_demand: true,
   async run(system) {
     await using empty = await openSide(system, 'growth_empty', 0)
     await using full = await openSide(system, 'growth_full', system.options.finished)
