@@ -5,6 +5,7 @@ import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
+import { growth } from './measures/growth.ts'
 import { list } from './measures/list.ts'
 import type { Measure } from './measures/measure.ts'
 import { queue } from './measures/queue.ts'
@@ -13,7 +14,7 @@ import { webhooks } from './measures/webhooks.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
-const MEASURES: Measure[] = [customers, list, captures, webhooks, queue, start]
+const MEASURES: Measure[] = [customers, list, captures, webhooks, queue, start, growth]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
 
@@ -24,6 +25,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --seconds N      length of each run (5)
 --rounds N       runs of each side, in turns; the median counts (3)
 --rows N         customers of the tenant that is listed (1000000)
+--finished N     finished jobs of the full database; writing 10000000 takes a while (1000000)
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
 --profile DIR    CPU profiles of the product's processes, for Chrome's developer tools (the run is slower)
@@ -38,6 +40,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '5' },
     rounds: { type: 'string', default: '3' },
     rows: { type: 'string', default: '1000000' },
+    finished: { type: 'string', default: '1000000' },
     json: { type: 'string' },
     markdown: { type: 'boolean', default: false },
     profile: { type: 'string' },
@@ -47,13 +50,16 @@ const { values } = parseArgs({
 
 async function main(): Promise<void> {
   if (values.help === true) return void process.stdout.write(`${HELP}\n`)
-  const names = values.only?.split(',') ?? MEASURES.map(({ name }) => name)
+  const names =
+    values.only?.split(',') ??
+    MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
   const strange = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (strange !== undefined) throw new Error(`--only: there is no measure "${strange}". See --help.`)
   const system = await startSystem({
     seconds: count('seconds'),
     rounds: count('rounds'),
     rows: count('rows'),
+    finished: count('finished'),
     profile: values.profile ?? null,
     log,
   })
@@ -88,7 +94,7 @@ function git(args: string[]): string {
   }
 }
 
-function count(name: 'seconds' | 'rounds' | 'rows'): number {
+function count(name: 'seconds' | 'rounds' | 'rows' | 'finished'): number {
   const value = Number(values[name])
   if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number above 0`)
   return value

@@ -42,6 +42,8 @@ export type Options = {
   rounds: number
   /** Rows of the tenant whose customers are listed. */
   rows: number
+  /** Finished jobs of the database that is compared with an empty one. */
+  finished: number
   /** A folder for CPU profiles, or null. */
   profile: string | null
   log: (line: string) => void
@@ -143,7 +145,8 @@ async function writeStatements(sql: Sql, folder: string): Promise<void> {
   await writeFile(join(folder, 'statements.txt'), rows.map(({ line }) => `${line}\n`).join(''))
 }
 
-async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
+/** Keys of as many tenants. */
+export async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
   const keys: Key[] = []
   for (let index = 0; index < tenants; index++) {
     const tenant = await ensureTenant(sql, `bench-${index}`)

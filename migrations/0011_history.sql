@@ -171,6 +171,8 @@ begin
     execute format('alter function %s security definer set search_path = %I, pg_temp', each, current_schema());
     execute format('revoke all on function %s from public', each);
   end loop;
+  -- A plan that was made while the tables were empty would scan them for ever.
+  alter function move_finished_jobs(timestamptz, uuid, integer) set plan_cache_mode = 'force_custom_plan';
   foreach each in array array['make_next_partition()', 'drop_next_partition(text, integer)'] loop
     execute format('alter function %s set timezone = ''UTC''', each);
     execute format('alter function %s set lock_timeout = ''50ms''', each);

@@ -107,6 +107,7 @@ test('what is not over is not moved: open, discarded, lately finished, told and 
   const ids = [notificationId(parked), notificationId(lost)]
   expect(await world.sql`select from notifications where id = any(${ids}::uuid[])`).toHaveLength(2)
   await world.sql`delete from notifications where id = ${notificationId(lost)}`
+  await world.sql`delete from job_attempts where job_id = ${notificationId(lost)}`
   await world.sql`delete from jobs where id = ${notificationId(lost)} or queue = 'nobody'`
 })
 

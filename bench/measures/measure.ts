@@ -6,6 +6,8 @@ export type Measure = {
   name: string
   /** A line for `--help`. */
   about: string
+  /** It takes so long that it is measured only when it is named. */
+  on_demand?: true
   run: (system: System) => Promise<Row[]>
 }
 

@@ -54,7 +54,8 @@ export async function findByKey(
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
-    from idempotency_keys k left join all_jobs j on j.id = k.job_id and j.tenant_id = k.tenant_id
+    from idempotency_keys k
+    left join lateral (select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0) j on true
     where k.tenant_id = ${tenant_id} and k.key = ${key}
     order by k.created_at desc`
 }

@@ -104,10 +104,13 @@ export async function storeNotifications(
     ), stored as (
       insert into notifications (id, provider, account, event_id, kind, object_id, payload)
       select id, provider, account, event_id, kind, object_id, payload from told
-      where not exists (
-        select from notification_history h where h.id = told.id and h.finished_at > now() - interval '31 days')
-        -- Asked as well: what is moved meanwhile is in one of the two as this statement sees them.
-        and not exists (select from notifications n where n.id = told.id)
+      -- Both are asked: what is moved meanwhile is in one of the two as this statement sees them.
+      left join lateral (
+        select true as found from notification_history h
+        where h.id = told.id and h.finished_at > now() - interval '31 days' offset 0
+      ) before on true
+      left join lateral (select true as found from notifications n where n.id = told.id offset 0) here on true
+      where before.found is null and here.found is null
       on conflict do nothing
       returning id
     ), job as (${enqueue(

@@ -29,7 +29,7 @@ export const TEMPLATE = 'sluice_template'
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder()
   const [database, redis] = await Promise.all([
-    startPostgres({ data_dir: join(folder.path, 'postgres'), settings: EVERY_STATEMENT }),
+    givenPostgres() ?? startPostgres({ data_dir: join(folder.path, 'postgres'), settings: EVERY_STATEMENT }),
     startSuiteRedis(join(folder.path, 'redis')),
   ])
   await countStatements(database.url)
@@ -37,7 +37,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('redis_url', redis?.url ?? null)
   // When it is interrupted, Vitest leaves at once and without the tear-down: what is left can only be synchronous.
   const leave = () => {
-    for (const server of [database, redis]) if (server) process.kill(server.pid, 'SIGKILL')
+    for (const server of [database, redis])
+      if (server && server.pid !== 0) process.kill(server.pid, 'SIGKILL')
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
   }
   process.once('exit', leave)
@@ -50,6 +51,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
       await folder.remove()
     }
   }
+}
+
+/** A server of another version, to see that all works there too: an empty one with the settings below, and its superuser. */
+function givenPostgres(): { url: string; pid: number; stop: () => Promise<void> } | undefined {
+  const url = process.env.TEST_DATABASE_URL
+  return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }
 
 /** Each database counts apart, and none may be forgotten. */

@@ -40,11 +40,14 @@ export async function listTimeline(
     ), entry as (
       select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
         'job_id', job.id, 'attempt', a.attempt, 'ended_at', a.ended_at, 'error', a.error) as details
-      from job join all_job_attempts a on a.tenant_id = ${tenant_id} and a.job_id = job.id
+      from job cross join lateral (
+        select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
       union all
       select c.first_sent_at, 2, 'provider_call', c.operation, c.outcome, jsonb_build_object(
         'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at, 'provider_reference', c.provider_reference)
-      from job join all_provider_calls c on c.tenant_id = ${tenant_id} and c.job_id = job.id where c.first_sent_at is not null
+      from job cross join lateral (
+        select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
+      where c.first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)

@@ -31,7 +31,8 @@ export async function findStalePayments(sql: Sql, walk: Walk): Promise<Stage> {
   const stage = await findStage(sql, sql`payments p where p.open`, walk)
   const stale = await sql<Stale[]>`
     select 'payment_intent' as object, coalesce(p.processor_reference, (
-        select c.provider_reference from all_jobs j join all_provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
+        select c.provider_reference from all_jobs j cross join lateral (
+          select c.provider_reference from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
         where j.tenant_id = p.tenant_id and j.subject_id = p.id and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
     from payments p

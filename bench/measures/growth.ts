@@ -1,0 +1,157 @@
+// Growth: captures and sweeps in a database with many finished jobs, against an empty one.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { connectDatabase, type Sql } from '#core/db.ts'
+import { migrate } from '#core/migrate.ts'
+import { auditChanges } from '#domain/audit/audit.ts'
+import { BEGINNING, moveFinished, type Position } from '#domain/history.ts'
+import { forgetOldKeys } from '#domain/idempotency.ts'
+import { admitJobs, countUnknown, findOldestDue, findOverdue } from '#domain/jobs.ts'
+import { countParked } from '#domain/notifications.ts'
+import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { JOB_NAMES } from '#jobs/index.ts'
+import { startRedis } from '#start/redis.ts'
+import { alternate, median } from '../compare.ts'
+import { closedLoop } from '../load.ts'
+import { createKeys, type System } from '../system.ts'
+import { atLeast, below, info, type Row } from '../table.ts'
+import { openPayments } from './captures/payments.ts'
+import { fill } from './growth/fill.ts'
+import type { Measure } from './measure.ts'
+
+const SWEEPS: Record<string, (sql: Sql) => Promise<unknown>> = {
+  findOverdue: (sql) => findOverdue(sql, 'payments', { names: JOB_NAMES, limit: 100, grace_ms: 1000 }),
+  admitJobs: (sql) => admitJobs(sql, 'payments', 256, 500),
+  findOldestDue: (sql) => findOldestDue(sql, ['payments'], JOB_NAMES),
+  countUnknown,
+  countParked,
+  followUnknownJobs,
+  warnOfExpiry: (sql) => warnOfExpiry(sql, 100),
+  findLapsed: (sql) => findLapsed(sql, 100),
+  findAbandoned: (sql) => findAbandoned(sql, 86_400, 100),
+  forgetOldKeys: (sql) => forgetOldKeys(sql, 1_000),
+  moveFinished: (sql) => moveFinished(sql, BEGINNING, 1_000),
+}
+
+export const growth: Measure = {
+  name: 'growth',
+  about: 'only when named: captures and sweeps with --finished finished jobs, against an empty database',
+  on_demand: true,
+  async run(system) {
+    await using empty = await openSide(system, 'growth_empty', 0)
+    await using full = await openSide(system, 'growth_full', system.options.finished)
+    const { seconds, rounds, finished, log } = system.options
+    const row = { measure: 'growth' } as const
+    const many = `${finished.toLocaleString('en-US')} finished jobs`
+    log('sweeps')
+    const sweeps = { empty: await timeSweeps(empty.sql), full: await timeSweeps(full.sql) }
+    const rows: Row[] = Object.keys(SWEEPS).map((name) =>
+      info(
+        { ...row, unit: 'ms', name: `${name}, ${many}`, measured: sweeps.full[name]! },
+        { name: 'empty', value: sweeps.empty[name]! },
+      ),
+    )
+    const sum = Object.values(sweeps.full).reduce((total, each) => total + each)
+    rows.push(below({ ...row, unit: 'ms', name: `All sweeps once, ${many}`, measured: sum }, 25))
+
+    log('capturing')
+    for (const { capture } of [empty, full]) await capture(Math.min(3, seconds))
+    const results = await alternate(rounds, {
+      empty: () => empty.capture(seconds),
+      full: () => full.capture(seconds),
+    })
+    rows.push(
+      atLeast(
+        { ...row, unit: 'req/s', name: `Capture, 64 clients, ${many}`, measured: results.full.rate },
+        { name: 'an empty database', value: results.empty.rate },
+        0.95,
+      ),
+    )
+    log('moving and auditing')
+    rows.push(
+      info({ ...row, unit: 'jobs/s', name: 'Moving finished jobs', measured: await moveAll(full.sql) }),
+    )
+    const began = performance.now()
+    await auditChanges(full.sql, new Date(Date.now() - 3_600_000).toISOString(), [])
+    rows.push(
+      info({
+        ...row,
+        unit: 's',
+        name: 'Audit of the last hour',
+        measured: (performance.now() - began) / 1000,
+      }),
+    )
+    return rows
+  },
+}
+
+/** A database with its own Redis, API and worker, and payments to capture. */
+async function openSide(system: System, name: string, finished: number) {
+  const database_url = Object.assign(new URL(system.database_url), { pathname: `/${name}` }).href
+  const admin = postgres(system.database_url, { max: 1, onnotice: () => {} })
+  await admin.unsafe(`create database ${name}`)
+  await admin.end()
+  await migrate(database_url)
+  const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
+  const keys = await createKeys(sql, 100)
+  if (finished > 0) {
+    system.options.log(`writing ${finished.toLocaleString('en-US')} finished jobs and what belongs to them`)
+    await fill(database_url, finished)
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-redis-'))
+  const redis = await startRedis({ data_dir: folder })
+  if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
+  const env = { DATABASE_URL: database_url, REDIS_URL: redis.url }
+  const api = await system.startProduct('api', env)
+  const worker = await system.startProduct('workers', env)
+  const payments = openPayments({ ...system, sql, keys }, api.url)
+  return {
+    sql,
+    async capture(seconds: number) {
+      await payments.prepare(4000 * seconds)
+      await payments.settled()
+      return await closedLoop({ url: api.url, connections: 64, seconds, expect: 200, next: payments.next })
+    },
+    async [Symbol.asyncDispose]() {
+      for (const each of [worker, api]) await each.stop()
+      await sql.end()
+      await redis.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Milliseconds of each, the median of eleven. */
+async function timeSweeps(sql: Sql): Promise<Record<string, number>> {
+  const times: Record<string, number> = {}
+  for (const [name, look] of Object.entries(SWEEPS)) {
+    const each: number[] = []
+    for (let turn = 0; turn < 12; turn++) {
+      const began = performance.now()
+      await look(sql)
+      each.push(performance.now() - began)
+    }
+    times[name] = median(each.slice(1))
+  }
+  return times
+}
+
+/** What the last hour has finished, an hour later: jobs a second. */
+async function moveAll(sql: Sql): Promise<number> {
+  await sql.begin(async (tx) => {
+    await tx`set local statement_timeout = 0`
+    await tx`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`
+  })
+  await sql`vacuum (analyze) jobs`
+  let moved = 0
+  const began = performance.now()
+  for (let position: Position | null = BEGINNING; position !== null;) {
+    const step = await moveFinished(sql, position, 1_000)
+    moved += step.moved
+    position = step.next
+  }
+  return (moved * 1000) / (performance.now() - began)
+}

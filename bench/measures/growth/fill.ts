@@ -1,0 +1,103 @@
+// A database that has worked for 90 days: what was captured, with its jobs, events, postings and keys, as they lie there then.
+import postgres from 'postgres'
+
+const WEEKS = 13
+/** Payments written in one statement. */
+const AT_ONCE = 250_000
+/** Of a hundred jobs so many finished within the last hour and have not been moved. */
+const LATELY = 1
+
+/** Writes `finished` jobs and half as many payments, authorized and captured, of all tenants in turn. */
+export async function fill(database_url: string, finished: number): Promise<void> {
+  const sql = postgres(database_url, { max: 1, onnotice: () => {} })
+  try {
+    await sql.unsafe(`set timezone = 'UTC'; set synchronous_commit = off`)
+    await makePastPartitions(sql)
+    await sql.unsafe(`
+      create temporary table tenant as select id, row_number() over (order by slug) - 1 as number from tenants where slug like 'bench-%'`)
+    const payments = Math.ceil(finished / 2)
+    for (let first = 0; first < payments; first += AT_ONCE)
+      await writePayments(sql, { first, last: Math.min(first + AT_ONCE, payments) - 1, payments })
+    await sql.unsafe('vacuum (analyze)')
+  } finally {
+    await sql.end()
+  }
+}
+
+async function makePastPartitions(sql: postgres.Sql): Promise<void> {
+  await sql.unsafe(`
+    do $$
+    declare
+      each text;
+      monday timestamptz;
+    begin
+      foreach each in array array['events', 'job_history', 'job_attempt_history', 'provider_call_history', 'notification_history'] loop
+        execute format('drop table %I', each || '_before');
+        for monday in select generate_series(date_trunc('week', now()) - ${WEEKS} * interval '7 days', date_trunc('week', now()), interval '7 days') loop
+          execute format('create table %I partition of %I for values from (%L) to (%L)', each || to_char(monday, '_YYYYMMDD'), each, monday,
+            monday + interval '7 days');
+        end loop;
+      end loop;
+    end $$`)
+}
+
+/** Ids are in the order of time, as those of the product are. */
+async function writePayments(
+  sql: postgres.Sql,
+  { first, last, payments }: { first: number; last: number; payments: number },
+): Promise<void> {
+  const lately = Math.ceil((payments * (100 - LATELY)) / 100)
+  const id = (kind: string) =>
+    `(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n || '${kind}'), 1, 3) || '8' || substr(md5(n || '${kind}'), 4, 15))::uuid`
+  await sql.unsafe(`
+    create temporary table fresh as
+    select n, tenant.id as tenant_id, at, ${id('payment')} as id, ${id('job')} as capture_id, ${id('authorize')} as authorize_id,
+      ${id('notification')} as notification_id, ${id('transaction')} as transaction_id, ${id('event')} as event_id, ${id('told')} as told_id
+    from (
+      select n, case when n < ${lately} then now() - interval '2 hours' - (${lately} - n) * (interval '89 days' / ${lately})
+        else now() - (${payments} - n) * (interval '50 minutes' / ${payments - lately + 1}) end as at
+      from generate_series(${first}, ${last}) n
+    ) each join tenant on tenant.number = n % (select count(*) from tenant);
+    insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, amount_captured_minor, processor,
+        processor_reference, authorized_at, captured_at, metadata, created_at, updated_at)
+      select tenant_id, id, 'past-' || n, 'captured', 1000, 'USD', 'card', 1000, 'stripe', 'pi_past_' || n, at, at, '{"order": "A-17"}', at, at
+      from fresh;
+    insert into events (tenant_id, id, type, subject_id, data, created_at)
+      select tenant_id, event_id, 'payment.created', id, jsonb_build_object('id', id, 'status', 'pending', 'amount_minor', 1000), at from fresh
+      union all
+      select tenant_id, told_id, 'payment.captured', id, jsonb_build_object('id', id, 'status', 'captured', 'amount_minor', 1000), at from fresh;
+    insert into ledger_transactions (tenant_id, id, kind, subject_id, created_at) select tenant_id, transaction_id, 'capture', id, at from fresh;
+    insert into ledger_entries (tenant_id, transaction_id, account, currency, amount_minor)
+      select tenant_id, transaction_id, account, 'USD', amount from fresh
+      cross join (values ('available', 1000), ('processor_clearing', -1000)) leg(account, amount);
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id, created_at)
+      select tenant_id, 'past-' || n, 'POST /v1/payments', md5(n::text), 'payment', id, authorize_id, at from fresh
+      where at > now() - interval '30 days';
+    create temporary table job as
+      select fresh.*, j.id as job_id, j.name, j.operation from fresh
+      cross join lateral (values (authorize_id, 'payment.authorize', 'authorize'), (capture_id, 'payment.capture', 'capture')) j(id, name, operation);`)
+  const row = {
+    job: `job_id as id, tenant_id, 'payments', name, id as subject_id, jsonb_build_object('payment_id', id), 'succeeded', 0, at, 25, 1, at, at, at`,
+    attempt: `tenant_id, job_id, 1, 'past/1', at, at, 'done'`,
+    call: `tenant_id, job_id, 1, job_id || ':1', operation, jsonb_build_object('reference', 'pi_past_' || n), at, at, 'done'`,
+    notification: `notification_id, 'stripe', '', 'evt_past_' || n, 'payment_intent.succeeded', 'pi_past_' || n,
+      jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, id, at, at`,
+  }
+  const columns = {
+    job: 'id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, created_at, started_at, finished_at',
+    attempt: 'tenant_id, job_id, attempt, worker, started_at, ended_at, outcome',
+    call: 'tenant_id, job_id, generation, key, operation, request, first_sent_at, last_sent_at, outcome',
+    notification:
+      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject_id, received_at, applied_at',
+  }
+  const [old, young] = [`at < now() - interval '1 hour'`, `at >= now() - interval '1 hour'`]
+  await sql.unsafe(`
+    insert into job_history (${columns.job}) select ${row.job} from job where ${old};
+    insert into job_attempt_history (finished_at, ${columns.attempt}) select at, ${row.attempt} from job where ${old};
+    insert into provider_call_history (finished_at, ${columns.call}) select at, ${row.call} from job where ${old};
+    insert into notification_history (finished_at, ${columns.notification}) select at, ${row.notification} from fresh where ${old} and n % 5 = 0;
+    insert into jobs (${columns.job}) select ${row.job} from job where ${young};
+    insert into job_attempts (${columns.attempt}) select ${row.attempt} from job where ${young};
+    insert into provider_calls (${columns.call}) select ${row.call} from job where ${young};
+    drop table fresh, job;`)
+}
