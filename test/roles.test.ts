@@ -168,6 +168,10 @@ describe('readers', () => {
 
   test('a reader sees nothing until a tenant is named, and then only what is its', async () => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
+    await world.sql`
+      insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
+      select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
+      from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
     const reader = connections.reader!
     const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {

@@ -68,7 +68,7 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
     order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
 }
 
-export type Intervention = {
+type Intervention = {
   at: string
   who: string
   act: string
