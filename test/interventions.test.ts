@@ -1,6 +1,7 @@
 // Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
+import { findJob, type ListedJob, type ShownJob } from '#domain/interventions.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -30,13 +31,11 @@ async function jobs(...args: string[]) {
   return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
-async function shown(id: string): Promise<any> {
-  const { code, stdout, stderr } = await jobs('show', id, '--json')
-  expect([code, stderr]).toEqual([0, ''])
-  return JSON.parse(stdout)
+async function shown(id: string): Promise<ShownJob> {
+  return (await findJob(world.sql, id))!
 }
 
-async function listed(...args: string[]): Promise<any[]> {
+async function listed(...args: string[]): Promise<ListedJob[]> {
   const { code, stdout, stderr } = await jobs('list', '--json', ...args)
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout)
@@ -52,7 +51,7 @@ async function unknownRefund(amount_minor = 300) {
   const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
   const [job] = await listed('--payment', payment.id, '--state', 'unknown')
   expect(job).toMatchObject({ name: 'refund.create', tenant: 'acme', subject_id: payment.id, parked: false })
-  return { payment, refund_id: body.id as string, job_id: job.id as string }
+  return { payment, refund_id: body.id as string, job_id: job!.id }
 }
 
 async function refundIs(id: string, status: string): Promise<void> {
@@ -86,6 +85,8 @@ test('a refund that never happened is resolved as failed, which frees what it re
       { who: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
     ],
   })
+  const { stdout } = await jobs('show', job_id)
+  expect(stdout).toMatch(/done about it\n.* who=ada {2}act=resolve {2}reason=as support told/)
   const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
@@ -166,28 +167,21 @@ test('a job without a call can be discarded, and opened again', async () => {
     expect(await jobs(act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
     expect(await shown(id)).toMatchObject({ state })
   }
-  expect((await shown(id)).interventions.map(({ act }: { act: string }) => act)).toEqual([
-    'discard',
-    'retry',
-    'discard',
-  ])
+  expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
 })
 
 test('what is asked wrongly is said in a line, and nothing is done without a reason', async () => {
-  for (const [args, words] of [
+  const asked: [args: string[], words: string][] = [
     [['--help'], 'npm run jobs -- list'],
     [['list', '--state', 'lost'], '--state must be one of'],
-    [['list', '--tenant', 'nobody'], 'no tenant'],
-    [['show', newId()], 'no such job'],
+    [['show', newId()], 'There is no such job.'],
     [['retry', newId()], '--reason is missing'],
-    [['retry', newId(), ...BY], 'no such job'],
-    [['retry', 'x', ...BY], 'is no id'],
+    [['retry', newId(), ...BY], 'There is no such job.'],
     [['resolve', newId(), ...BY], '--as must be one of done, failed'],
-    [['dance'], 'There is no command "dance"'],
-  ] as const) {
-    const { stdout, stderr } = await jobs(...args)
-    expect(stdout + stderr).toMatch(new RegExp(words.replaceAll('-', '\\-'), 'i'))
-  }
+  ]
+  const answers = await Promise.all(asked.map(async ([args]) => await jobs(...args)))
+  for (const [index, { stdout, stderr }] of answers.entries())
+    expect(stdout + stderr).toContain(asked[index]![1])
 })
 
 test('after all of these stories the books balance and agree with the processor', async () => {

@@ -353,6 +353,44 @@ describe('the fence', () => {
     expect(await sql`select from ledger_transactions where subject_id = ${made.id}`).toHaveLength(1)
   })
 
+  test('a call counts as never sent only while every attempt is known to have sent nothing', async () => {
+    const { sql, client } = world
+    const { body } = await createPayment(client, {}, ASYNC)
+    const id = await jobOf(body.id, 'payment.authorize')
+    const claimed = async () => {
+      await sql`update jobs set run_at = now(), lease_until = now() where id = ${id}`
+      return (await claimJobs(sql, [id], as('w')))[0]!
+    }
+    const sent = async () => (await sql`select first_sent_at from provider_calls where job_id = ${id}`)[0]!
+    // Given back, or refused before it had an effect: it is as if there had been no attempt.
+    for (const settlement of [
+      (job: ClaimedJob) => returned(job, 'the worker is stopping'),
+      (job: ClaimedJob) => ({ ...retried(job, '429'), unsent: true }),
+    ]) {
+      const job = await claimed()
+      expect(job.call).toMatchObject({ in_doubt: false, look_only: false })
+      await settleJobs(sql, [settlement(job)])
+      expect(await sent()).toEqual({ first_sent_at: null })
+    }
+    expect((await claimed()).call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
+    // That one died; nobody can take its mark back.
+    const first = await sent()
+    const heir = await claimed()
+    expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
+    await settleJobs(sql, [{ ...returned(heir, 'refused'), outcome: 'misconfigured' }])
+    expect(await sent()).toEqual(first)
+    // A day later it is only looked up, and a look that is given back does not take it back either.
+    await sql`
+      update provider_calls set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where job_id = ${id}`
+    const aged = await sent()
+    for (const _ of [1, 2]) {
+      const look = await claimed()
+      expect(look.call).toMatchObject({ look_only: true, in_doubt: true })
+      await settleJobs(sql, [returned(look, 'the worker is stopping')])
+      expect(await sent()).toEqual(aged)
+    }
+  })
+
   test('of many who claim the same job at once one gets it', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const id = await jobOf(body.id, 'payment.authorize')

@@ -238,6 +238,10 @@ describe('readers', () => {
       select id from jobs where tenant_id = $1 and finished_at is not null limit 1)`
     for (const { tenant_id } of [world, other]) await world.sql.unsafe(old, [tenant_id])
     await asked('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
+    await world.sql`
+      insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
+      select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
+      from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
     const reader = connections.reader!
     const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {

@@ -253,6 +253,7 @@ test('a declined card is declined, with the words of the bank', async () => {
       processor_code: 'card_declined',
       decline_code: 'insufficient_funds',
     },
+    reference: 'pi_1',
   })
 })
 

@@ -18,7 +18,6 @@ import {
   type ShownJob,
 } from '#domain/interventions.ts'
 import { findTenant } from '#domain/tenants.ts'
-import { QUEUES } from '#jobs/job.ts'
 import { databaseUrl } from './database.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
@@ -81,7 +80,6 @@ async function list(sql: Sql, values: Values): Promise<void> {
   const { queue, payment: payment_id, tenant: slug } = values
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  if (queue !== undefined) oneOf(QUEUES, queue, '--queue')
   if (payment_id !== undefined) uuid(payment_id, '--payment')
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)

@@ -54,7 +54,9 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
   const conditions: Fragment[] = [
     ...(open ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
-    ...(['all', 'open', 'parked'].includes(state) ? [] : [sql`and j.state = ${state}`]),
+    // One that is being looked up is unknown too.
+    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
+    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
   ]
@@ -68,7 +70,7 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
     order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
 }
 
-export type Intervention = {
+type Intervention = {
   at: string
   who: string
   act: string
@@ -179,7 +181,8 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j ${withOpenCall(sql)}
-      where j.id = ${act.job_id} and j.state = 'unknown' and c.job_id is not null
+      where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
+        and c.job_id is not null
         and (c.operation in ('authorize', 'refund')) = (${reference}::text is not null)
       for update of j
     ), call as (

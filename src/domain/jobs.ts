@@ -63,8 +63,8 @@ export type Settlement = {
 
 /**
  * Claims those of `ids` that are due, not paused, not held by anyone and called one of `names`: during a deployment there are
- * jobs that only another version knows. Writes the attempt and, unless it may only be looked up, marks the provider call as
- * sent before it is. One statement; the answer holds only what was claimed.
+ * jobs that only another version knows. Writes the attempt and marks the provider call as sent before it is, unless it may
+ * only be looked up. One statement; the answer holds only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
@@ -93,8 +93,10 @@ export async function claimJobs(
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
       select tenant_id, id, attempt, ${worker}, now() from claimed
     ), sent as (
-      update provider_calls c set first_sent_at = case when ${look_only} then c.first_sent_at else coalesce(c.first_sent_at, now()) end,
-        last_sent_at = now()
+      update provider_calls c set last_sent_at = now(),
+        first_sent_at = case when ${look_only} then c.first_sent_at else coalesce(c.first_sent_at, now()) end,
+        -- What nobody took up for an hour was paused, and was not turned away meanwhile.
+        refused_since = case when claimed.run_at > now() - interval '1 hour' then c.refused_since end
       from claimed where c.tenant_id = claimed.tenant_id and c.job_id = claimed.id and c.outcome is null
       returning c.*, coalesce(${look_only}, false) as look_only
     )
@@ -143,8 +145,8 @@ export function finishing(sql: Sql | Tx): Fragment {
         -- Equal only while no other attempt may have sent it.
         first_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.first_sent_at end,
         last_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.last_sent_at end,
-        refused_since = case when not held.unsent then null when held.outcome = 'retry' then coalesce(c.refused_since, now())
-          when held.outcome = 'returned' then c.refused_since end
+        refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(c.refused_since, now())
+          when held.unsent and held.outcome = 'returned' then c.refused_since end
       from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
         and (held.rotate or held.call_outcome is not null or held.unsent or c.refused_since is not null)
       returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
@@ -156,7 +158,8 @@ export function finishing(sql: Sql | Tx): Fragment {
       from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
     ), job as (
       update jobs j set state = held.state, lease_token = null, lease_until = null, last_error = held.error,
-        run_at = case when held.state in ('ready', 'unknown') then coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') else j.run_at end,
+        run_at = case when held.state not in ('ready', 'unknown') then j.run_at
+          else coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') end,
         rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
         max_attempts = j.max_attempts + held.forgive::integer,
         unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,

@@ -63,7 +63,7 @@ async function settleSearched(context: WorkerContext, job: PaymentJob): Promise<
   const { amount_minor, currency, payment_method, sealed } = request as StoredAuthorizeRequest
   // A person may have named another one.
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
-  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency)
+  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
     return await settleJob(context, unknown(job, `${found.reference} is another payment`))
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const refused = found.status === 'requires_action' && found.failure !== null
