@@ -35,7 +35,7 @@ export const driftSchema = z
     payment_id: z.uuid(),
     state: z.enum(DRIFT_STATES).meta({
       description:
-        '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides, and not alike.',
+        '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides and not alike, or the processor did what finds no place here, as `detail` says.',
     }),
     ours: sideSchema.meta({ description: 'What we think.' }),
     theirs: sideSchema.nullable().meta({
