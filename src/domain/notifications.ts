@@ -18,6 +18,8 @@ const PARKED_REASONS = [
   'does_not_fit',
   /** The processor has refunded more or less than we know of: the news of it may be on its way. */
   'refunds_differ',
+  /** The processor could not be asked: it is away, or refuses to answer us. */
+  'no_answer',
   /** Its worker was killed, or its handler threw, again and again. */
   'poison',
 ] as const

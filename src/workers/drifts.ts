@@ -34,13 +34,13 @@ export function sideOfRefund(refund: ProcessorRefund): Side {
  * Opens, updates or mends the drift of a payment (or of its refund, when `refund_id` is given), after all that the
  * processor said was applied. What it said may be older than what we see by now, so before a drift is opened it is asked
  * again while ours stands still. `patient`: where only the total of refunds differs nothing is opened, and since when the
- * payment stands so is answered, to be looked at again.
+ * payment stands so is answered, to be looked at again. `reference`: the processor's name of it, where we have not stored it.
  */
 export async function compare(
   context: WorkerContext,
   { tenant_id, payment_id, refund_id }: { tenant_id: string; payment_id: string; refund_id?: string },
   said: Side | null,
-  { patient = false }: { patient?: boolean } = {},
+  { patient = false, reference: named = null }: { patient?: boolean; reference?: string | null } = {},
 ): Promise<{ since: string } | null> {
   const { sql, log } = context
   const subject = refund_id === undefined ? 'payment' : 'refund'
@@ -54,7 +54,7 @@ export async function compare(
   }
   if (first.passing && patient) return { since: found.since }
   for (let tries = 0; tries < TRIES; tries++) {
-    const reference: string | null = said?.processor_reference ?? found.ours.processor_reference
+    const reference: string | null = said?.processor_reference ?? found.ours.processor_reference ?? named
     if (reference === null) return null
     const theirs = await ask(context, subject, reference)
     if (theirs === undefined) return null

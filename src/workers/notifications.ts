@@ -51,7 +51,7 @@ async function applyPayment(
   const looked = await processor.findPayment(reference)
   if (looked.kind !== 'done') return await lookAgain(context, news, looked)
   const payment = looked.value === null ? await find() : await ownerOf(context, looked.value)
-  if (is_look && payment !== undefined && looked.value === null)
+  if (payment !== undefined && looked.value === null && (is_look || hasWaited(news, 'not_at_processor')))
     await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
   if (payment === undefined || looked.value === null) {
     if (is_look) return await note(context, succeeded(job), 'ignored')
@@ -101,10 +101,12 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
   if (looked.kind !== 'done') return await lookAgain(context, news, looked)
   const refund = looked.value
   if (refund === null) {
-    if (!is_look) return await park(context, news, 'not_at_processor')
     const known = await findRefundByReference(sql, processor.name, told.id)
-    if (known !== undefined) await compare(context, { ...known, refund_id: known.id }, null)
-    return await note(context, succeeded(job), 'ignored')
+    if (known !== undefined && (is_look || hasWaited(news, 'not_at_processor')))
+      await compare(context, { ...known, refund_id: known.id }, null)
+    return is_look
+      ? await note(context, succeeded(job), 'ignored')
+      : await park(context, news, 'not_at_processor')
   }
   if (refund.released_hold) return await note(context, succeeded(job), 'ignored')
   const ours = await ourRefund(context, refund)
@@ -214,6 +216,6 @@ async function waitForRoom(
 ): Promise<Settlement> {
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const settlement = await park(context, news, 'does_not_fit', { waits_for: payment_reference, of })
-  if (hasWaited(news, 'does_not_fit')) await compare(context, of, null)
+  if (hasWaited(news, 'does_not_fit')) await compare(context, of, null, { reference: payment_reference })
   return settlement
 }

@@ -16,18 +16,21 @@ import { paymentNamedBy } from './news.ts'
 import { fencedUnless } from './payments.ts'
 import { discarded, retried, returned, succeeded } from './settlement.ts'
 
+/** Where the processor has given no answer, `lookAgain` says when it is asked again. */
+type Waiting = Exclude<ParkedReason, 'no_answer'>
+
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /**
  * So long after it was parked a notification looks again, and after the last time it is ignored. What it waits for wakes it
  * before; the first look is soon, because that and parking may have crossed.
  */
-const LOOKS_MS: { [Reason in ParkedReason]?: number[] } = {
+const LOOKS_MS: { [Reason in Waiting]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
-const REASONS: Record<ParkedReason, string> = {
+const REASONS: Record<Waiting, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
@@ -49,7 +52,7 @@ export function hasWaited({ notification }: News, reason: ParkedReason): boolean
 export async function park(
   context: WorkerContext,
   { job, notification }: News,
-  reason: ParkedReason,
+  reason: Waiting,
   about: About = {},
   message = REASONS[reason],
 ): Promise<Settlement> {
@@ -74,7 +77,7 @@ export async function park(
 }
 
 // Undefined when it has looked for the last time.
-function delayOf(reason: ParkedReason, parked_ms: number): number | undefined {
+function delayOf(reason: Waiting, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'poison') return DAY_MS
@@ -111,16 +114,19 @@ export async function parkPoison(
 /** The processor could not be asked: it is asked again until it can be, which uses up no attempt. */
 export async function lookAgain(
   context: WorkerContext,
-  { job }: News,
+  { job, notification }: News,
   looked: Exclude<Outcome<unknown>, { kind: 'done' }>,
 ): Promise<Settlement> {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  const settlement = {
+  const settlement: Settlement = {
     ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
     forgive: true,
+    ...(looked.kind === 'misconfigured' && { outcome: looked.kind }),
   }
-  if (looked.kind === 'misconfigured') settlement.outcome = 'misconfigured'
-  return fencedUnless(await context.settle.job(settlement), settlement)
+  // One that is parked goes on waiting for what it waits for.
+  return notification.state === 'parked'
+    ? fencedUnless(await context.settle.job(settlement), settlement)
+    : await note(context, settlement, 'parked', { reason: 'no_answer' })
 }
 
 /** Settles the job of a notification together with the state of it. */

@@ -11,7 +11,7 @@ const DRIFT_SUBJECTS = ['payment', 'refund'] as const
 export const driftState = z.enum(DRIFT_STATES).meta({
   id: 'DriftState',
   description:
-    '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides, and not alike.',
+    '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides and not alike, or the processor did what finds no place here, as `detail` says.',
   example: 'differs',
 })
 export const driftSubject = z
