@@ -16,9 +16,6 @@ import { reconcile } from './reconcile.ts'
 import { schedule } from './schedule.ts'
 import { sweep, watch } from './sweep.ts'
 
-/** Beside the pool of the process. */
-const URGENT_CONNECTIONS = 2
-
 /** Starts a worker against the servers that `config` names. */
 export async function startWorker(
   config: Config,
@@ -27,7 +24,7 @@ export async function startWorker(
   const queues = queuesOf(config)
   const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
   const urgent_sql = connectDatabase(need(config, 'DATABASE_URL'), {
-    max: URGENT_CONNECTIONS,
+    max: 1,
     application_name: 'sluice-worker-leases',
   })
   const queue = openConfiguredQueue(config, log)
