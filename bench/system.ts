@@ -42,6 +42,8 @@ export type Options = {
   rounds: number
   /** Rows of the tenant whose customers are listed. */
   rows: number
+  /** Jobs of the backlog that is drained. */
+  backlog: number
   /** A folder for CPU profiles, or null. */
   profile: string | null
   log: (line: string) => void
