@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
+import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
 import { growth } from './measures/growth.ts'
@@ -14,7 +15,7 @@ import { webhooks } from './measures/webhooks.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
-const MEASURES: Measure[] = [customers, list, captures, webhooks, queue, start, growth]
+const MEASURES: Measure[] = [customers, list, captures, webhooks, backlog, queue, start, growth]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
 
@@ -26,6 +27,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --rounds N       runs of each side, in turns; the median counts (3)
 --rows N         customers of the tenant that is listed (1000000)
 --finished N     finished jobs of the full database; writing 10000000 takes a while (1000000)
+--backlog N      jobs of the backlog (100000)
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
 --profile DIR    CPU profiles of the product's processes, for Chrome's developer tools (the run is slower)
@@ -41,6 +43,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '3' },
     rows: { type: 'string', default: '1000000' },
     finished: { type: 'string', default: '1000000' },
+    backlog: { type: 'string', default: '100000' },
     json: { type: 'string' },
     markdown: { type: 'boolean', default: false },
     profile: { type: 'string' },
@@ -60,6 +63,7 @@ async function main(): Promise<void> {
     rounds: count('rounds'),
     rows: count('rows'),
     finished: count('finished'),
+    backlog: count('backlog'),
     profile: values.profile ?? null,
     log,
   })
@@ -94,7 +98,7 @@ function git(args: string[]): string {
   }
 }
 
-function count(name: 'seconds' | 'rounds' | 'rows' | 'finished'): number {
+function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog'): number {
   const value = Number(values[name])
   if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number above 0`)
   return value

@@ -44,6 +44,8 @@ export type Options = {
   rows: number
   /** Finished jobs of the database that is compared with an empty one. */
   finished: number
+  /** Jobs of the backlog that is drained. */
+  backlog: number
   /** A folder for CPU profiles, or null. */
   profile: string | null
   log: (line: string) => void

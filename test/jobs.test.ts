@@ -111,7 +111,10 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   test('a job that nobody rang for is found', async () => {
     const asked = Array.from({ length: 20 }, () => request(world, { rung: false }))
     await createPayments(world.sql, asked)
-    for (const { payment_id } of asked) await paymentIn(client, payment_id, 'authorized')
+    for (const { payment_id } of asked)
+      expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
+        amount_capturable_minor: 1000,
+      })
   })
 
   test('while a queue is paused no provider call starts, and afterwards all of them do', async () => {

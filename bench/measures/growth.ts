@@ -6,9 +6,10 @@ import postgres from 'postgres'
 import { connectDatabase, type Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
+import { findDue, findOldestDue } from '#domain/dispatch.ts'
 import { BEGINNING, moveFinished, type Position } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
-import { admitJobs, countUnknown, findOldestDue, findOverdue } from '#domain/jobs.ts'
+import { countUnknown } from '#domain/jobs.ts'
 import { countParked } from '#domain/notifications.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
@@ -23,11 +24,11 @@ import { fill } from './growth/fill.ts'
 import type { Measure } from './measure.ts'
 
 const SWEEPS: Record<string, (sql: Sql) => Promise<unknown>> = {
-  findOverdue: (sql) => findOverdue(sql, 'payments', { names: JOB_NAMES, limit: 100, grace_ms: 1000 }),
-  admitJobs: (sql) => admitJobs(sql, 'payments', 256, 500),
+  findDue: (sql) =>
+    findDue(sql, [{ queue: 'payments', room: 100, after: null }], { names: JOB_NAMES, grace_ms: 1000 }),
   findOldestDue: (sql) => findOldestDue(sql, ['payments'], JOB_NAMES),
   countUnknown,
-  countParked,
+  countParked: (sql) => countParked(sql, 1_000),
   followUnknownJobs,
   warnOfExpiry: (sql) => warnOfExpiry(sql, 100),
   findLapsed: (sql) => findLapsed(sql, 100),

@@ -19,15 +19,12 @@ import { schedule } from './schedule.ts'
 import { createStory } from './story.ts'
 import { sweep, watch } from './sweep.ts'
 
-/** Beside the pool of the process. */
-const URGENT_CONNECTIONS = 2
-
 /** Starts a worker against the servers that `config` names. */
 export async function startWorker(config: Config, log: Log): Promise<Part & { ready: Ready }> {
   const queues = queuesOf(config)
   const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
   const urgent_sql = connectDatabase(need(config, 'DATABASE_URL'), {
-    max: URGENT_CONNECTIONS,
+    max: 1,
     application_name: 'sluice-worker-leases',
   })
   const queue = openConfiguredQueue(config, log)

@@ -43,6 +43,8 @@ const RENEWALS_AT_ONCE = 4
  * starts more than a second after a pause was committed.
  */
 const PERMIT_MS = 900
+/** And right after an answer that took longer: it is as old as its way back, and no later one will be newer. */
+const ANSWER_MS = 50
 
 export type Performer = {
   /** Performs the job if it is due and free; resolves when it is settled or was not ours. Never rejects. */
@@ -93,6 +95,8 @@ export function createPerformer(
     return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
   })
 
+  // To connect and to prepare these takes several round trips: too many for a lease once the database is slow.
+  void Promise.allSettled([renewLeases(urgent_sql, []), findStartable(urgent_sql, [])])
   const renewal = setInterval(() => {
     if (leases.size > 0 && renewals < RENEWALS_AT_ONCE) void renew()
   }, RENEW_EVERY_MS)
@@ -132,14 +136,16 @@ export function createPerformer(
   }
 
   async function perform({ job, asked_at }: Claimed): Promise<Settlement> {
-    const calls = { asked_at, sent: false }
+    const calls = { asked_at, answered_at: -Infinity, sent: false }
     const permit: Permit = {
       lane: job.queue,
-      valid: () => performance.now() - calls.asked_at < PERMIT_MS,
+      valid: () =>
+        performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
       async renew() {
         const again = closing ? undefined : await askAgain(job)
-        calls.asked_at = again ?? calls.asked_at
-        return again !== undefined
+        if (again === undefined) return false
+        Object.assign(calls, { asked_at: again, answered_at: performance.now() })
+        return true
       },
       used: () => void (calls.sent = true),
     }

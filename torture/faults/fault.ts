@@ -3,6 +3,9 @@ import type { Problem } from '#test/invariants.ts'
 import type { Random } from '../random.ts'
 import type { Place, System } from '../system.ts'
 
+/** With `late_job`, that this job was late: where other work goes on, that counts only if it is unfinished when all is quiet. */
+export type Found = Problem & { late_job?: string }
+
 export type Fault = {
   name: string
   /** A line for `--help`. */
@@ -21,5 +24,5 @@ export type Fault = {
   /** Somebody writes too late afterwards, and is fenced. */
   fences?: true
   /** Resolves when it is over. What it finds wrong by itself it answers. */
-  inflict(system: System, random: Random): Promise<Problem[] | void>
+  inflict(system: System, random: Random): Promise<Found[] | void>
 }

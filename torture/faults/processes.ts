@@ -1,12 +1,11 @@
 // Our own processes: killed, frozen past their leases, started while a server is away.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import { metricOf } from '../gauges.ts'
 import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
 import { askCapture, authorized } from './ask.ts'
-import type { Fault } from './fault.ts'
+import type { Fault, Found } from './fault.ts'
 
 const LEASE_MS = 4000
 const POISON_ATTEMPTS = 3
@@ -167,7 +166,7 @@ async function killAfterCall(system: System, random: Random): Promise<void> {
 }
 
 /** It has fewer attempts than others, so that the end comes soon. */
-async function poison(system: System, random: Random): Promise<Problem[]> {
+async function poison(system: System, random: Random): Promise<Found[]> {
   const { sql, tenant_id, workers, wires } = system
   const key = `poison-${random.between(0, 1e9)}`
   const unknownNow = async () =>
@@ -190,7 +189,7 @@ async function poison(system: System, random: Random): Promise<Problem[]> {
     const harmed = await sql<{ id: string }[]>`
       select id from jobs where finished_at is null and state <> 'unknown' and subject_id is distinct from ${id}
         and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`
-    return harmed.map((job) => ({ problem: 'a poison job held up another', job: job.id }))
+    return harmed.map(({ id: late_job }) => ({ problem: 'a poison job held up another', late_job }))
   } finally {
     wires.stripe.swallow(null)
   }
