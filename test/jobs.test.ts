@@ -375,7 +375,13 @@ describe('the fence', () => {
       await settleJobs(sql, [settlement(job)])
       expect(await sent()).toEqual({ first_sent_at: null })
     }
-    expect((await claimed()).call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
+    const waited = await claimed()
+    expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
+    await settleJobs(sql, [{ ...retried(waited, '429'), unsent: true }])
+    // While it was paused nobody turned it away.
+    await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
+    const [resumed] = await claimJobs(sql, [id], as('w'))
+    expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
     // That one died; nobody can take its mark back.
     const first = await sent()
     const heir = await claimed()
