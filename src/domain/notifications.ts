@@ -1,6 +1,6 @@
 // Notifications from providers: stored once, applied once, parked while they name what we do not know.
 import { z } from 'zod'
-import type { Fragment, Json, Sql } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import { enqueue } from '#jobs/job.ts'
@@ -165,7 +165,8 @@ export async function settleNotifications(
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
         applied_at = case when told.becomes <> 'parked' then clock_timestamp() end,
         tenant_id = coalesce(told.tenant_id, n.tenant_id), subject_id = coalesce(told.payment_id, n.subject_id)
-      from told where n.id = told.notification_id
+      -- Naming a payment locks its row: in the order of all steps that lock some.
+      from (select * from told order by tenant_id, payment_id) told where n.id = told.notification_id
     ), ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
@@ -175,7 +176,7 @@ export async function settleNotifications(
  * A part of the step that settles `told` (`notification_id, tenant_id, payment_id`): the notification that brought the news is
  * applied together with the news.
  */
-export function noted(sql: Sql): Fragment {
+export function noted(sql: Sql | Tx): Fragment {
   return sql`
     noted as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null, parked_at = null,
@@ -189,13 +190,15 @@ export function noted(sql: Sql): Fragment {
  * selects `provider, reference`. Nothing waits for a lock here: a job that is taken is being looked at anyway, and what is parked
  * at this moment looks again by itself soon.
  */
-export function waking(sql: Sql, moved: Fragment): Fragment {
+export function waking(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`
     woken as (
       select j.id from (${moved}) moved
       cross join lateral (
         select n.id from notifications n
         where n.provider = moved.provider and n.waits_for = moved.reference and n.state = 'parked'
+        -- Keeps it a look-up: planned while nothing was parked, a join would go through all that is parked for ever.
+        offset 0
       ) n
       cross join lateral (
         select j.id from jobs j where j.id = n.id and j.state = 'ready' and j.run_at > now() for update skip locked
@@ -213,6 +216,6 @@ export async function countParked(
   return await sql<{ reason: ParkedReason; count: number }[]>`
     select asked.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as asked(reason)
     cross join lateral (
-      select count(*) from (select from notifications n where n.state = 'parked' and n.reason = asked.reason limit ${most}) n
+      select count(*) from (select from notifications n where n.parked_at is not null and n.reason = asked.reason limit ${most}) n
     ) parked`
 }
