@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
+import { waking } from '#domain/notifications.ts'
 import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
@@ -239,6 +240,20 @@ describe('ten notifications whose worker is killed each time', () => {
       expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -300'])
     await checkBooks(world)
   })
+})
+
+test('what wakes is a look-up by its key, also when it was planned while nothing was parked', async () => {
+  const fresh = await createWorld({ parts: [] })
+  try {
+    const moved = fresh.sql`select processor as provider, processor_reference as reference from payments offset 0`
+    const plan = await fresh.sql`explain with ${waking(fresh.sql, moved)} select`
+    const lines = plan.map((row) => String(row['QUERY PLAN']))
+    const at = lines.findIndex((line) => line.includes('notifications n'))
+    expect(lines[at]).toContain('Index Scan using notifications_parked on')
+    expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
+  } finally {
+    await fresh.close()
+  }
 })
 
 // Last of all: the processor's record holds from here on what is none of ours.

@@ -175,7 +175,8 @@ export async function settleNotifications(
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
         applied_at = case when told.becomes <> 'parked' then clock_timestamp() end,
         tenant_id = coalesce(told.tenant_id, n.tenant_id), subject_id = coalesce(told.payment_id, n.subject_id)
-      from told where n.id = told.notification_id
+      -- Naming a payment locks its row: in the order of all steps that lock some.
+      from (select * from told order by tenant_id, payment_id) told where n.id = told.notification_id
     ), ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
@@ -206,6 +207,8 @@ export function waking(sql: Sql | Tx, moved: Fragment): Fragment {
       cross join lateral (
         select n.id from notifications n
         where n.provider = moved.provider and n.waits_for = moved.reference and n.state = 'parked'
+        -- Keeps it a look-up: planned while nothing was parked, a join would go through all that is parked for ever.
+        offset 0
       ) n
       cross join lateral (
         select j.id from jobs j where j.id = n.id and j.state = 'ready' and j.run_at > now() for update skip locked
@@ -223,6 +226,6 @@ export async function countParked(
   return await sql<{ reason: ParkedReason; count: number }[]>`
     select asked.reason, parked.count from unnest(${[...PARKED_REASONS]}::text[]) as asked(reason)
     cross join lateral (
-      select count(*) from (select from notifications n where n.state = 'parked' and n.reason = asked.reason limit ${most}) n
+      select count(*) from (select from notifications n where n.parked_at is not null and n.reason = asked.reason limit ${most}) n
     ) parked`
 }

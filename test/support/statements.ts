@@ -49,7 +49,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'gauge',
     tables: ['jobs', 'notifications'],
-    part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.state = \$\d+ and n\.reason = asked\.reason/,
+    part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = asked\.reason/,
     reason: 'how many there are, whoever they belong to',
   },
   {
