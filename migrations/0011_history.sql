@@ -81,8 +81,8 @@ begin
         each.parent, each.name, each.from_time, each.to_time);
       return each.name;
     exception
-      -- Not now; or rows of that time are in the default partition, and stay there.
-      when lock_not_available or check_violation then continue;
+      -- Not now; or somebody else makes it; or rows of that time are in the default partition, and stay there.
+      when lock_not_available or duplicate_table or unique_violation or check_violation then continue;
     end;
   end loop;
   return null;
@@ -115,7 +115,8 @@ begin
   end loop;
   return null;
 exception
-  when lock_not_available then return null;
+  -- Not now; or somebody else was faster.
+  when lock_not_available or undefined_table then return null;
 end $$;
 
 -- How many rows (at most 1,000 of each) fitted no partition.

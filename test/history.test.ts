@@ -241,7 +241,7 @@ test('a payment whose buyer never acts is given up at the processor, as abandone
 
 test('the sweeps read what they look for, however much is open', async () => {
   const many = await createWorld({ parts: [] })
-  onTestFinished(many.close)
+  onTestFinished(() => many.close())
   const { sql, tenant_id } = many
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)

@@ -8,12 +8,16 @@ import { databaseCode, type Sql } from './db.ts'
 const FOLDER = new URL('../../migrations/', import.meta.url)
 const LOCK = 7_583_240_117
 
+/** Views that ask with the rights of who asks, and nulls that are not distinct, came with it. */
+const OLDEST = 15
+
 const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
 /**
  * Brings the database up to the newest migration; several processes may call it at once. Returns the names applied now.
- * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed.
+ * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed, and when
+ * the server is too old.
  */
 export async function migrate(
   database_url: string,
@@ -27,6 +31,10 @@ export async function migrate(
     },
   })
   try {
+    const [server] = await sql<{ version: string; major: number }[]>`
+      select current_setting('server_version') as version, current_setting('server_version_num')::integer / 10000 as major`
+    if (server!.major < OLDEST)
+      throw new Error(`PostgreSQL ${OLDEST} or newer is needed; this is ${server!.version}`)
     return await sql.begin(async (tx) => {
       await tx`select pg_advisory_xact_lock(${LOCK})`
       await tx`create table if not exists schema_migrations (

@@ -32,12 +32,13 @@ const positionSchema = z.object({ after: z.string(), after_id: z.string(), began
 export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
   const { sql, log } = context
   let closing = false
+  const closed = () => closing
   const loops = [
     every(
       log,
       'moving what is finished',
       () => LOOK_MS,
-      () => moveAll(context, () => closing),
+      () => moveAll(context, closed),
     ),
     every(
       log,
@@ -60,7 +61,9 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
       'old idempotency keys',
       () => FORGET_EVERY_MS,
       async () => {
-        while ((await forgetOldKeys(sql, AT_ONCE)) === AT_ONCE && !closing);
+        let forgotten: number
+        do forgotten = await forgetOldKeys(sql, AT_ONCE)
+        while (forgotten === AT_ONCE && !closed())
       },
     ),
   ]
