@@ -39,7 +39,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
-    logged_part: config.LOG_REQUESTS,
+    logged_part: config.logged_part,
     about,
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,

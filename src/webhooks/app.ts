@@ -32,7 +32,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   const app = createListener('webhooks', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
-    logged_part: config.LOG_REQUESTS,
+    logged_part: config.logged_part,
     bodyLimit: BODY_LIMIT_BYTES,
     // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
     handlerTimeout: ANSWER_MS,
