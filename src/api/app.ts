@@ -31,7 +31,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: list(config.TRUSTED_PROXIES),
-    logged_part: config.LOG_REQUESTS,
+    logged_part: config.logged_part,
     about,
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,

@@ -6,8 +6,8 @@ import { AREA_NAMES, areaStates, type Area } from './areas.ts'
 import { VARIABLES, type VariableName } from './config/variables.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
-/** `areas`: those that answer. */
-export type Config = Variables & { areas: Set<Area> }
+/** `areas`: those that answer. `logged_part`: LOG_REQUESTS, or what it is where it is unset. */
+export type Config = Variables & { areas: Set<Area>; logged_part: number }
 
 /** A refusal to start. The message is for the operator, says what to do and names each variable at fault. */
 export class ConfigError extends Error {}
@@ -30,7 +30,11 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREA_NAMES.join(', ')}`)
   }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
-  return { ...variables, areas: new Set(areaStates(disabled).deployed) }
+  return {
+    ...variables,
+    areas: new Set(areaStates(disabled).deployed),
+    logged_part: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
+  }
 }
 
 /** The value of a variable that a process run by itself cannot do without. */

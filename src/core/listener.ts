@@ -9,7 +9,7 @@ import Fastify, {
 } from 'fastify'
 import { ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
-import { createSampler, type Log } from './log.ts'
+import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
 
 /** What a caller may call its request. */
@@ -68,6 +68,7 @@ export function createListener(
     ...options,
   }
   const sampled = createSampler(logged_part)
+  const lines = withoutRedaction(log)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
   // Left alone, Node answers 417 without a body or a header of ours; an unknown expectation may as well be passed over.
@@ -95,7 +96,7 @@ export function createListener(
     metrics.request.observe({ listener: name, method, route, status }, ms / 1000)
     if (status >= 500 || sampled(request.id)) {
       const bytes = Number(reply.getHeader('content-length') ?? 0)
-      log.info(
+      lines.info(
         {
           request_id: request.id,
           method,

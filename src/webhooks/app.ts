@@ -34,7 +34,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: list(config.TRUSTED_PROXIES),
-    logged_part: config.LOG_REQUESTS,
+    logged_part: config.logged_part,
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // A path that cannot be decoded.

@@ -28,7 +28,7 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     application_name: 'sluice-worker-leases',
   })
   const queue = openConfiguredQueue(config, log)
-  const story = createStory(log, config.LOG_REQUESTS)
+  const story = createStory(log, config.logged_part)
   const processor = stripeProcessor({
     secret_key: need(config, 'STRIPE_SECRET_KEY'),
     api_base: config.STRIPE_API_BASE ?? null,

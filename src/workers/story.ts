@@ -1,7 +1,7 @@
 // The lines that the log holds of a job: each attempt and each call to the provider, with the request that asked for it and
 // the payment that it is about.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createSampler, type Log } from '#core/log.ts'
+import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 
 type Facts = Record<string, unknown>
@@ -20,6 +20,7 @@ export type Story = {
 /** `logged_part`: of how many requests; what ends in no good way is logged in any case. */
 export function createStory(log: Log, logged_part: number): Story {
   const sampled = createSampler(logged_part)
+  const lines = withoutRedaction(log)
   const told = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
@@ -36,12 +37,12 @@ export function createStory(log: Log, logged_part: number): Story {
         ms: Math.round(ms),
         reason: error?.message,
       }
-      log[bad ? 'warn' : 'info'](line, 'an attempt ended')
+      lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
     },
     call({ operation, outcome, duration_ms }) {
       const facts = stories.getStore()
       if (facts !== undefined && told(facts))
-        log.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
+        lines.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
     },
   }
 }

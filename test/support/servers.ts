@@ -42,8 +42,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
   }
   process.once('exit', leave)
+  const stop = () => process.exit(143)
+  process.once('SIGTERM', stop)
   return async () => {
     process.off('exit', leave)
+    process.off('SIGTERM', stop)
     try {
       await audit(database.url)
     } finally {

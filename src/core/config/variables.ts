@@ -198,9 +198,9 @@ export const VARIABLES = {
     SERVICES,
   ],
   LOG_REQUESTS: [
-    z.coerce.number().min(0).max(1).default(1),
-    '0.01',
-    'the part of the requests of which a line is logged, with the lines of the jobs that they ask for; failures (5xx) always are',
+    z.coerce.number().min(0).max(1).optional(),
+    '0.1',
+    'the part of the requests of which a line is logged, with those of the jobs that they ask for, 0 to 1; failures (5xx) always are. Unset: 0.01 in production, else 1',
     SERVICES,
   ],
   NODE_ENV: [

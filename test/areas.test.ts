@@ -1,0 +1,81 @@
+// Areas of the API: those that are still to come say so, and every area can be switched off.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AREA_NAMES } from '#core/areas.ts'
+import { loadConfig } from '#core/config.ts'
+import { serveOperations } from '#core/service.ts'
+import { places } from '#core/startup.ts'
+import { createLog } from '#core/log.ts'
+import { startApi } from '#api/main.ts'
+import { createClient } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const ID = '0198f6f0-0000-7000-8000-000000000000'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => await world?.close())
+
+test.for([
+  ['POST', '/v1/messages/email', 'messages'],
+  ['POST', '/v1/messages/sms', 'messages'],
+  ['POST', `/v1/payouts/${ID}/fail`, 'payouts'],
+  ['POST', `/v1/compliance/kyc/${ID}/decide`, 'compliance'],
+  ['GET', '/v1/payouts?limit=5', 'payouts'],
+  ['GET', '/v1/wallet/balances', 'wallet'],
+  ['POST', '/v1/recipients', 'recipients'],
+  ['DELETE', `/v1/merchants/${ID}`, 'merchants'],
+  ['PATCH', '/v1/ai/tasks', 'ai'],
+  ['GET', '/v1/events', 'events'],
+  ['GET', '/v1/webhook_endpoints', 'events'],
+])('%s %s answers 500 misconfigured_gateway to who has a key', async ([method, path, area]) => {
+  const refused = await world.client.send(method!, path!)
+  expect(refused).toMatchObject({
+    status: 500,
+    body: { error: { code: 'misconfigured_gateway', context: { area } } },
+  })
+  expect((await createClient(world.client.url, '').send(method!, path!)).status).toBe(401)
+})
+
+test('a path beside an area is no route, and a send without its scope is refused for that', async () => {
+  for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
+    expect((await world.client.get(path)).body.error.code).toBe('route_not_found')
+  const weak = await world.clientOf({ scopes: ['customer:write'] })
+  expect((await weak.post('/v1/messages/email', {})).body.error).toMatchObject({
+    code: 'missing_scope',
+    message: 'Missing scope: messaging:write',
+  })
+})
+
+test('all ten areas can be switched off; the log, /readyz and a metric tell which are', async () => {
+  const off = loadConfig({ DISABLED_AREAS: AREA_NAMES.join(',') })
+  expect([AREA_NAMES.length, off.areas.size]).toEqual([10, 0])
+
+  const lines: string[] = []
+  const log = createLog('info', 'test')
+  log.info = ((fields: object) => lines.push(JSON.stringify(fields))) as typeof log.info
+  const config = { ...world.config, ...loadConfig({ DISABLED_AREAS: 'customers, ai' }) }
+  const api = await startApi(
+    { ...world.config, DISABLED_AREAS: config.DISABLED_AREAS, areas: config.areas },
+    log,
+  )
+  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  try {
+    const client = createClient(api.url, world.client.key)
+    expect((await client.get('/v1/customers')).status).toBe(500)
+    expect((await client.get('/v1/payments')).status).toBe(200)
+    const ready = await fetch(`${operations.url}/readyz`)
+    expect([ready.status, await ready.json()]).toMatchObject([
+      200,
+      { status: 'ready', areas: { deployed: ['payments'], switched_off: ['customers', 'ai'] } },
+    ])
+    expect(lines.join('\n')).toContain('"switched_off":["customers","ai"]')
+    const metrics = await (await fetch(`${operations.url}/metrics`)).text()
+    expect(metrics).toContain('sluice_area_deployed{area="customers"} 0')
+    expect(metrics).toContain('sluice_area_deployed{area="payments"} 1')
+  } finally {
+    await operations.close()
+    await api.close()
+  }
+})

@@ -1,0 +1,29 @@
+// One table of variables: what parses them is what `--help` and the README tell.
+import { readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { variables, variablesAsMarkdown, type ProcessName } from '#core/config/variables.ts'
+import { runCommand } from '#test/commands.ts'
+
+const SECTION = /(?<=<!-- variables -->\n)[^]*?(?=<!-- \/variables -->)/
+
+test('the README has every variable as the table has it (npx vitest run test/help.test.ts -u writes it)', async () => {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
+  await expect(readme.replace(SECTION, () => `\n${variablesAsMarkdown()}\n\n`)).toMatchFileSnapshot(
+    '../README.md',
+  )
+})
+
+test.for([
+  ['api', 'src/api/main.ts'],
+  ['webhooks', 'src/webhooks/main.ts'],
+  ['worker', 'src/workers/main.ts'],
+  ['migrate', 'src/commands/migrate.ts'],
+  ['start', 'src/start/main.ts'],
+] as [ProcessName, string][])('%s --help lists exactly the variables that it reads', async ([name, file]) => {
+  const { code, stdout, stderr } = await runCommand(file, ['--help'], { DATABASE_POOL: 'wrong' })
+  expect([code, stderr]).toEqual([0, ''])
+  const listed = Array.from(stdout.matchAll(/^ {2}([A-Z_]+) /gm), ([, variable]) => variable)
+  const read = variables().filter(({ read_by }) => name === 'start' || read_by.includes(name))
+  expect(listed).toEqual(read.map((variable) => variable.name))
+  for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
+})

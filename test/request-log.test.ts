@@ -1,0 +1,129 @@
+// The log: a request is found by its id, a payment by its own, with all that was done for it.
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createSampler } from '#core/log.ts'
+import { createClient, freshKey } from '#test/client.ts'
+import { until } from '#test/process.ts'
+import { createDeployment, type Deployment } from '#test/processes.ts'
+
+const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+
+let deployment: Deployment
+beforeAll(async () => {
+  deployment = await createDeployment({ queue: 'redis', webhooks: true, env: { LOG_REQUESTS: '1' } })
+  await Promise.all([deployment.startApi(), deployment.startWorker()])
+})
+afterAll(async () => await deployment?.close())
+
+type Line = Record<string, unknown> & { msg: string }
+function linesWith(text: string): Line[] {
+  return deployment
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('{') && line.includes(text))
+    .map((line) => JSON.parse(line) as Line)
+}
+
+test('one request is one line, with what its job did under the same id', async () => {
+  const { client, tenant_id } = deployment
+  const created = await client.post(
+    '/v1/payments',
+    { idempotency_key: freshKey(), ...PAYMENT },
+    { 'x-request-id': 'shop-4711' },
+  )
+  expect([created.status, created.headers.get('x-request-id')]).toEqual([201, 'shop-4711'])
+  const payment_id = created.body.id as string
+  const lines = await until('its lines', () => {
+    const found = linesWith('shop-4711')
+    return found.length >= 3 && found
+  })
+  expect(lines.filter(({ msg }) => msg === 'answered')).toMatchObject([
+    {
+      request_id: 'shop-4711',
+      method: 'POST',
+      route: '/v1/payments',
+      status: 201,
+      ms: expect.any(Number),
+      bytes: Buffer.byteLength(created.text),
+      tenant_id,
+      key_id: expect.any(String),
+      subject_id: payment_id,
+    },
+  ])
+  expect(lines.filter(({ msg }) => msg === 'the provider answered')).toMatchObject([
+    {
+      request_id: 'shop-4711',
+      job: 'payment.authorize',
+      payment_id,
+      operation: 'authorize',
+      outcome: 'done',
+    },
+  ])
+  expect(lines.filter(({ msg }) => msg === 'an attempt ended')).toMatchObject([
+    { request_id: 'shop-4711', job: 'payment.authorize', payment_id, state: 'succeeded', tenant_id },
+  ])
+  expect(lines.map((line) => JSON.stringify(line)).join()).not.toContain('pm_card_visa')
+})
+
+test('the whole story of a payment is found by its id, notifications too', async () => {
+  const { client } = deployment
+  const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
+  await client.post(`/v1/payments/${body.id}/capture`)
+  await client.post(`/v1/payments/${body.id}/refunds`, { idempotency_key: freshKey(), amount_minor: 300 })
+  await client.get(`/v1/payments/${body.id}`)
+  const story = await until('all of it', () => {
+    const lines = linesWith(body.id)
+    const told = new Set(
+      lines.map(({ job, route, operation }) => `${job ?? route} ${operation ?? ''}`.trim()),
+    )
+    return (
+      [
+        '/v1/payments',
+        'payment.authorize',
+        'payment.authorize authorize',
+        '/v1/payments/:id/capture',
+        'payment.capture capture',
+        '/v1/payments/:id/refunds',
+        'refund.create refund',
+        '/v1/payments/:id',
+        'notification.apply',
+      ].every((step) => told.has(step)) && lines
+    )
+  })
+  // The notification's job names the request that brought it.
+  const applied = story.find(({ job }) => job === 'notification.apply')!
+  await until('the request that brought it', () =>
+    linesWith(String(applied['request_id'])).some(({ route }) => route === '/stripe'),
+  )
+})
+
+test('the webhooks host names its answers', async () => {
+  const host = createClient(`http://127.0.0.1:${deployment.env['WEBHOOKS_PORT']}`, '')
+  const refused = await host.post('/stripe', {}, { 'x-request-id': 'from-outside' })
+  expect([refused.status, refused.headers.get('x-request-id')]).toEqual([400, 'from-outside'])
+  const body = JSON.stringify({ id: 'evt_1', type: 'charge.updated', data: { object: { id: 'ch_1' } } })
+  const t = Math.floor(Date.now() / 1000)
+  const mac = createHmac('sha256', deployment.env['STRIPE_WEBHOOK_SECRET']!)
+    .update(`${t}.${body}`)
+    .digest('hex')
+  const taken = await deployment.webhook(body, `t=${t},v1=${mac}`)
+  expect(taken.status).toBe(200)
+  const id = taken.headers.get('x-request-id')!
+  expect(id).toMatch(/^[0-9a-f-]{36}$/)
+  await until('its line', () =>
+    linesWith(id).find(({ route, status }) => route === '/stripe' && status === 200),
+  )
+  expect((await host.get('/nowhere')).headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+  expect((await host.get('/%zz')).headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+})
+
+test('a sample is a part of the ids, and always the same', () => {
+  const ids = Array.from({ length: 10_000 }, (_, index) => `request-${index}`)
+  const [none, tenth, all] = [0, 0.1, 1].map((part) => ids.filter(createSampler(part)))
+  expect([none!.length, all!.length]).toEqual([0, ids.length])
+  expect(tenth!.length).toBeGreaterThan(800)
+  expect(tenth!.length).toBeLessThan(1200)
+  expect(ids.filter(createSampler(0.1))).toEqual(tenth)
+  const half = new Set(ids.filter(createSampler(0.5)))
+  expect(tenth!.every((id) => half.has(id))).toBe(true)
+})
