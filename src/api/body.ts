@@ -1,6 +1,5 @@
 // What a request may bring: JSON, in valid UTF-8, of bounded depth, without what Postgres cannot store.
 import { isUtf8 } from 'node:buffer'
-import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
@@ -103,10 +102,3 @@ export const idempotencyKey = z
     description: 'Repeating a request with the same key and content does nothing twice.',
     example: 'order-17-customer',
   })
-
-/** What makes two requests the same: a hash of the validated body without its key. */
-export function fingerprint(body: object): string {
-  return createHash('sha256')
-    .update(JSON.stringify({ ...body, idempotency_key: undefined }))
-    .digest('base64')
-}

@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { UnknownKeyError } from '#core/secrets.ts'
+import type { AskedFor, Found } from '#domain/found.ts'
 import { findPayments, type Payment } from '#domain/payments/payment.ts'
-import { authorizePayment } from '#jobs/payments.ts'
 import type { ApiContext } from '../context.ts'
 import { answerOutcome } from '../outcome.ts'
 
@@ -22,6 +22,7 @@ export type PaymentAnswers = {
     reply: FastifyReply,
     done: {
       job_id: string | null
+      fresh: boolean
       payment_id: string
       status: 200 | 201
       replayed: boolean
@@ -32,12 +33,8 @@ export type PaymentAnswers = {
 
 export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
   const { sql, vault } = context
-  const read = batcher<{ tenant_id: string; id: string }, Payment | undefined>(
-    'find_payment',
-    async (asked) => {
-      const found = new Map((await findPayments(sql, asked)).map((payment) => [payment.id, payment]))
-      return asked.map(({ id }) => found.get(id))
-    },
+  const read = batcher<AskedFor, Found<Payment> | undefined>('find_payment', (asked) =>
+    findPayments(sql, asked),
   )
   const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
 
@@ -52,24 +49,22 @@ export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
     }
   }
 
-  async function find(tenant_id: string, id: string): Promise<Payment> {
-    const payment = await read({ tenant_id, id })
-    if (payment === undefined) throw new AppError('payment_not_found')
-    return shown(payment)
+  async function find(tenant_id: string, id: string, job_id: string | null): Promise<Found<Payment>> {
+    const found = await read({ tenant_id, id, job_id })
+    if (found === undefined) throw new AppError('payment_not_found')
+    return { ...found, resource: shown(found.resource) }
   }
 
   return {
     shown,
-    find,
+    find: async (tenant_id, id) => (await find(tenant_id, id, null)).resource,
     async waited(request, reply, { payment_id, ...done }) {
       const { tenant_id } = request.credentials
       return await answerOutcome(context, request, reply, {
         ...done,
-        tenant_id,
-        queue: authorizePayment.queue,
         location: `/v1/payments/${payment_id}`,
         error_context: { payment_id },
-        find: () => find(tenant_id, payment_id),
+        find: () => find(tenant_id, payment_id, done.job_id),
       })
     },
   }
