@@ -5,7 +5,6 @@ import {
   jsonSchemaTransform,
   jsonSchemaTransformObject,
   serializerCompiler,
-  validatorCompiler,
 } from 'fastify-type-provider-zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -18,13 +17,16 @@ import { docsRoutes } from './docs.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapi } from './openapi.ts'
 import { paymentRoutes } from './payments/routes.ts'
-import { checkQuery, parseQuery } from './query.ts'
+import { checkPath, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
+import { validatorCompiler } from './validate.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
+/** An answer counts as one request for each so many bytes. */
+const BYTES_PER_REQUEST = 16 * 1024
 const FAILED_AUTH_RPS = 10
 const FAILED_AUTH_BURST = 200
 
@@ -68,14 +70,18 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
-      throw new AppError('invalid_request', { message: 'The header Host is missing.', param: 'Host' })
+    const hosts = countHosts(request.raw.rawHeaders)
+    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) {
+      const message = hosts === 0 ? 'The header Host is missing.' : 'The header Host was sent twice.'
+      throw new AppError('invalid_request', { message, param: 'Host' })
+    }
     const {
       url,
       config: { scope, area },
     } = request.routeOptions
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
-    if (!isV1(request.url) && !isV1(url ?? '')) return
+    if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
+    reply.header('cache-control', 'no-store')
     if (pressure.overloaded()) throw new AppError('overloaded')
     try {
       request.credentials = await authenticate(request)
@@ -93,6 +99,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
     }
+    checkPath(request.url)
     checkQuery(request.url, request.query)
     const encoding = request.headers['content-encoding'] ?? 'identity'
     if (encoding !== 'identity' && request.method !== 'GET') {
@@ -103,12 +110,19 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   }
 
   app.addHook('onRequest', admit)
+  // Megabytes cost as much as the many requests that they could have been.
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    const bytes = typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
+    const extra = Math.floor(bytes / BYTES_PER_REQUEST)
+    if (extra > 0 && request.credentials !== undefined) limit.charge(request.credentials.key_id, extra)
+    done(null, payload)
+  })
   app.addHook('onClose', () => pressure.close())
   app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     refusals.refuse(
       new AppError('route_not_found', {
-        message: `There is no route ${request.method} ${request.url.split('?')[0]}.`,
+        message: `There is no route ${request.method} ${request.url.split('?')[0]!.slice(0, 200)}.`,
       }),
       request,
       reply,
@@ -133,6 +147,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   docsRoutes(app)
   await app.ready()
   return app
+}
+
+/** Node keeps only the first of several. */
+function countHosts(rawHeaders: string[]): number {
+  return rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
 }
 
 function isV1(url: string): boolean {

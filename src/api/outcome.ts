@@ -1,18 +1,10 @@
 // Answering a request that asked for a job: the outcome if it comes in time, else 202 and where to look.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AppError } from '#core/errors.ts'
-import type { Failure } from '#core/outcome.ts'
+import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Found } from '#domain/found.ts'
 import type { ApiContext } from './context.ts'
 import { preferredWait } from './prefer.ts'
 import { hasEnded } from './wait.ts'
-
-/** The codes of failures that are meant for the caller: what went wrong on our side is not. */
-const TOLD: ReadonlySet<string> = new Set<Failure['code']>([
-  'payment_declined',
-  'payment_invalid',
-  'processor_error',
-])
 
 type Done<T> = {
   job_id: string | null
@@ -69,12 +61,20 @@ async function ended<T>(
   }
 }
 
-/** The refusal that a job ended in, for the caller who waited for it. */
-function refusal({ last_error }: NonNullable<Found<unknown>['job']>, context: Record<string, unknown>): AppError {
-  if (last_error === null || !TOLD.has(last_error.code)) return new AppError('processor_error', { context })
-  const { code, message, decline_code, processor_code } = last_error
+/**
+ * The refusal that a job ended in, for the caller who waited for it. A job that failed says why in words for its tenant; what
+ * ended otherwise has those of an exception, which are for its operators.
+ */
+function refusal(
+  { state, last_error }: NonNullable<Found<unknown>['job']>,
+  context: Record<string, unknown>,
+): AppError {
+  if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
+  const { message, decline_code, processor_code } = last_error
+  const code = last_error.code in ERRORS ? (last_error.code as ErrorCode) : 'processor_error'
+  if (code === 'internal_error') return new AppError(code, { context })
   const facts = { decline_code, processor_code, ...context }
-  return new AppError(code as Failure['code'], {
+  return new AppError(code, {
     message,
     context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
   })

@@ -101,16 +101,20 @@ export const idText = z.uuid().toLowerCase()
 /** `{id}` of a path. */
 export const idParams = z.strictObject({ id: idText.meta({ description: 'The id of the resource.' }) })
 
+/** `limit` of a list. */
+export const pageSize = (standard: number) =>
+  z
+    .string()
+    .regex(/^([1-9]\d?|100)$/, { error: 'must be a whole number from 1 to 100' })
+    .transform(Number)
+    .pipe(z.int().min(1).max(100))
+    .default(standard)
+    .meta({ description: 'Page size, 1 to 100.' })
+
 /** `before` and `limit` of a list, to be extended by its filters. */
 export const page = z.strictObject({
   before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
-  limit: z
-    .string()
-    .regex(/^[1-9]\d{0,2}$/, { error: 'must be a whole number from 1 to 100' })
-    .transform(Number)
-    .pipe(z.int().min(1).max(100))
-    .default(25)
-    .meta({ description: 'Page size, 1 to 100.' }),
+  limit: pageSize(25),
 })
 
 /** The `Link` header of a full page: the next one starts after its last item. */
@@ -121,8 +125,13 @@ export function nextPage(
 ): Record<string, string> {
   const last = items.at(-1)
   if (last === undefined || items.length < limit) return {}
+  return { link: linkBefore(url, last.created_at) }
+}
+
+/** The same query, before a moment. */
+export function linkBefore(url: string, before: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
-  parameters.set('before', last.created_at)
-  return { link: `<${path}?${parameters.toString()}>; rel="next"` }
+  parameters.set('before', before)
+  return `<${path}?${parameters.toString()}>; rel="next"`
 }
