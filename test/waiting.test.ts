@@ -149,7 +149,7 @@ test('a timeline comes in pages, each entry once', async () => {
   const whole = (await world.client.get(path)).body
   expect(whole.length).toBeGreaterThan(6)
   const walked: unknown[] = []
-  for (let url: string | undefined = `${path}?limit=2`; url; ) {
+  for (let url: string | undefined = `${path}?limit=2`; url;) {
     const page = await world.client.get(url)
     expect(page.body.length).toBeLessThan(6)
     walked.unshift(...page.body)

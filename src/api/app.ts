@@ -1,11 +1,7 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import swagger from '@fastify/swagger'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import {
-  jsonSchemaTransform,
-  jsonSchemaTransformObject,
-  serializerCompiler,
-} from 'fastify-type-provider-zod'
+import { jsonSchemaTransform, jsonSchemaTransformObject, serializerCompiler } from 'fastify-type-provider-zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -112,7 +108,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.addHook('onRequest', admit)
   // Megabytes cost as much as the many requests that they could have been.
   app.addHook('onSend', (request, _reply, payload, done) => {
-    const bytes = typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
+    const bytes =
+      typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
     if (extra > 0 && request.credentials !== undefined) limit.charge(request.credentials.key_id, extra)
     done(null, payload)

@@ -89,7 +89,11 @@ export const metadataValue = anyJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
   })
-  .meta({ description: 'Any JSON value, up to 16 KiB; comes back as sent. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.', example: { order: 'A-17' } })
+  .meta({
+    description:
+      'Any JSON value, up to 16 KiB; comes back as sent. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
+    example: { order: 'A-17' },
+  })
 
 /** The same; left out it is `{}`. */
 export const metadata = metadataValue.default({})

@@ -37,7 +37,8 @@ export function checkQuery(url: string, query: unknown): void {
   }
   checkStorable(query, '', 0)
   for (const [name, value] of new URLSearchParams(url.slice(start)))
-    if (CONTROL.test(name) || CONTROL.test(value)) throw controlCharacters(CONTROL.test(name) ? 'query' : name)
+    if (CONTROL.test(name) || CONTROL.test(value))
+      throw controlCharacters(CONTROL.test(name) ? 'query' : name)
 }
 
 // oxlint-disable-next-line no-control-regex -- finding them is what it is for

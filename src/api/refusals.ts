@@ -23,7 +23,17 @@ export function createRefusals(config: Config, log: Log): Refusals {
     request_id: string,
   ): { error: unknown } {
     const doc_url = `${config.API_URL ?? ''}/docs#description/errors`
-    return { error: { code, message, param: param?.slice(0, MAX_PARAM_LENGTH), details, context, request_id, doc_url } }
+    return {
+      error: {
+        code,
+        message,
+        param: param?.slice(0, MAX_PARAM_LENGTH),
+        details,
+        context,
+        request_id,
+        doc_url,
+      },
+    }
   }
 
   return {

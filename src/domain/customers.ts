@@ -39,10 +39,7 @@ export type CreateCustomer = CustomerFields &
  * Creates customers, in the order asked; `known` stands for one whose key was used before. Throws a unique violation when
  * a key is taken at the same time: the whole step has then left no trace.
  */
-export async function createCustomers(
-  sql: Sql,
-  requests: CreateCustomer[],
-): Promise<(Customer | 'known')[]> {
+export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<(Customer | 'known')[]> {
   const rows = await sql<Customer[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(

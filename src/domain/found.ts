@@ -23,6 +23,9 @@ export async function findWithJobs<T extends object>(
     left join lateral (select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0) j on true`
   const found: (Found<T> | undefined)[] = asked.map(() => undefined)
   for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
-    found[nth] = { resource: resource as unknown as T, job: state === null ? undefined : { state, last_error } }
+    found[nth] = {
+      resource: resource as unknown as T,
+      job: state === null ? undefined : { state, last_error },
+    }
   return found
 }
