@@ -18,11 +18,14 @@ import { watchEventLoop } from './pressure.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
+import { createTurns } from './turns.ts'
 import { validatorCompiler } from './validate.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 /** An answer counts as one request for each so many bytes. */
 const BYTES_PER_REQUEST = 16 * 1024
+/** Of one key. Each is charged when it is answered: more at once could be answered before the first is charged. */
+const LISTS_AT_ONCE = 8
 const FAILED_AUTH_RPS = 10
 const FAILED_AUTH_BURST = 200
 
@@ -31,6 +34,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const { config, sql, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const takeTurn = createTurns(LISTS_AT_ONCE)
   const pressure = watchEventLoop()
   const refusals = createRefusals(config, log)
   const limitFailures = createLimit({ rps: FAILED_AUTH_RPS, burst: FAILED_AUTH_BURST })
@@ -63,6 +67,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
   })
   app.decorateRequest('credentials')
+  app.decorateRequest('endTurn')
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
@@ -73,7 +78,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
     const {
       url,
-      config: { scope, area },
+      config: { scope, area, list = false },
     } = request.routeOptions
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
     if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
@@ -84,6 +89,12 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     } catch (error) {
       if (error instanceof AppError) limitFailures(request.ip, reply)
       throw error
+    }
+    if (list) {
+      request.endTurn = await takeTurn(request.credentials.key_id)
+      reply.raw.once('close', request.endTurn)
+      // Who hung up while waiting closed it already.
+      if (reply.raw.socket?.destroyed ?? true) request.endTurn()
     }
     limit(request.credentials.key_id, reply)
     if (area != null && !config.areas.has(area)) {
@@ -111,7 +122,9 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     const bytes =
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
-    if (extra > 0 && request.credentials !== undefined) limit.charge(request.credentials.key_id, extra)
+    if (extra > 0 && isV1(request.routeOptions.url ?? '')) limit.charge(request.credentials.key_id, extra)
+    // What comes next is refused when this was too large.
+    request.endTurn?.()
     done(null, payload)
   })
   app.addHook('onClose', () => pressure.close())

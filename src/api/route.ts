@@ -9,10 +9,14 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before any handler of `/v1` runs. */
     credentials: Credentials
+    /** Ends the turn of a list; set while it has one. */
+    endTurn: (() => void) | undefined
   }
   interface FastifyContextConfig {
     scope?: Scope | null
     area?: Area | null
+    /** It answers many rows. */
+    list?: boolean
   }
 }
 
@@ -53,7 +57,7 @@ const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 /** The longest wait that can be asked for, and what comes before and after it. */
 const WAITING_TIMEOUT_MS = 45_000
 const WAITS =
-  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
+  'Waits for the processor (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.'
 
 /** Fastify's options of a `/v1` route, with the answers documented from the error catalogue. */
 export function route<const S extends Schemas>(
@@ -66,7 +70,11 @@ export function route<const S extends Schemas>(
     waits?: boolean
     errors: ErrorCode[]
   },
-): { schema: S; config: { scope: Scope | null; area: Area | null }; handlerTimeout?: number } {
+): {
+  schema: S
+  config: { scope: Scope | null; area: Area | null; list: boolean }
+  handlerTimeout?: number
+} {
   const { summary, description, area, scope, waits = false, errors, response, ...schemas } = literal
   const codes = [
     ...COMMON,
@@ -90,7 +98,7 @@ export function route<const S extends Schemas>(
   }
   return {
     schema: { ...schemas, ...documentation, response: { ...response, ...refusals } } as unknown as S,
-    config: { scope, area },
+    config: { scope, area, list: schemas.querystring !== undefined },
     ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
