@@ -180,6 +180,21 @@ test('numbers that JSON would change are refused instead of stored differently',
   expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":${number}}`)))).toEqual([])
 })
 
+test('numbers that grow when they are stored are refused, and the rest stays small', async () => {
+  const numbers = ['5e-324', '-1e-16', '1.5e-200']
+  expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":[1,${number}]}`)))).toEqual([])
+  const fills = ['1e-15,', '1.2345678901234567e-15,', '0.1,', '1,', '"",', '[],', '{},', 'null,']
+  for (const fill of fills) {
+    const metadata = JSON.parse(`[${fill.repeat(16_000 / fill.length)}1]`)
+    const made = await client.post('/v1/customers', { idempotency_key: freshKey(), metadata })
+    expect([fill, made.status, made.body.metadata]).toEqual([fill, 201, metadata])
+    const [row] = await world.sql<{ bytes: number; text: number }[]>`
+      select length(jsonb_send(metadata)) as text, pg_column_size(metadata || '[]') as bytes from customers
+      where tenant_id = ${world.tenant_id} and id = ${made.body.id}`
+    expect([fill, Math.max(row!.bytes, row!.text) < 100_000]).toEqual([fill, true])
+  }
+})
+
 test('metadata above 16 KiB is refused, counted in bytes', async () => {
   const bodies = ['x'.repeat(16_400), '名'.repeat(5_500)].map((text) => withKey(`"metadata":"${text}"`))
   expect(await accepted(bodies, { routes: CREATE_CUSTOMER, param: 'metadata' })).toEqual([])
@@ -205,4 +220,88 @@ test('SQL is text', async () => {
     expect([filtered.status, filtered.body]).toEqual([200, []])
     expect((await client.get(`/v1/customers/${encoded}`)).status).toBe(400)
   }
+})
+
+test('what is wrong is said in plain words, without an end to neither names nor their number', async () => {
+  const told = async (body: unknown, path = '/v1/payments') => {
+    const { status, body: answer } = await client.post(path, body)
+    expect(status).toBe(400)
+    return [answer.error.message, ...answer.error.details.map(({ message }: { message: string }) => message)]
+  }
+  const fine = { amount_minor: 1, currency: 'USD', method: 'card', idempotency_key: 'x' }
+  expect(await told({ ...fine, amount_minor: undefined })).toEqual([
+    'amount_minor is required.',
+    'is required',
+  ])
+  expect(await told({})).toEqual(['amount_minor is required.', ...Array(3).fill('is required')])
+  for (const [change, said] of [
+    [{ amount_minor: 0 }, 'amount_minor must be more than 0.'],
+    [{ amount_minor: 1.5 }, 'amount_minor must be a whole number.'],
+    [{ amount_minor: '1' }, 'amount_minor must be a number.'],
+    [{ method: 'sepa' }, 'method must be card.'],
+    [{ customer_id: 'x' }, 'customer_id must be a UUID.'],
+    [{ return_url: 'x' }, 'return_url must be an http or https URL.'],
+    [{ description: 'x'.repeat(1001) }, 'description must have at most 1000 characters.'],
+    [{ description: {} }, 'description must be text.'],
+    [{ '': 1 }, '"" is not known.'],
+  ] as const)
+    expect((await told({ ...fine, ...change }))[0]).toBe(said)
+  expect((await told([]))[0]).toBe('body must be an object.')
+  const refunds = '/v1/payments/0198f6f0-0000-7000-8000-000000000000/refunds'
+  expect((await told({ reason: 'x' }, refunds))[0]).toMatch(/^reason must be one of duplicate, /)
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`${'x'.repeat(400)}${n}`, 1]))
+  const refused = await client.post('/v1/customers', { idempotency_key: 'x', ...many })
+  expect(refused.body.error.details).toHaveLength(20)
+  expect(refused.text.length).toBeLessThan(5_000)
+  const listed = await client.get('/v1/payments?limit=999&status=x')
+  expect(listed.body.error.details.map(({ message }: { message: string }) => message)).toEqual([
+    'must be a whole number from 1 to 100',
+    expect.stringMatching(/^must be one of pending, /),
+  ])
+})
+
+test('texts of errors show nothing that a programmer left over', async () => {
+  const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
+  const said: string[] = []
+  const add = ({ status, text }: { status: number; text: string }) => void (status >= 400 && said.push(text))
+  for (const path of [
+    'customers',
+    'payments',
+    'payments/x/capture',
+    'payments/x/cancel',
+    'payments/x/refunds',
+  ]) {
+    for (const value of values) {
+      const fields = [
+        'amount_minor',
+        'currency',
+        'method',
+        'name',
+        'reason',
+        'metadata',
+        'idempotency_key',
+        'nope',
+      ]
+      const bodies = [value, ...fields.map((field) => ({ [field]: value }))]
+      for (const body of bodies) add(await client.post(`/v1/${path}`, body))
+    }
+  }
+  for (const query of [
+    'limit',
+    'before',
+    'status',
+    'currency',
+    'amount_min',
+    'metadata',
+    'metadata[a]',
+    '',
+    '[]',
+    'a[b]',
+  ])
+    for (const value of ['', 'x', '-1', '[object Object]'])
+      add(await client.get(`/v1/payments?${query}=${encodeURIComponent(value)}`))
+  const wrong = said.filter((text) =>
+    /undefined|null|NaN|\$\{|\[object|Invalid input|expected|received|: ?"[.: ]|Too /.test(text),
+  )
+  expect(wrong).toEqual([])
 })

@@ -73,6 +73,24 @@ test('a key that asks too much is told when to come back, and other keys are not
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
 })
 
+test('a large answer counts as the many requests that it could have been', async () => {
+  const greedy = await world.clientOf()
+  const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }), greedy.key)
+  const metadata = 'x'.repeat(16_000)
+  for (let i = 0; i < 10; i++) await greedy.post('/v1/customers', { idempotency_key: freshKey(), metadata })
+  const statuses: number[] = []
+  for (let i = 0; i < 6; i++) statuses.push((await client.get('/v1/customers')).status)
+  expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
+  expect(statuses[5]).toBe(429)
+
+  // Also when they come at once: few are under way before the first is counted.
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
+  const flood = createClient(url, greedy.key)
+  const answers = await Promise.all(Array.from({ length: 90 }, () => flood.get('/v1/customers')))
+  expect(answers.filter(({ status }) => status === 200).length).toBeLessThan(25)
+  expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
+})
+
 test('what a key may ask at once is never short by one, whatever the clock says', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
   const left = new Set<string>()

@@ -46,7 +46,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     {
       param: 'name',
       details: [
-        { param: 'name', message: expect.stringContaining('string') },
+        { param: 'name', message: 'must be text' },
         { param: 'nope', message: 'is not known' },
       ],
     },

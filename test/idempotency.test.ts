@@ -1,7 +1,9 @@
 // The same request twice: one effect, the same answer.
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
+import { capturedPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -296,3 +298,83 @@ test('a caller who hangs up loses nothing: the key tells, and the work is done',
   const answer = await world.client.post('/v1/payments', body)
   expect([answer.status, answer.body.status, replayed(answer)]).toEqual([201, 'authorized', true])
 })
+
+test('null is as good as absent, and the order of keys means nothing', async () => {
+  const { id } = await capturedPayment(world.client)
+  const idempotency_key = freshKey()
+  const first = await refund(world.client, id, {
+    idempotency_key,
+    amount_minor: 10,
+    metadata: { a: { b: 1, c: [2] }, d: 3 },
+  })
+  expect(first.status).toBe(201)
+  const metadata = { d: 3, a: { c: [2], b: 1 } }
+  for (const reason of [undefined, null]) {
+    const again = await refund(world.client, id, { metadata, reason, amount_minor: 10, idempotency_key })
+    expect([again.status, replayed(again)]).toEqual([201, true])
+  }
+  const unlike = [
+    { reason: 'duplicate' },
+    { metadata: null },
+    {
+      metadata: {
+        ...metadata,
+        a: [
+          ['b', 1],
+          ['c', [2]],
+        ],
+      },
+    },
+  ]
+  for (const other of unlike) {
+    const refused = await refund(world.client, id, { metadata, amount_minor: 10, idempotency_key, ...other })
+    expect(refused.body.error.code).toBe('idempotency_key_reused')
+  }
+  const held = await world.client.post('/v1/payments', { ...payment, idempotency_key: freshKey() })
+  const key = { idempotency_key: freshKey() }
+  const path = `/v1/payments/${held.body.id}/cancel`
+  const canceled = [
+    await world.client.post(path, { ...key, reason: null }),
+    await world.client.post(path, key),
+  ]
+  expect(canceled.map(({ status }) => status)).toEqual([200, 200])
+})
+
+test('a key that an earlier version remembered is replayed as it was', async () => {
+  const body = { name: 'Ada', email: null, phone: null, external_id: null, metadata: { b: 1, a: 2 } }
+  const idempotency_key = freshKey()
+  const first = await world.client.post('/v1/customers', { ...body, idempotency_key })
+  const old = createHash('sha256').update(JSON.stringify(body)).digest('base64')
+  await world.sql`
+    update idempotency_keys set fingerprint = ${old} where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
+  const again = await world.client.post('/v1/customers', { ...body, idempotency_key })
+  expect([again.status, again.text, replayed(again)]).toEqual([201, first.text, true])
+  const other = await world.client.post('/v1/customers', { ...body, name: 'Bob', idempotency_key })
+  expect(other.status).toBe(422)
+})
+
+test('a replay undoes nothing for those who are accepted beside it', async () => {
+  const { id: captured } = await capturedPayment(world.client, { amount_minor: 5000 })
+  const creates: [path: string, body: Record<string, unknown>][] = [
+    ['/v1/customers', { name: 'Ada' }],
+    ['/v1/payments', payment],
+    [`/v1/payments/${captured}/refunds`, { amount_minor: 10 }],
+  ]
+  for (const [path, body] of creates) {
+    const known = Array.from({ length: 20 }, () => freshKey())
+    const ask = (idempotency_key: string) =>
+      world.client.post(path, { ...body, idempotency_key }, { prefer: 'respond-async' })
+    for (const answer of await Promise.all(known.map(ask))) expect(answer.status).toBeLessThan(300)
+    const before = await drawn()
+    const answers = await Promise.all(known.flatMap((key) => [ask(key), ask(freshKey())]))
+    expect(answers.map(replayed)).toEqual(known.flatMap(() => [true, false]))
+    // Each try to write a row draws from this sequence, also one that is undone.
+    expect([path, ((await drawn()) - before + 1000) % 1000]).toEqual([path, known.length])
+  }
+  await world.drain()
+})
+
+async function drawn(): Promise<number> {
+  const [row] = await world.sql<{ last_value: number }[]>`select last_value from created_at_microseconds`
+  return row!.last_value
+}

@@ -182,3 +182,48 @@ test('a page that cannot be meant is refused, and the parameter at fault is name
     expect(refused.body.error.message).toMatch(/\w/)
   }
 })
+
+test('payments are filtered by at most 20 keys of their metadata', async () => {
+  const filters = (count: number) => Array.from({ length: count }, (_, n) => `metadata[k${n}]=v`).join('&')
+  expect((await world.client.get(`/v1/payments?${filters(20)}`)).status).toBe(200)
+  const refused = await world.client.get(`/v1/payments?${filters(21)}`)
+  expect([refused.status, refused.body.error.param]).toEqual([400, 'metadata'])
+})
+
+test('whatever lists are asked for, the database plans few statements', async () => {
+  const customer_id = '0198f6f0-0000-7000-8000-000000000000'
+  const moment = '2026-01-01T00:00:00Z'
+  const lists = {
+    payments: [
+      ['status=captured', 'status=pending'],
+      ...[`customer_id=${customer_id}`, 'currency=usd', 'amount_min=1', 'amount_max=9'].map((one) => [one]),
+      ...[`created_from=${moment}`, `created_to=${moment}`, `before=${moment}`].map((one) => [one]),
+      ['metadata[a]=1', 'metadata[a]=1&metadata[b]=2'],
+    ],
+    customers: ['email=a', 'external_id=b', `before=${moment}`, 'deleted=true'].map((one) => [one]),
+    reconciliation: ['state=stale', 'subject=refund', `payment_id=${customer_id}`, `before=${moment}`].map(
+      (one) => [one],
+    ),
+  }
+  for (const [list, filters] of Object.entries(lists)) {
+    const queries = filters.reduce<string[][]>(
+      (all, choices) => all.flatMap((each) => [each, ...choices.map((choice) => [...each, choice])]),
+      [[]],
+    )
+    const answers = await Promise.all(
+      queries.map((query) => world.client.get(`/v1/${list}?${query.join('&')}`)),
+    )
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+  }
+  await world.sql`create extension if not exists pg_stat_statements`
+  const rows = await world.sql<{ name: string; texts: number }[]>`
+    select t.name, count(distinct s.queryid)::int as texts
+    from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
+    cross join (values ('payments'), ('customers'), ('drifts')) t(name)
+    where s.query ~ ('from ' || t.name || '\\s+where tenant_id') and s.query like '%order by created_at desc%' group by t.name order by t.name`
+  expect(rows).toEqual([
+    { name: 'customers', texts: 4 },
+    { name: 'drifts', texts: 1 },
+    { name: 'payments', texts: 4 },
+  ])
+})

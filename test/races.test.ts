@@ -178,12 +178,13 @@ describe('capture against cancel', () => {
       }),
     )
     for (const [index, answers] of asked.entries()) {
-      const [won, ...more] = answers.filter(({ status }) => status === 200)
-      expect(more).toEqual([])
-      expect(answers.filter(({ status }) => status === 409)).toHaveLength(3)
+      const won = answers.filter(({ status }) => status === 200)
+      expect(answers.filter(({ status }) => status === 409)).toHaveLength(4 - won.length)
       const { id, processor_reference } = payments[index]!
       const { body } = await client.get(`/v1/payments/${id}`)
-      expect(body).toEqual(won!.body)
+      // The second cancellation joins the first while that is under way.
+      expect([1, body.status === 'canceled' ? 2 : 1]).toContain(won.length)
+      for (const answer of won) expect(answer.body).toEqual(body)
       const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
       expect(effects).toEqual(['authorize', body.status === 'captured' ? 'capture' : 'cancel'])
     }

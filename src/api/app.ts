@@ -1,7 +1,7 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
-import { list } from '#core/config.ts'
+import { serializerCompiler } from 'fastify-type-provider-zod'
+import { list as parts } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { areaRoutes } from './areas.ts'
@@ -13,24 +13,32 @@ import { docsRoutes } from './docs.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { paymentRoutes } from './payments/routes.ts'
-import { checkQuery, parseQuery } from './query.ts'
+import { checkPath, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
+import { createTurns } from './turns.ts'
+import { validatorCompiler } from './validate.ts'
+
+/** An answer counts as one request for each so many bytes. */
+const BYTES_PER_REQUEST = 16 * 1024
+/** Of one key. Each is charged when it is answered: more at once could be answered before the first is charged. */
+const LISTS_AT_ONCE = 8
 
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const { config, sql, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const takeTurn = createTurns(LISTS_AT_ONCE)
   const pressure = watchEventLoop()
   const refusals = createRefusals(config, log)
 
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
-    trusted_proxies: list(config.TRUSTED_PROXIES),
+    trusted_proxies: parts(config.TRUSTED_PROXIES),
     logged_part: config.logged_part,
     about,
     bodyLimit: BODY_LIMIT_BYTES,
@@ -55,19 +63,30 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
+  app.decorateRequest('endTurn')
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
-      throw new AppError('invalid_request', { message: 'The header Host is missing.', param: 'Host' })
+    const hosts = countHosts(request.raw.rawHeaders)
+    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) {
+      const message = hosts === 0 ? 'The header Host is missing.' : 'The header Host was sent twice.'
+      throw new AppError('invalid_request', { message, param: 'Host' })
+    }
     const {
       url,
-      config: { scope, area },
+      config: { scope, area, list = false },
     } = request.routeOptions
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
-    if (!isV1(request.url) && !isV1(url ?? '')) return
+    if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
+    reply.header('cache-control', 'no-store')
     if (pressure.overloaded()) throw new AppError('overloaded')
     request.credentials = await authenticate(request, reply)
+    if (list) {
+      request.endTurn = await takeTurn(request.credentials.key_id)
+      reply.raw.once('close', request.endTurn)
+      // Who hung up while waiting closed it already.
+      if (reply.raw.socket?.destroyed ?? true) request.endTurn()
+    }
     limit(request.credentials.key_id, reply)
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
@@ -78,6 +97,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
         context: { area },
       })
     }
+    checkPath(request.url)
     checkQuery(request.url, request.query)
     const encoding = request.headers['content-encoding'] ?? 'identity'
     if (encoding !== 'identity' && request.method !== 'GET') {
@@ -88,12 +108,22 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   }
 
   app.addHook('onRequest', admit)
+  // Megabytes cost as much as the many requests that they could have been.
+  app.addHook('onSend', (request, _reply, payload, done) => {
+    const bytes =
+      typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
+    const extra = Math.floor(bytes / BYTES_PER_REQUEST)
+    if (extra > 0 && isV1(request.routeOptions.url ?? '')) limit.charge(request.credentials.key_id, extra)
+    // What comes next is refused when this was too large.
+    request.endTurn?.()
+    done(null, payload)
+  })
   app.addHook('onClose', () => pressure.close())
   app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
   app.setNotFoundHandler((request, reply) =>
     refusals.refuse(
       new AppError('route_not_found', {
-        message: `There is no route ${request.method} ${request.url.split('?')[0]}.`,
+        message: `There is no route ${request.method} ${request.url.split('?')[0]!.slice(0, 200)}.`,
       }),
       request,
       reply,
@@ -114,6 +144,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   docsRoutes(app)
   await app.ready()
   return app
+}
+
+/** Node keeps only the first of several. */
+function countHosts(rawHeaders: string[]): number {
+  return rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
 }
 
 function isV1(url: string): boolean {

@@ -110,7 +110,10 @@ function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): v
 }
 
 /** Takes one request from what `id` may still ask; sets the headers; throws `rate_limited`. */
-export type Limit = (id: string, reply: FastifyReply) => void
+export type Limit = ((id: string, reply: FastifyReply) => void) & {
+  /** Takes what a request turned out to cost beyond one: a debt that delays the next. */
+  charge(id: string, requests: number): void
+}
 
 /**
  * A bucket for each key: `burst` requests at once, refilled with `rps` a second (GCRA). Own, because the kept plug-ins count
@@ -123,14 +126,17 @@ export function createLimit({ rps, burst }: { rps: number; burst: number }): Lim
   let full = new Map<string, number>()
   let swept_at = performance.now()
 
-  return (id, reply) => {
+  // The time at which the bucket would be full again.
+  const fullAt = (id: string, now: number, requests: number) =>
+    Math.max(full.get(id) ?? now, now) + requests * perRequest_ms
+
+  function take(id: string, reply: FastifyReply): void {
     const now = performance.now()
     if (now - swept_at > 60_000) {
       swept_at = now
       full = new Map(Array.from(full).filter(([, at]) => at > now))
     }
-    // The time at which the bucket would be full again.
-    const at = Math.max(full.get(id) ?? now, now) + perRequest_ms
+    const at = fullAt(id, now, 1)
     // What fits to the last request must not fail by a rounding of the clock's fractions.
     const left = Math.floor((depth_ms - (at - now)) / perRequest_ms + 1e-6)
     reply.header('ratelimit-policy', policy)
@@ -139,10 +145,14 @@ export function createLimit({ rps, burst }: { rps: number; burst: number }): Lim
       reply.header('ratelimit', `"default";r=0;t=${wait_s}`)
       throw new AppError('rate_limited', {
         retry_after_s: wait_s,
-        message: `Too many requests: ${rps} a second, ${burst} at once.`,
+        message: `Too many requests: ${rps} a second, ${burst} at once; what is large counts as several.`,
       })
     }
     full.set(id, at)
     reply.header('ratelimit', `"default";r=${left};t=${Math.ceil((at - now) / 1000)}`)
   }
+
+  return Object.assign(take, {
+    charge: (id: string, requests: number) => void full.set(id, fullAt(id, performance.now(), requests)),
+  })
 }

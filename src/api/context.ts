@@ -5,7 +5,6 @@ import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { Queue } from '#queue/main.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
-import type { ReadOutcome } from './outcome.ts'
 import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
@@ -16,5 +15,4 @@ export type ApiContext = {
   queue: Queue
   doorbell: Doorbell
   waiters: Waiters
-  readOutcome: ReadOutcome
 }

@@ -49,7 +49,7 @@ const patch = z
 
 export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateCustomer, Customer>(
+  const create = batcher<CreateCustomer, Customer | 'known'>(
     'create_customer',
     (requests) => createCustomers(sql, requests),
     {
@@ -89,7 +89,7 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
       const { tenant_id } = request.credentials
       const { idempotency_key: _, ...body } = request.body
       const asked = idempotent(request, requiredKeyOf(request, request.body), body)
-      const outcome = await acceptOnce(sql, tenant_id, asked, () =>
+      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, () =>
         create({ ...body, ...asked, tenant_id, customer_id: newId(), event_id: newId() }),
       )
       reply.code(201)

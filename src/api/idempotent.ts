@@ -3,7 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint, type Sql } from '#core/db.ts'
 import { findRemembered, type IdempotentRequest, type Remembered } from '#domain/idempotency.ts'
-import { fingerprint, idempotencyKey } from './body.ts'
+import { idempotencyKey } from './body.ts'
+import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 /** `accepted`: the step was taken now. `replayed`: it had been, by this key. `refused`: its guard said no, nothing was written. */
 export type Accepted<T> =
@@ -47,7 +48,7 @@ export function requiredKeyOf(
   })
 }
 
-/** The request as its key will remember it: scoped to the route and its path parameters. */
+/** The request as its key will remember it: scoped to the route and its path parameters. `body` is without the key. */
 export function idempotent(request: FastifyRequest, key: string | null, body: object): IdempotentRequest {
   const parameters = Object.values(request.params as Record<string, string>).join(' ')
   return {
@@ -59,22 +60,22 @@ export function idempotent(request: FastifyRequest, key: string | null, body: ob
 }
 
 /**
- * Takes an accepting step once. `accept` answers undefined when its guard refused. Throws `idempotency_key_reused` when the
- * key came with other content before.
+ * Takes an accepting step of `body` once. `accept` answers `known` when the key was used before, and undefined when its guard
+ * refused. Throws `idempotency_key_reused` when the key came with other content before.
  */
 export async function acceptOnce<T>(
   sql: Sql,
-  tenant_id: string,
-  { idempotency_key, scope, fingerprint }: IdempotentRequest,
-  accept: () => Promise<T | undefined>,
+  { tenant_id, idempotency_key, scope }: IdempotentRequest & { tenant_id: string },
+  body: object,
+  accept: () => Promise<T | 'known' | undefined>,
 ): Promise<Accepted<T>> {
-  const violated = await tryAccept(accept)
-  if ('value' in violated) return { kind: 'accepted', value: violated.value }
+  const value = await tryAccept(accept)
+  if (value !== undefined && value !== 'known') return { kind: 'accepted', value }
   if (idempotency_key === null) return { kind: 'refused' }
   const remembered = await findRemembered(sql, tenant_id, idempotency_key, scope)
-  if (remembered !== undefined && remembered.fingerprint === fingerprint)
+  if (remembered !== undefined && isFingerprintOf(body, remembered.fingerprint))
     return { kind: 'replayed', remembered }
-  if (remembered === undefined && !violated.duplicate) return { kind: 'refused' }
+  if (remembered === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
     ...(remembered === undefined && {
@@ -84,18 +85,15 @@ export async function acceptOnce<T>(
 }
 
 // Two rows of one tenant may draw the same microsecond; the step left no trace and draws again.
-async function tryAccept<T>(
-  accept: () => Promise<T | undefined>,
-): Promise<{ value: T } | { duplicate: boolean }> {
+async function tryAccept<T>(accept: () => Promise<T | 'known'>): Promise<T | 'known'> {
   for (;;) {
     try {
-      const value = await accept()
-      return value === undefined ? { duplicate: false } : { value }
+      return await accept()
     } catch (error) {
       const constraint = violatedConstraint(error)
       if (constraint?.endsWith('_created_at') === true) continue
       if (constraint === 'idempotency_keys_pkey' || constraint?.endsWith('_idempotency') === true)
-        return { duplicate: true }
+        return 'known'
       throw error
     }
   }

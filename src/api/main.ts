@@ -11,7 +11,6 @@ import { places, portError } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
-import { createReadOutcome } from './outcome.ts'
 import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
@@ -32,7 +31,6 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
     doorbell,
     waiters,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    readOutcome: createReadOutcome(sql),
   }
   const app = await buildApi(context)
   const url = await app.listen({ host: config.HOST, port: config.API_PORT }).catch((error: unknown) => {

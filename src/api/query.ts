@@ -17,21 +17,36 @@ export function parseQuery(querystring: string): Record<string, unknown> {
   return query
 }
 
-/** Throws `invalid_request` when a query string is not UTF-8 or holds what Postgres cannot store. */
+/** Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router. */
+export function checkPath(url: string): void {
+  if (CONTROL_ENCODED.test(url.split('?', 1)[0]!)) throw controlCharacters('path')
+}
+
+/** Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot store. */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
-  if (start !== -1) {
-    try {
-      decodeURIComponent(url.slice(start))
-    } catch (error) {
-      throw new AppError('invalid_request', {
-        param: 'query',
-        message: 'The query string is not valid percent-encoded UTF-8.',
-        cause: error,
-      })
-    }
+  if (start === -1) return
+  try {
+    decodeURIComponent(url.slice(start))
+  } catch (error) {
+    throw new AppError('invalid_request', {
+      param: 'query',
+      message: 'The query string is not valid percent-encoded UTF-8.',
+      cause: error,
+    })
   }
   checkStorable(query, '', 0)
+  for (const [name, value] of new URLSearchParams(url.slice(start)))
+    if (CONTROL.test(name) || CONTROL.test(value))
+      throw controlCharacters(CONTROL.test(name) ? 'query' : name)
+}
+
+// oxlint-disable-next-line no-control-regex -- finding them is what it is for
+const CONTROL = /[\u0000-\u001f\u007f]/
+const CONTROL_ENCODED = /%(?:[01][0-9a-f]|7f)/i
+
+function controlCharacters(param: string): AppError {
+  return new AppError('invalid_request', { param, message: 'URLs may not hold control characters.' })
 }
 
 function add(to: Record<string, unknown>, name: string, value: string): void {

@@ -7,8 +7,9 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/payment.ts'
+import type { AskedFor, Found } from '#domain/found.ts'
 import {
-  findRefund,
+  findRefunds,
   listRefunds,
   refundSchema,
   requestRefunds,
@@ -39,19 +40,22 @@ const createBody = z
 export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
   const { sql, doorbell } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const request_refund = batcher<RefundRequest, true | undefined>(
+  const request_refund = batcher<RefundRequest, 'accepted' | 'known' | undefined>(
     'request_refund',
     async (requests) => {
-      const accepted = await requestRefunds(sql, requests)
-      return requests.map(({ refund_id }) => accepted.has(refund_id) || undefined)
+      const became = await requestRefunds(sql, requests)
+      return requests.map(({ refund_id }) => became.get(refund_id))
     },
-    { key: ({ payment_id }) => payment_id },
+    {
+      key: ({ tenant_id, payment_id, idempotency_key }) => [payment_id, `${tenant_id} ${idempotency_key}`],
+    },
   )
+  const read = batcher<AskedFor, Found<Refund> | undefined>('find_refund', (asked) => findRefunds(sql, asked))
 
-  async function find(tenant_id: string, id: string): Promise<Refund> {
-    const refund = await findRefund(sql, tenant_id, id)
-    if (refund === undefined) throw new AppError('refund_not_found')
-    return refund
+  async function find(tenant_id: string, id: string, job_id: string | null = null): Promise<Found<Refund>> {
+    const found = await read({ tenant_id, id, job_id })
+    if (found === undefined) throw new AppError('refund_not_found')
+    return found
   }
 
   app.post(
@@ -102,7 +106,7 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       const amount_minor = body.amount_minor ?? null
       const ids = { refund_id: newId(), job_id: newId(), event_id: newId() }
       const rung = doorbell.admits(createRefund.queue, tenant_id)
-      const outcome = await acceptOnce(sql, tenant_id, asked, async () => {
+      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, async () => {
         if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
         return await request_refund({
           ...asked,
@@ -118,15 +122,15 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, amount_minor)
       const replayed = outcome.kind === 'replayed'
       const refund_id = replayed ? outcome.remembered.resource_id : ids.refund_id
+      const job_id = replayed ? outcome.remembered.job_id : ids.job_id
       const waited = answerOutcome(context, request, reply, {
-        job_id: replayed ? outcome.remembered.job_id : ids.job_id,
-        tenant_id,
-        queue: createRefund.queue,
+        job_id,
+        fresh: !replayed,
         status: 201,
         replayed,
         location: `/v1/refunds/${refund_id}`,
         error_context: { payment_id, refund_id },
-        find: () => find(tenant_id, refund_id),
+        find: () => find(tenant_id, refund_id, job_id),
         reached: ({ status }) => status === 'succeeded',
       })
       if (rung && !replayed) doorbell.ring({ id: ids.job_id, queue: createRefund.queue, tenant_id })
@@ -169,7 +173,7 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       response: { 200: refundSchema },
       errors: ['refund_not_found'],
     }),
-    async (request) => await find(request.credentials.tenant_id, request.params.id),
+    async (request) => (await find(request.credentials.tenant_id, request.params.id)).resource,
   )
 
   async function whyNot(

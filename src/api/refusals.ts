@@ -1,12 +1,14 @@
 // Refusals: the one place where errors of the API become rows of the catalogue, and those become answers.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
 import type { Config } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { BODY_LIMIT_BYTES } from './body.ts'
 import { docPath } from './openapi/error.ts'
+
+/** A name of the caller's can be as long as a body. */
+const MAX_PARAM_LENGTH = 200
 
 type Refusals = {
   /** Answers a request that ended in `error`. */
@@ -22,7 +24,17 @@ export function createRefusals(config: Config, log: Log): Refusals {
     request_id: string,
   ): { error: unknown } {
     const doc_url = `${config.API_URL ?? ''}${docPath()}`
-    return { error: { code, message, param, details, context, request_id, doc_url } }
+    return {
+      error: {
+        code,
+        message,
+        param: param?.slice(0, MAX_PARAM_LENGTH),
+        details,
+        context,
+        request_id,
+        doc_url,
+      },
+    }
   }
 
   return {
@@ -54,34 +66,15 @@ function cameTooSlowly(error: unknown, { raw }: FastifyRequest): boolean {
 
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
-  if (hasZodFastifySchemaValidationErrors(error)) return invalid(error)
   const { code, statusCode } = error as Partial<FastifyError>
   if (isUnavailable(error) || code === 'FST_ERR_HANDLER_TIMEOUT')
     return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
     return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
-  if (
-    code === 'FST_ERR_BAD_URL' ||
-    (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
-  ) {
+  if (code === 'FST_ERR_BAD_URL')
+    return new AppError('invalid_request', { message: 'The path is not valid percent-encoded UTF-8.' })
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
     return new AppError('invalid_request', { message: (error as Error).message })
-  }
   return new AppError('internal_error', { cause: error })
-}
-
-function invalid(error: FastifyError): AppError {
-  const details = (error.validation ?? []).flatMap(({ instancePath, keyword, message, params }) => {
-    const path = instancePath.split('/').slice(1).join('.')
-    const about = (name: string) => [path, name].filter(Boolean).join('.')
-    if (keyword === 'unrecognized_keys')
-      return (params.keys as string[]).map((key) => ({ param: about(key), message: 'is not known' }))
-    return [{ param: path || error.validationContext || 'body', message: message ?? 'is invalid' }]
-  })
-  const first = details[0]
-  return new AppError('invalid_request', {
-    message: first && `${first.param}: ${first.message}`,
-    param: first?.param,
-    details,
-  })
 }

@@ -11,11 +11,15 @@ declare module 'fastify' {
     credentials: Credentials
     /** What it is about beyond the ids of its path, for the log. */
     subject_id?: string
+    /** Ends the turn of a list; set while it has one. */
+    endTurn: (() => void) | undefined
   }
   interface FastifyContextConfig {
     scope?: Scope | null
     area?: Area | null
     literal?: Literal
+    /** It answers many rows. */
+    list?: boolean
   }
 }
 
@@ -34,14 +38,14 @@ export function route<const S extends Schemas>(
   literal: S & Omit<Literal, keyof Schemas>,
 ): {
   schema: S
-  config: { scope: Scope | null; area: Area | null; literal: Literal }
+  config: { scope: Scope | null; area: Area | null; literal: Literal; list: boolean }
   handlerTimeout?: number
 } {
   const { params, querystring, body, response, scope, area, waits = false } = literal
   const schemas = { params, querystring, body, response }
   return {
     schema: Object.fromEntries(Object.entries(schemas).filter(([, schema]) => schema !== undefined)) as S,
-    config: { scope, area, literal },
+    config: { scope, area, literal, list: querystring !== undefined },
     ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
@@ -63,21 +67,25 @@ export function asInteger(bounds: { minimum: number; maximum: number }): Record<
   return { type: 'integer', format, pattern: undefined, ...bounds }
 }
 
-/** `before` and `limit` of a list, to be extended by its filters. */
-export const page = z.strictObject({
-  before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
-  limit: z
+/** `limit` of a list. */
+export const pageSize = (standard: number) =>
+  z
     .string()
-    .regex(/^[1-9]\d{0,2}$/, { error: 'must be a whole number from 1 to 100' })
+    .regex(/^([1-9]\d?|100)$/, { error: 'must be a whole number from 1 to 100' })
     .transform(Number)
     .pipe(z.int().min(1).max(100))
-    .default(25)
+    .default(standard)
     .meta({
       description: 'Page size.',
       ...asInteger({ minimum: 1, maximum: 100 }),
-      standard: 25,
+      standard,
       example: 25,
-    }),
+    })
+
+/** `before` and `limit` of a list, to be extended by its filters. */
+export const page = z.strictObject({
+  before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
+  limit: pageSize(25),
 })
 
 /** The `Link` header of a full page: the next one starts after its last item. */
@@ -88,8 +96,13 @@ export function nextPage(
 ): Record<string, string> {
   const last = items.at(-1)
   if (last === undefined || items.length < limit) return {}
+  return { link: linkBefore(url, last.created_at) }
+}
+
+/** The same query, before a moment. */
+export function linkBefore(url: string, before: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
-  parameters.set('before', last.created_at)
-  return { link: `<${path}?${parameters.toString()}>; rel="next"` }
+  parameters.set('before', before)
+  return `<${path}?${parameters.toString()}>; rel="next"`
 }

@@ -21,18 +21,24 @@ const MAX_WAITING = 5_000
  * their order. What arrives while a run is under way travels in the next, which begins beside it when enough has gathered or
  * the run takes long, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
  * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
- * itself, so that no caller fails for a neighbour's sake. Items of the same `key` never share a run: a statement writes no
- * row twice. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits;
+ * itself, so that no caller fails for a neighbour's sake. Items of the same `key` (one of several, if it answers a list) never
+ * share a run, because a statement writes no row twice, and wait for a run with that key that is under way, because it would
+ * only lock them out. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits;
  * `database_unavailable` when no answer comes.
  */
 export function batcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
-  { max = 100, concurrency = 4, key }: { max?: number; concurrency?: number; key?: (item: I) => string } = {},
+  {
+    max = 100,
+    concurrency = 4,
+    key,
+  }: { max?: number; concurrency?: number; key?: (item: I) => string | string[] } = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
   let running = 0
+  const underWay = new Set<string>()
   let impatient: NodeJS.Timeout | undefined
 
   function next(): void {
@@ -48,27 +54,34 @@ export function batcher<I, O>(
   function start(): void {
     clearTimeout(impatient)
     impatient = undefined
+    const { batch, keys } = take()
+    if (batch.length === 0) return
     running += 1
-    void carry(take()).finally(() => {
+    keys.forEach((name) => underWay.add(name))
+    void carry(batch).finally(() => {
       running -= 1
+      keys.forEach((name) => underWay.delete(name))
       next()
     })
     next()
   }
 
-  function take(): Waiting[] {
-    if (key === undefined) return waiting.splice(0, max)
-    const keys = new Set<string>()
+  function take(): { batch: Waiting[]; keys: string[] } {
+    if (key === undefined) return { batch: waiting.splice(0, max), keys: [] }
+    const seen = new Set(underWay)
     const batch: Waiting[] = []
     const rest: Waiting[] = []
+    const keys: string[] = []
     for (const one of waiting) {
-      const name = key(one.item)
-      if (batch.length < max && !keys.has(name)) batch.push(one)
-      else rest.push(one)
-      keys.add(name)
+      const names = [key(one.item)].flat()
+      if (batch.length < max && !names.some((name) => seen.has(name))) {
+        batch.push(one)
+        keys.push(...names)
+      } else rest.push(one)
+      names.forEach((name) => seen.add(name))
     }
     waiting = rest
-    return batch
+    return { batch, keys }
   }
 
   async function carry(batch: Waiting[]): Promise<void> {

@@ -23,8 +23,21 @@ export type Remembered = {
 }
 
 /**
- * Writes the keys as a part of the accepting step. No "on conflict": a duplicate undoes the whole step, and the request
- * becomes a replay. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id, job_id`.
+ * Whether the key of the request `a` is known: remembered on this route, or that of one of `resources`, which outlives what is
+ * remembered. What is known is left out of the accepting step, so that a replay undoes nothing for its neighbours. The `offset`
+ * keeps each a look-up for each request, as in `post_entries`.
+ */
+export function isKnown(sql: Sql | Tx, resources?: 'customers' | 'payments' | 'refunds'): Fragment {
+  const remembered = sql`exists (
+    select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.scope offset 0)`
+  if (resources === undefined) return remembered
+  return sql`(${remembered} or exists (
+    select from ${sql(resources)} r where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
+}
+
+/**
+ * Writes the keys as a part of the accepting step. No "on conflict": of two requests with one key at the same time, the second
+ * finds it taken, its whole step is undone, and it becomes a replay. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id, job_id`.
  */
 export function remember(sql: Sql | Tx, resource: string, accepted: Fragment): Fragment {
   return sql`

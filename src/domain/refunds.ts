@@ -7,7 +7,8 @@ import { timestamp } from '#core/time.ts'
 import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
-import { remember, type IdempotentRequest } from './idempotency.ts'
+import { findWithJobs, type AskedFor, type Found } from './found.ts'
+import { isKnown, remember, type IdempotentRequest } from './idempotency.ts'
 import { finishing, holding, type Settlement } from './jobs.ts'
 import { postings } from './ledger.ts'
 import { noted, waking } from './notifications.ts'
@@ -81,16 +82,21 @@ export type RefundRequest = IdempotentRequest & {
 }
 
 /**
- * Reserves refunds on captured payments and asks for them. The guard reads only the row it locks. Answers the ids of the
- * refunds accepted. No two requests of one call may be of the same payment.
+ * Reserves refunds on captured payments and asks for them. The guard reads only the row it locks. Answers by id the refunds
+ * `accepted`, and those whose key was `known`. No two requests of one call may be of the same payment or have the same key.
  */
-export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    with locked as (
-      select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
-      from jsonb_to_recordset(${sql.json(requests)}) as a(
+export async function requestRefunds(
+  sql: Sql,
+  requests: RefundRequest[],
+): Promise<Map<string, 'accepted' | 'known'>> {
+  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'refunds')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
         fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+    ), locked as (
+      select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
+      from (select * from given where not known) a
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
       where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
       order by p.tenant_id, p.id
@@ -124,8 +130,8 @@ export async function requestRefunds(sql: Sql, requests: RefundRequest[]): Promi
       from p join r on r.id = p.refund_id`,
     )}
     )
-    select id from r`
-  return new Set(rows.map((row) => row.id))
+    select id, 'accepted' as became from r union all select refund_id, 'known' from given where known`
+  return new Map(rows.map(({ id, became }) => [id, became]))
 }
 
 /** What the processor said of a refund that we know. */
@@ -269,12 +275,9 @@ export async function findRefundByIds(
   return row
 }
 
-/** One refund, or undefined. */
-export async function findRefund(sql: Sql, tenant_id: string, id: string): Promise<Refund | undefined> {
-  const [row] = await sql<
-    Refund[]
-  >`select ${columns(sql)} from refunds where tenant_id = ${tenant_id} and id = ${id}`
-  return row
+/** Refunds with the jobs that are asked about, in the order asked. */
+export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
+  return await findWithJobs<Refund>(sql, 'refunds', columns(sql), asked)
 }
 
 /** The refunds of a payment, newest first. */
@@ -282,12 +285,12 @@ export async function listRefunds(
   sql: Sql,
   tenant_id: string,
   payment_id: string,
-  page: { before?: string; limit: number },
+  { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<Refund[]> {
   return await sql<Refund[]>`
     select ${columns(sql)} from refunds
-    where tenant_id = ${tenant_id} and payment_id = ${payment_id} ${page.before === undefined ? sql`` : sql`and created_at < ${page.before}`}
-    order by created_at desc limit ${page.limit}`
+    where tenant_id = ${tenant_id} and payment_id = ${payment_id} and created_at < ${before}
+    order by created_at desc limit ${limit}`
 }
 
 function columns(sql: Sql | Tx): Fragment {

@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto'
 import { createConfig, formatProblems, getTotals, lintFromString } from '@redocly/openapi-core'
 import { buildApi } from '#api/app.ts'
-import { createReadOutcome } from '#api/outcome.ts'
 import { createWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/db.ts'
@@ -42,7 +41,6 @@ const api = await buildApi({
   vault: createVault(randomBytes(32).toString('base64')),
   doorbell: createDoorbell(queue, 1),
   waiters: createWaiters(sql, queue, log),
-  readOutcome: createReadOutcome(sql),
 })
 const rules = await createConfig({
   extends: ['recommended-strict'],

@@ -52,7 +52,7 @@ const COMMON: ErrorCode[] = [
 ]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 const WAITS =
-  'Waits for the processor (10 s; `Prefer: wait=N` or `respond-async`); what is not finished by then answers 202.'
+  'Waits for the processor (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.'
 const SUCCESS: Record<number, string> = {
   200: 'Done.',
   201: 'Created.',

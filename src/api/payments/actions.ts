@@ -8,6 +8,7 @@ import { newId } from '#core/ids.ts'
 import { amountMinor } from '#core/money.ts'
 import { findPayment, paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import {
+  joinCancel,
   requestCancels,
   requestCaptures,
   type CancelRequest,
@@ -48,9 +49,11 @@ type Action = {
   /** The status that is asked for, and the refusal of what cannot get there. */
   goal: 'captured' | 'canceled'
   refusal: 'payment_not_capturable' | 'payment_not_cancelable'
-  /** `recorded`: accepted, and a job that is under way already will do it. Undefined: the guard refused. */
-  accept: (step: Step) => Promise<true | 'canceling' | 'recorded' | undefined>
+  /** Undefined: the guard refused. */
+  accept: (step: Step) => Promise<Begun | undefined>
 }
+/** The job to wait for, or null where one that is under way will do it later; `own`: this request asked for it. */
+type Begun = { job_id: string | null; own: boolean }
 /** What each step of accepting brings. */
 type Step = Omit<CaptureRequest, 'amount_minor'>
 
@@ -119,7 +122,10 @@ export function actionRoutes(
         body,
         goal: 'captured',
         refusal: 'payment_not_capturable',
-        accept: (step) => capture({ ...step, amount_minor: body.amount_minor ?? null }),
+        async accept(step) {
+          const accepted = await capture({ ...step, amount_minor: body.amount_minor ?? null })
+          return accepted && { job_id: step.job_id, own: true }
+        },
       })
     },
   )
@@ -131,7 +137,7 @@ export function actionRoutes(
       scope: 'payments:write',
       operation_id: 'cancelPayment',
       summary: 'Cancel a payment',
-      description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists.`,
+      description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is under way joins it.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -161,7 +167,13 @@ export function actionRoutes(
         body,
         goal: 'canceled',
         refusal: 'payment_not_cancelable',
-        accept: (step) => cancel({ ...step, reason, cancellation_reason: reason }),
+        async accept(step) {
+          const accepted = await cancel({ ...step, reason, cancellation_reason: reason })
+          if (accepted === 'canceling') return { job_id: step.job_id, own: true }
+          if (accepted === 'recorded') return { job_id: null, own: false }
+          const joined = await joinCancel(sql, step)
+          return joined && { ...joined, own: false }
+        },
       })
     },
   )
@@ -176,20 +188,22 @@ export function actionRoutes(
     const asked = idempotent(request, keyOf(request, body), content)
     const ids = { job_id: newId(), event_id: newId() }
     const rung = doorbell.admits(authorizePayment.queue, tenant_id)
-    const outcome = await acceptOnce(sql, tenant_id, asked, () =>
+    const outcome = await acceptOnce(sql, { ...asked, tenant_id }, content, () =>
       accept({ ...asked, ...ids, tenant_id, payment_id, rung }),
     )
     if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, refusal, body.amount_minor)
     const replayed = outcome.kind === 'replayed'
-    const own = outcome.kind === 'accepted' && outcome.value !== 'recorded'
+    const fresh = outcome.kind === 'accepted' && outcome.value.own
+    const { job_id } = replayed ? outcome.remembered : outcome.value
     const waited = answers.waited(request, reply, {
-      job_id: replayed ? outcome.remembered.job_id : own ? ids.job_id : null,
+      job_id,
+      fresh,
       payment_id,
       status: 200,
       replayed,
       reached: ({ status }) => status === goal,
     })
-    if (rung && own) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
+    if (rung && fresh) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
     return await waited
   }
 

@@ -3,9 +3,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'
+import type { AskedFor, Found } from '#domain/found.ts'
 import { findPayments, type Payment } from '#domain/payments/payment.ts'
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
-import { authorizePayment } from '#jobs/payments.ts'
 import type { ApiContext } from '../context.ts'
 import { answerOutcome } from '../outcome.ts'
 
@@ -23,6 +23,7 @@ export type PaymentAnswers = {
     reply: FastifyReply,
     done: {
       job_id: string | null
+      fresh: boolean
       payment_id: string
       status: 200 | 201
       replayed: boolean
@@ -33,12 +34,8 @@ export type PaymentAnswers = {
 
 export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
   const { sql, vault } = context
-  const read = batcher<{ tenant_id: string; id: string }, Payment | undefined>(
-    'find_payment',
-    async (asked) => {
-      const found = new Map((await findPayments(sql, asked)).map((payment) => [payment.id, payment]))
-      return asked.map(({ id }) => found.get(id))
-    },
+  const read = batcher<AskedFor, Found<Payment> | undefined>('find_payment', (asked) =>
+    findPayments(sql, asked),
   )
   const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
 
@@ -53,25 +50,23 @@ export function createPaymentAnswers(context: ApiContext): PaymentAnswers {
     }
   }
 
-  async function find(tenant_id: string, id: string): Promise<Payment> {
-    const payment = await read({ tenant_id, id })
-    if (payment === undefined) throw new AppError('payment_not_found')
-    return shown(payment)
+  async function find(tenant_id: string, id: string, job_id: string | null): Promise<Found<Payment>> {
+    const found = await read({ tenant_id, id, job_id })
+    if (found === undefined) throw new AppError('payment_not_found')
+    return { ...found, resource: shown(found.resource) }
   }
 
   return {
     shown,
-    find,
+    find: async (tenant_id, id) => (await find(tenant_id, id, null)).resource,
     async waited(request, reply, { payment_id, ...done }) {
       const { tenant_id } = request.credentials
       request.subject_id = payment_id
       return await answerOutcome(context, request, reply, {
         ...done,
-        tenant_id,
-        queue: authorizePayment.queue,
         location: `/v1/payments/${payment_id}`,
         error_context: { payment_id },
-        find: () => find(tenant_id, payment_id),
+        find: () => find(tenant_id, payment_id, done.job_id),
       })
     },
   }

@@ -57,11 +57,11 @@ export function createRoute(
   answers: PaymentAnswers,
 ): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateRequest, true | undefined>(
+  const create = batcher<CreateRequest, 'created' | 'known' | undefined>(
     'create_payment',
     async (requests) => {
-      const created = await createPayments(sql, requests)
-      return requests.map(({ payment_id }) => created.has(payment_id) || undefined)
+      const became = await createPayments(sql, requests)
+      return requests.map(({ payment_id }) => became.get(payment_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
@@ -145,7 +145,7 @@ export function createRoute(
       const place = paymentMethodPlace(tenant_id, ids.job_id)
       const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
-      const outcome = await acceptOnce(sql, tenant_id, asked, () =>
+      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, () =>
         create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
       )
       if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
@@ -153,13 +153,20 @@ export function createRoute(
         const { job_id, resource_id } = outcome.remembered
         return await answers.waited(request, reply, {
           job_id,
+          fresh: false,
           payment_id: resource_id,
           status: 201,
           replayed: true,
           reached,
         })
       }
-      const waited = answers.waited(request, reply, { ...ids, status: 201, replayed: false, reached })
+      const waited = answers.waited(request, reply, {
+        ...ids,
+        fresh: true,
+        status: 201,
+        replayed: false,
+        reached,
+      })
       if (rung) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
       return await waited
     },

@@ -7,9 +7,21 @@ import { dateTime } from '#core/time.ts'
 import { listPayments, paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
 import type { ApiContext } from '../context.ts'
-import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, page, route } from '../route.ts'
+import {
+  asInteger,
+  EXAMPLE_ID,
+  idParams,
+  idText,
+  linkBefore,
+  nextPage,
+  page,
+  pageSize,
+  route,
+} from '../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
+
+const MAX_METADATA_FILTERS = 20
 
 const amount = (description: string) =>
   z
@@ -29,12 +41,23 @@ const filters = page.extend({
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
   metadata: z
     .record(z.string(), z.string())
+    .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
+      error: `must be at most ${MAX_METADATA_FILTERS} filters`,
+    })
     .optional()
     .meta({
-      description: '`metadata[key]=value`: payments whose metadata holds this value at the top level.',
+      description:
+        '`metadata[key]=value`: payments whose metadata holds this value at the top level; at most 20 of them.',
       propertyNames: undefined,
       example: { order: 'A-17' },
     }),
+})
+
+const timelinePage = z.strictObject({
+  before: dateTime
+    .optional()
+    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
+  limit: pageSize(100),
 })
 
 export function readRoutes(
@@ -89,15 +112,20 @@ export function readRoutes(
       operation_id: 'getPaymentTimeline',
       summary: 'Explain a payment',
       description:
-        'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, in order.',
+        'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
       params: idParams,
+      querystring: timelinePage,
       response: { 200: z.array(timelineEntrySchema) },
       errors: ['payment_not_found'],
     }),
-    async (request) => {
+    async (request, reply) => {
       const { tenant_id } = request.credentials
       await find(tenant_id, request.params.id)
-      return await listTimeline(sql, tenant_id, request.params.id)
+      const entries = await listTimeline(sql, tenant_id, request.params.id, request.query)
+      const [first] = entries
+      if (first !== undefined && entries.length >= request.query.limit)
+        reply.header('link', linkBefore(request.url, first.at))
+      return entries
     },
   )
 }

@@ -2,7 +2,7 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
-import { remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 
 /** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
@@ -28,18 +28,24 @@ export type CreateRequest = Asked & {
 }
 
 /**
- * Creates payments and asks for their authorization. Answers the ids created; one that is missing names a customer that
- * does not exist. Throws a unique violation when a key was used before: the whole step has then left no trace.
+ * Creates payments and asks for their authorization. Answers by id what was `created` and whose key was `known`; one that is
+ * missing names a customer that does not exist. Throws a unique violation when a key is taken at the same time: the whole
+ * step has then left no trace.
  */
-export async function createPayments(sql: Sql, requests: CreateRequest[]): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    with asked as (
-      select * from jsonb_to_recordset(${sql.json(requests)}) as a(
+export async function createPayments(
+  sql: Sql,
+  requests: CreateRequest[],
+): Promise<Map<string, 'created' | 'known'>> {
+  const rows = await sql<{ id: string; became: 'created' | 'known' }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'payments')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
         request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
         metadata jsonb, processor text)
-      where a.customer_id is null or exists (
-        select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null)
+    ), asked as (
+      select * from given a
+      where not known and (a.customer_id is null or exists (
+        select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null))
     ), p as (
       insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor)
       select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, coalesce(metadata, 'null'), processor
@@ -59,8 +65,8 @@ export async function createPayments(sql: Sql, requests: CreateRequest[]): Promi
         'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
         'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
     )})
-    select id from p`
-  return new Set(rows.map((row) => row.id))
+    select id, 'created' as became from p union all select payment_id, 'known' from given where known`
+  return new Map(rows.map(({ id, became }) => [id, became]))
 }
 
 export type CaptureRequest = Asked & {
@@ -132,6 +138,30 @@ export async function requestCancels(
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
 
+/**
+ * Joins a cancellation that is under way, or recorded, and remembers the key with its job; null while it is only recorded.
+ * Answers undefined when there is none. Asked after `requestCancels` has refused: what made it refuse is visible then.
+ */
+export async function joinCancel(
+  sql: Sql,
+  request: IdempotentRequest & { tenant_id: string; payment_id: string },
+): Promise<{ job_id: string | null } | undefined> {
+  const [joined] = await sql<{ job_id: string | null }[]>`
+    with joined as (
+      select a.*, p.id as resource_id, (
+        select j.id from jobs j
+        where j.tenant_id = a.tenant_id and j.subject_id = a.payment_id and j.name = ${cancelPayment.name} and j.finished_at is null
+        order by j.created_at desc limit 1) as job_id
+      from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, payment_id uuid, idempotency_key text, scope text, fingerprint text)
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+        and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
+      where not ${isKnown(sql)}
+    ), remembered as (${remember(sql, 'payment', sql`select * from joined`)})
+    select job_id from joined`
+  return joined
+}
+
 // The rows asked for whose guard holds, locked in one order everywhere: batches that share payments cannot deadlock.
 function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
   return sql`
@@ -140,6 +170,7 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
           tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
           request_id text, amount_minor bigint, reason text, cancellation_reason text)
+        where not ${isKnown(sql)}
         order by tenant_id, payment_id
       ) a
       cross join lateral (

@@ -1,0 +1,26 @@
+// What makes two requests with one idempotency key the same: a hash of what they ask.
+import { createHash } from 'node:crypto'
+
+const VERSION = 'v2:'
+
+/** A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent matters. */
+export function fingerprint(body: object): string {
+  const fields = Object.entries(body).filter(([, value]) => value != null)
+  return VERSION + hash(canonical(Object.fromEntries(fields)))
+}
+
+/** Whether a remembered fingerprint is that of `body`, also one of the first version, which keys keep for 30 days. */
+export function isFingerprintOf(body: object, remembered: string): boolean {
+  return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hash(body))
+}
+
+function canonical(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(canonical)
+  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, inner]) => [key, canonical(inner)]))
+}
+
+function hash(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('base64')
+}

@@ -1,0 +1,43 @@
+// The Prefer header (RFC 7240): how long a caller wants to wait.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+const DEFAULT_WAIT_S = 10
+const MAX_WAIT_S = 30
+
+const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`
+/** The elements of the list; a quote that is not closed takes what follows with it. */
+const ELEMENTS = new RegExp(String.raw`(?:${QUOTED}|"[^]*$|[^,"])+`, 'g')
+const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
+/** The name and value of one; the parameters that may follow mean nothing to us. */
+const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
+
+/**
+ * How long to wait for the outcome; says what was applied. `respond-async` alone: not at all; with `wait=N`: so long at most. A
+ * wait above the longest is brought down to it. What cannot be read is passed over, and so is all but the first of its name.
+ */
+export function preferredWait(request: FastifyRequest, reply: FastifyReply): number {
+  const preferences = read(String(request.headers.prefer ?? ''))
+  const asynchronous = preferences.get('respond-async') === ''
+  const asked = /^\d{1,9}$/.exec(preferences.get('wait') ?? '')?.[0]
+  const seconds = asked === undefined ? undefined : Math.min(Number(asked), MAX_WAIT_S)
+  const applied = [
+    ...(asynchronous ? ['respond-async'] : []),
+    ...(seconds === undefined ? [] : [`wait=${seconds}`]),
+  ]
+  if (applied.length > 0) reply.header('preference-applied', applied.join(', '))
+  return (seconds ?? (asynchronous ? 0 : DEFAULT_WAIT_S)) * 1000
+}
+
+/** Names in lower case; an absent value is the empty one. */
+function read(header: string): Map<string, string> {
+  const preferences = new Map<string, string>()
+  for (const [element] of header.matchAll(ELEMENTS)) {
+    const [, name, value = ''] = PREFERENCE.exec(element) ?? []
+    if (name === undefined || preferences.has(name.toLowerCase())) continue
+    preferences.set(
+      name.toLowerCase(),
+      value.startsWith('"') ? value.slice(1, -1).replaceAll(/\\(.)/g, '$1') : value,
+    )
+  }
+  return preferences
+}

@@ -1,0 +1,39 @@
+// What a request waits for: a resource and the job that works on it, read in one statement.
+import type { Fragment, Sql } from '#core/db.ts'
+import type { JobOutcome } from './jobs.ts'
+
+/** `job_id` null: nobody waits for a job. */
+export type AskedFor = { tenant_id: string; id: string; job_id: string | null }
+
+/** `job` is undefined where none was asked for, or it is no longer there. */
+export type Found<T> = { resource: T; job: Pick<JobOutcome, 'state' | 'last_error'> | undefined }
+
+/** What was asked for, in that order; undefined where the tenant has no such row. */
+export async function findWithJobs<T extends object>(
+  sql: Sql,
+  table: 'payments' | 'refunds',
+  columns: Fragment,
+  asked: AskedFor[],
+): Promise<(Found<T> | undefined)[]> {
+  type Row = T & { nth: number; job_state: string | null; job_error: JobOutcome['last_error'] }
+  const rows = await sql<Row[]>`
+    select a.nth, j.state as job_state, j.last_error as job_error, r.*
+    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, id uuid, job_id uuid)
+    cross join lateral (select ${columns} from ${sql(table)} where tenant_id = a.tenant_id and id = a.id offset 0) r
+    left join lateral (select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0) j on true`
+  const found: (Found<T> | undefined)[] = asked.map(() => undefined)
+  for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
+    found[nth] = {
+      resource: resource as unknown as T,
+      job: state === null ? undefined : { state, last_error },
+    }
+  // A replay may ask for a job that finished long ago.
+  for (const [nth, { tenant_id, job_id }] of asked.entries()) {
+    const one = found[nth]
+    if (one === undefined || one.job !== undefined || job_id === null) continue
+    const [past] = await sql<NonNullable<Found<T>['job']>[]>`
+      select state, last_error from job_history where tenant_id = ${tenant_id} and id = ${job_id}`
+    one.job = past
+  }
+  return found
+}
