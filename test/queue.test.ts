@@ -202,14 +202,15 @@ describe.each([
       await expect.poll(() => queue.away(), patience).toBe(true)
       const dropped_before = dropped()
       queue.ring([bellFor('outage'), bellFor('outage')])
-      queue.publish([{ id: 'meanwhile', state: 'failed' }])
+      queue.publish([{ id: randomUUID(), state: 'failed' }])
       await expect.poll(dropped, patience).toBeGreaterThanOrEqual(dropped_before + 2)
     })
 
     expect(await answers(queue, 'outage', performed)).toBe(true)
     await expect.poll(() => queue.away(), patience).toBe(false)
-    queue.publish([{ id: 'after', state: 'succeeded' }])
-    await expect.poll(() => heard, patience).toContainEqual({ id: 'after', state: 'succeeded' })
+    const after = { id: randomUUID(), state: 'succeeded' }
+    queue.publish([after])
+    await expect.poll(() => heard, patience).toContainEqual(after)
   }, 60_000)
 
   test('a process that starts while the backend is down works once it is up', async () => {
