@@ -358,7 +358,7 @@ describe('a drift', () => {
     const { id, processor_reference } = await heldPayment(client)
     if (kind === 'charge.refunded') {
       await client.post(`/v1/payments/${id}/capture`)
-      expect((await refund(client, id, { amount_minor: 300 })).body.status).toBe('succeeded')
+      await refund(client, id, { amount_minor: 300 })
       await world.drain()
     }
     const set = (amounts: string) =>
