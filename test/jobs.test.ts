@@ -400,6 +400,20 @@ describe('the fence', () => {
     }
   })
 
+  test('a lease whose row is locked is passed over, and the others are renewed meanwhile', async () => {
+    const { client, sql } = world
+    const ids = await Promise.all(
+      [1, 2].map(async () => jobOf((await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize')),
+    )
+    const [one, other] = await claimJobs(sql, ids, as('w'))
+    await sql.begin(async (tx) => {
+      // As a settlement does that waits behind others, for the balance of a busy account.
+      await tx`select from jobs where id = ${one!.id} for update`
+      expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([other!.id]))
+    })
+    expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([one!.id, other!.id]))
+  })
+
   test('of many who claim the same job at once one gets it', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const id = await jobOf(body.id, 'payment.authorize')

@@ -330,6 +330,16 @@ describe('the queue on a Redis with troubles of its own', () => {
     await expect.poll(() => heard, patience).toEqual([outcome])
   })
 
+  test('a queue that nobody empties is full in the end, until somebody does', async () => {
+    const { queue } = open(server.config)
+    const waiting = '{sluice:deep}:deep:wait'
+    expect(queue.full('deep')).toBe(false)
+    await redis.rpush(waiting, ...Array.from({ length: 10_001 }, String))
+    await expect.poll(() => queue.full('deep'), patience).toBe(true)
+    await redis.del(waiting)
+    await expect.poll(() => queue.full('deep'), patience).toBe(false)
+  })
+
   test('a wiped Redis takes rings as before, also while a bell is being performed', async () => {
     const { queue } = open(server.config)
     const gate = Promise.withResolvers<void>()

@@ -6,6 +6,8 @@ export type Backend = {
   /** How long a batch of bells, a publication or a probe may take. */
   readonly limit_ms: number
   addBells(queue: string, bells: Bell[]): Promise<void>
+  /** How many jobs of BullMQ wait in the queue. */
+  depth(queue: string): Promise<number>
   /** Each message is heard by every listener of every process. At most `max_message_bytes` long. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number

@@ -1,8 +1,8 @@
-// Rings for accepted jobs, within a window per tenant: what is above it waits for the dispatcher's turn.
+// Rings for accepted jobs, within a window per tenant and while the queue is not full: what is above waits for its turn.
 import type { Bell, Queue } from './main.ts'
 
 export type Doorbell = {
-  /** Whether a job of this tenant may be rung for at once; if not, its row waits to be admitted. */
+  /** Whether a job of this tenant may be rung for at once; if not, its row waits to be found. */
   admits(queue: string, tenant_id: string): boolean
   /** Rings; call it after the commit. Never throws, never waits. */
   ring(bell: Bell & { tenant_id: string }): void
@@ -31,7 +31,7 @@ export function createDoorbell(queue: Queue, window: number): Doorbell {
     admits(name, tenant_id) {
       const oldest = rung.entries().next().value
       if (oldest !== undefined && oldest[1].at < performance.now() - FORGET_MS) release(oldest[0])
-      return (shares.get(`${name} ${tenant_id}`) ?? 0) < window
+      return (shares.get(`${name} ${tenant_id}`) ?? 0) < window && !queue.full(name)
     },
     ring({ tenant_id, ...bell }) {
       const share = `${bell.queue} ${tenant_id}`

@@ -5,6 +5,7 @@ import { watchBackend } from './away.ts'
 import type { Listener } from './backend.ts'
 import { type Bell, type JobOutcome, decodeOutcomes } from './bells.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
+import { watchDepths } from './depth.ts'
 import { migratePostgres, openPostgres } from './postgres.ts'
 import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
@@ -25,6 +26,8 @@ export type Queue = {
    * backend is away, is counted (`onDrop`) and left to the direct claim.
    */
   ring(bells: Bell[]): void
+  /** Whether so much waits in the queue that nobody should ring for more: as of about a second ago. */
+  full(queue: string): boolean
   /**
    * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell. `signal` says
    * that BullMQ's lock was lost, as when Redis was wiped: the row's lease, not that lock, says whose turn it is.
@@ -99,6 +102,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       return watch.away() || performance.now() - whole_since < recovery_ms
     },
     ring: (bells) => producer.ring(bells),
+    full: watchDepths(backend),
     consume(options) {
       const consumer = startConsumer(backend, options, failed)
       consumers.add(consumer)

@@ -104,6 +104,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
       const queue = queueNamed(await connected(), name)
       await queue.addBulk(toJobs(bells))
     },
+    depth: async (name) => await queueNamed(await connected(), name).getWaitingCount(),
     async publish(messages) {
       const { connection } = await connected()
       await connection.pool.query('select pg_notify($1, message) from unnest($2::text[]) message', [

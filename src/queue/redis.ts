@@ -56,6 +56,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       await tried
       await queueNamed(name).addBulk(toJobs(bells))
     },
+    depth: (name) => queueNamed(name).getWaitingCount(),
     async publish(messages) {
       await tried
       await Promise.all(messages.map((message) => client.publish(channel, message)))

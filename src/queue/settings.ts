@@ -32,6 +32,10 @@ export const bells_a_job = 16
 /** Bells of a queue that wait for the batch before theirs; more are dropped. */
 export const max_waiting = 20_000
 
+/** Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at this often. */
+export const max_depth = 10_000
+export const depth_interval_ms = 1_000
+
 export const defaultSchema = 'bullmq'
 /** Hash-tagged, so that on a Redis Cluster all keys of a queue are in one slot. */
 export const redisPrefix = (queue: string) => `{sluice:${queue}}`
