@@ -77,13 +77,13 @@ const marked = new Marked({
       const body = rows.map((cells) => row(cells, 'td')).join('')
       return scrolled(`<table><thead>${row(header, 'th')}</thead><tbody>${body}</tbody></table>`)
     },
-    code: ({ text }) => scrolled(`<pre><code>${escape(text)}</code></pre>`),
+    code: ({ text }) => scrolled(`<pre><code>${escape(text)}</code></pre>`, 'code'),
   },
 })
 
 // What is wider than the page scrolls by itself, also by keyboard.
-function scrolled(html: string): string {
-  return `<div class="scrolled" tabindex="0">${html}</div>\n`
+function scrolled(html: string, kind = 'table'): string {
+  return `<div class="scrolled ${kind}" tabindex="0">${html}</div>\n`
 }
 
 /** `Prefer: wait=N` -> `prefer-waitn`; the name of a code stays as it is. */

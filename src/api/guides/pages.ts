@@ -90,7 +90,7 @@ function result(guide: Guide, { anchor, title, text }: Section, words: string[])
   const name = title === guide.title ? title : `${guide.title}: ${title}`
   const at = Math.max(0, ...words.map((word) => text.toLowerCase().indexOf(word)))
   const from = at < EXCERPT / 2 ? 0 : text.indexOf(' ', at - EXCERPT / 2)
-  const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).trim()} …`
+  const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).replace(/\s+\S*$/, '')} …`
   return `<li><a href="${address}">${marked(name, words)}</a><p>${marked(excerpt, words)}</p></li>`
 }
 
