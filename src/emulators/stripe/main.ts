@@ -126,7 +126,7 @@ function answer(emulator: Emulator, exchange: Exchange): void {
   if (path.startsWith('/v1/')) answerApi(emulator, exchange)
   else if (path.startsWith('/_emulator/')) void answerControl(emulator, exchange)
   else if (path === '/' && method === 'GET')
-    send(response, 200, {}, overviewPage(emulator), 'text/html; charset=utf-8')
+    send(response, 200, {}, overviewPage(emulator, exchange.query), 'text/html; charset=utf-8')
   else answerApi(emulator, exchange)
 }
 
