@@ -781,6 +781,54 @@ describe('the server', () => {
     expect(await asked('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
   })
 
+  test('has buttons for what a person does', async () => {
+    const { url, stripe, control } = await start()
+    const page = async () => await (await fetch(url)).text()
+    /** Presses the first button of this name on the page, with what a person fills in. */
+    const press = async (name: string, fields: Record<string, string> = {}) => {
+      const [form] =
+        new RegExp(`<form method="post" action="/_emulator/page/${name}">[^]*?</form>`).exec(await page()) ??
+        []
+      const hidden = Array.from(
+        form!.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g),
+        ([, field, value]): [string, string] => [field!, value!],
+      )
+      const back = await fetch(`${url}/_emulator/page/${name}`, {
+        method: 'POST',
+        body: new URLSearchParams([...hidden, ...Object.entries(fields)]),
+      })
+      expect([name, back.status, new URL(back.url).pathname]).toEqual([name, 200, '/'])
+      return await back.text()
+    }
+    const bare = { amount: 500, currency: 'usd', capture_method: 'manual' } as const
+    const { id } = await stripe.paymentIntents.create(bare)
+    expect(await press('confirm', { value: 'pm_card_authenticationRequired' })).toContain(
+      `href="/_emulator/payment_intents/${id}/authenticate"`,
+    )
+    await control('POST', `payment_intents/${id}/authenticate`, { outcome: 'fail' })
+    await press('confirm', { value: 'pm_card_visa' })
+    await press('capture')
+    await press('refund')
+    expect(await press('settle')).toMatch(/re_\w+<\/code><\/td><td><code>failed/)
+    expect((await stripe.paymentIntents.retrieve(id)).status).toBe('succeeded')
+
+    const faulty = await press('fault', { value: 'refuse_401', place: 'authorization', times: '2' })
+    expect(faulty).toContain('&quot;refuse_401&quot;')
+    expect(await refusal(stripe.paymentIntents.create(bare))).toMatchObject({ statusCode: 401 })
+    expect(await page()).toMatch(/POST \/v1\/payment_intents<\/code><\/td><td><code>401/)
+    expect(await press('clear')).not.toContain('&quot;refuse_401&quot;')
+    const other = await stripe.paymentIntents.create(bare)
+    await press('confirm', { value: 'pm_card_chargeDeclined' })
+    expect((await stripe.paymentIntents.retrieve(other.id)).last_payment_error?.code).toBe('card_declined')
+
+    const twice = await fetch(`${url}/_emulator/page/capture`, {
+      method: 'POST',
+      body: new URLSearchParams({ id }),
+    })
+    expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('That did not work')])
+    expect((await fetch(`${url}/?refresh`)).status).toBe(200)
+  })
+
   test('runs as a process of its own and remembers across restarts', async () => {
     const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
     closing.push(() => rm(data_dir, { recursive: true }))

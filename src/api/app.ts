@@ -10,6 +10,7 @@ import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { customerRoutes } from './customers.ts'
 import { docsRoutes } from './docs.ts'
+import { guidesRoutes } from './guides/routes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { paymentRoutes } from './payments/routes.ts'
@@ -141,6 +142,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   app.get('/healthz', () => ({ status: 'ok' }))
   app.get('/', (_request, reply) => reply.redirect('/docs'))
+  guidesRoutes(app)
   docsRoutes(app)
   await app.ready()
   return app

@@ -55,7 +55,10 @@ async function loadReference(): Promise<FastifyInstance> {
     routePrefix: '/docs',
     configuration: {
       title: 'Sluice API',
-      url: '/openapi.json',
+      sources: [
+        { url: '/openapi.json', title: 'Sluice API', slug: 'api', default: true },
+        { url: '/openapi-webhooks.json', title: 'Webhooks host', slug: 'webhooks-host' },
+      ],
       // Nothing is fetched from or sent to anywhere else.
       telemetry: false,
       withDefaultFonts: false,

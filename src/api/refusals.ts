@@ -23,7 +23,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
     { message, param, details, context }: Partial<AppError>,
     request_id: string,
   ): { error: unknown } {
-    const doc_url = `${config.API_URL ?? ''}${docPath()}`
+    const doc_url = `${config.API_URL ?? ''}${docPath(code)}`
     return {
       error: {
         code,

@@ -45,6 +45,44 @@ ${Object.entries(ERRORS)
 ## Limits
 
 \`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left: [rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+
+## Guides
+
+### Quickstart
+
+From an empty folder to a captured payment: [quickstart](/docs/guides/quickstart).
+
+### The life of a payment
+
+Its states, and what moves it: [the life of a payment](/docs/guides/payments).
+
+### 3-D Secure
+
+From \`client_secret\` to the end: [3-D Secure](/docs/guides/three-d-secure).
+
+### Partial capture and deadlines
+
+Take less than was held, and take it in time: [partial capture](/docs/guides/captures).
+
+### Refunds and late failures
+
+Give money back, and notice when it did not arrive: [refunds](/docs/guides/refunds).
+
+### Test methods
+
+A card for each outcome: [test methods](/docs/guides/test-methods).
+
+### Faults in the emulator
+
+Let the processor fail when you want it to: [faults](/docs/guides/emulator-faults).
+
+### Webhooks from Stripe
+
+Set up the endpoint and its secrets: [webhooks from Stripe](/docs/guides/stripe-webhooks).
+
+### Operations
+
+Readiness, migrations, alerts, proxies, retention, sizing: [operations](/docs/guides/operations).
 `
 
 const TAGS = [

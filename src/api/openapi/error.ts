@@ -57,8 +57,8 @@ export const errorSchema = z
   .meta({ id: 'Error', description: 'A refusal or failure.' })
 
 /** The path on this host of what to do about a code. */
-export function docPath(): string {
-  return '/docs#description/errors'
+export function docPath(code: ErrorCode): string {
+  return `/docs/guides/errors#${code}`
 }
 
 /** An error of each of these codes, as components. */
@@ -69,7 +69,7 @@ export function errorExamples(codes: ErrorCode[], origin: string): Record<string
       code,
       {
         value: {
-          error: { code, message: ERRORS[code][1], request_id, doc_url: `${origin}${docPath()}` },
+          error: { code, message: ERRORS[code][1], request_id, doc_url: `${origin}${docPath(code)}` },
         },
       },
     ]),

@@ -10,6 +10,7 @@ import {
   serverError,
   unknownUrl,
   wrongKey,
+  type StripeError,
 } from './errors.ts'
 import { checkExpand, expandList, renderShown, show } from './expand.ts'
 import { countHit, hold, takeFault, type Fault } from './faults.ts'
@@ -134,8 +135,16 @@ function reply(
 ): void {
   const { content } = answer
   const body = typeof content === 'string' ? content : JSON.stringify(renderShown(content, emulator.url))
-  if (ask.log) ask.log.status = answer.status
+  if (ask.log) {
+    ask.log.status = answer.status
+    if (answer.status >= 400) ask.log.refusal = reasonOf(body)
+  }
   how(ask.exchange.response, answer.status, { ...headersOf(ask, answer), ...more }, body)
+}
+
+function reasonOf(body: string): string {
+  const { error } = JSON.parse(body) as { error: StripeError }
+  return error.decline_code ?? error.code ?? error.message
 }
 
 function headersOf(ask: Ask, answer: Answer): Record<string, string> {

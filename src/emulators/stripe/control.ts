@@ -1,11 +1,12 @@
 // What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
 import { authenticate } from './confirmation.ts'
 import { findEffects } from './effects.ts'
-import { nowMs, type Call, type Emulator } from './emulator.ts'
+import { BROWSER, DASHBOARD, nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
 import { addFault, describeFault, hitsOf, release, removeFaults, waitForHits } from './faults.ts'
 import { jsonBody, header, send, type Exchange } from './http.ts'
+import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
 import { parseForm, isParams, type Params } from './parse.ts'
 import {
@@ -22,8 +23,6 @@ import { findRequests } from './requests.ts'
 import type { Refund } from './store.ts'
 
 const WAIT_MS = 30_000
-const DASHBOARD: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
-const BROWSER: Call = { source: 'browser', request_id: null, idempotency_key: null }
 const SETTLED = ['succeeded', 'failed', 'canceled', 'requires_action', 'pending'] as const
 
 type Control = (
@@ -98,6 +97,9 @@ const CONTROLS = new Map<string, Control>([
     }),
   ],
   ['GET wait', wait],
+
+  // The buttons of the page.
+  ['POST page/:id', pressButton],
 
   // Its own record.
   ['GET effects', showEffects],

@@ -39,6 +39,10 @@ export type Call = {
   idempotency_key: string | null
 }
 
+/** Somebody in the dashboard, and the buyer. */
+export const DASHBOARD: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
+export const BROWSER: Call = { source: 'browser', request_id: null, idempotency_key: null }
+
 export function nowMs(emulator: Emulator): number {
   return Date.now() + emulator.clock.offset_ms
 }

@@ -30,6 +30,19 @@ const ALWAYS_BEFORE = new Set<string>([
 
 type Name = keyof typeof ACTIONS
 
+/** What can be scripted by its name. */
+export const FAULT_NAMES = ['delay_ms', ...Object.keys(ACTIONS)]
+
+/** What a fault of the page meets, in words. */
+export const PLACES: Record<string, { method?: string; path?: string }> = {
+  'any request': {},
+  authorization: { method: 'POST', path: '/payment_intents$' },
+  capture: { method: 'POST', path: '/capture$' },
+  cancellation: { method: 'POST', path: '/cancel$' },
+  refund: { method: 'POST', path: '/refunds$' },
+  'any look-up': { method: 'GET' },
+}
+
 export type Fault = {
   id: string
   match: { method: string | null; path: RegExp | null; contains: string | null; nth: number | null }
@@ -75,10 +88,7 @@ export function addFault(faults: Faults, script: unknown): Fault {
   if (entries.length > 1) throw parameterRefused('A fault is one thing, perhaps after a delay.', 'fault')
   const [name, value] = entries[0] ?? [null, true]
   if (name !== null && !isName(name))
-    throw parameterRefused(
-      `Unknown fault: ${name}. Known: delay_ms, ${Object.keys(ACTIONS).join(', ')}`,
-      'fault',
-    )
+    throw parameterRefused(`Unknown fault: ${name}. Known: ${FAULT_NAMES.join(', ')}`, 'fault')
   if (name === null && !(typeof delay_ms === 'number' && delay_ms > 0))
     throw parameterRefused('A fault says what goes wrong.', 'fault')
   const known = name === null ? null : ACTIONS[name]

@@ -124,12 +124,12 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
 }
 
 function answer(emulator: Emulator, host: string, exchange: Exchange): void {
-  const { method, path, request, response } = exchange
+  const { method, path, query, request, response } = exchange
   const page = path === '/' && method === 'GET'
   if (!page && !path.startsWith('/_emulator/')) return answerApi(emulator, exchange)
   const message = refusalOf(request, host)
   if (message !== null) send(response, 403, {}, errorBody({ type: 'invalid_request_error', message }, null))
-  else if (page) send(response, 200, {}, overviewPage(emulator), 'text/html; charset=utf-8')
+  else if (page) send(response, 200, {}, overviewPage(emulator, query), 'text/html; charset=utf-8')
   else void answerControl(emulator, exchange)
 }
 

@@ -70,6 +70,9 @@ const METHODS = new Map<string, TestMethod>([
   ['pm_card_pendingRefund', { brand: 'visa', last4: '7726', refund: 'pending' }],
 ])
 
+/** The tokens of all of them. */
+export const METHOD_TOKENS = [...METHODS.keys()]
+
 export function findMethod(token: string): TestMethod | undefined {
   return METHODS.get(token)
 }

@@ -1,43 +1,74 @@
-// What a person sees: the latest payment intents, events and faults, and where a buyer authenticates.
+// What a person sees: payments, refunds, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
-import { describeFault } from './faults.ts'
-import type { Intent } from './store.ts'
+import { describeFault, FAULT_NAMES, PLACES, type Fault } from './faults.ts'
+import { button, cell, choice, document, escape, section, type Cell } from './html.ts'
+import { METHOD_TOKENS } from './methods.ts'
+import { latestRequests, type LoggedRequest } from './requests.ts'
+import type { Intent, Refund } from './store.ts'
 
 const SHOWN = 25
-const STYLE = `body{font:14px/1.5 system-ui,sans-serif;margin:2rem;max-width:72rem}table{border-collapse:collapse;width:100%;margin-bottom:2rem}
-td,th{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #ddd}code{font-size:12px}button{font:inherit;padding:.5rem 1rem}`
+const REFRESH_S = 5
 
-export function overviewPage(emulator: Emulator): string {
-  const { store, events, effects, faults, webhooks } = emulator
-  const intents = store.intents.ids
-    .slice(-SHOWN)
-    .toReversed()
-    .map((id) => store.intents.byId.get(id)!)
-  const latest = events.list.slice(-SHOWN).toReversed()
-  return document(
-    'Stripe emulator',
-    `<p>Not Stripe: a look-alike on ${escape(emulator.url)}. ${store.intents.ids.length} payment intents, ${store.refunds.ids.length} refunds,
-    ${events.list.length} events, ${effects.lines.length} effects. Webhooks go to ${escape(webhooks?.describe().url ?? 'nowhere')}.</p>
-    ${table('Payment intents', ['id', 'status', 'amount', 'received', 'created', 'metadata'], intents.map(intentRow))}
-    ${table(
+/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+export function overviewPage(emulator: Emulator, query: string): string {
+  const { store, events, effects, faults, requests } = emulator
+  const refreshing = query === 'refresh'
+  const intents = latest(store.intents)
+  const waiting = intents.filter(waits)
+  const refused = latestRequests(requests, SHOWN, ({ status, fault }) => status >= 400 || fault !== null)
+  const body = [
+    `<p>Not Stripe: a look-alike on <code>${escape(emulator.url)}</code>, where no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(events.list.length, 'event'), counted(effects.lines.length, 'effect'), counted(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
+    section(
+      'Waiting for the buyer',
+      ['amount', 'what the buyer does', 'payment intent'],
+      waiting.map(waitingRow),
+    ),
+    section(
+      'Payment intents',
+      ['id', 'status', 'in the dashboard', 'amount', 'received', 'created', 'metadata'],
+      intents.map(intentRow),
+    ),
+    section(
+      'Refunds',
+      ['id', 'status', 'let it', 'amount', 'payment intent', 'created'],
+      latest(store.refunds).map(refundRow),
+    ),
+    section(
+      'Faults',
+      ['id', '', 'script', 'hits', 'left', 'held'],
+      faults.list.map(faultRow),
+      faultForm(faults.list.length > 0),
+    ),
+    section(
+      'Refusals and faults met',
+      ['at', 'request', 'answer', 'why', 'fault', 'request id'],
+      refused.map(refusalRow),
+    ),
+    section(
+      'Requests',
+      ['at', 'request', 'answer', 'idempotency key', 'request id'],
+      latestRequests(requests, SHOWN).map(requestRow),
+    ),
+    section(
       'Events',
       ['id', 'type', 'object', 'created', 'delivered'],
-      latest.map((each) => [
-        each.id,
-        each.type,
-        each.object.id,
-        time(each.created),
-        each.pending ? 'not yet' : 'yes',
-      ]),
-    )}
-    ${table(
-      'Faults',
-      ['id', 'hits', 'script'],
-      faults.list.map((each) => [each.id, String(each.hits), JSON.stringify(describeFault(each)['script'])]),
-    )}`,
-    '<meta http-equiv="refresh" content="5">',
-  )
+      events.list
+        .slice(-SHOWN)
+        .toReversed()
+        .map(({ id, type, object, created, pending }) => [
+          id,
+          type,
+          object.id,
+          time(created),
+          pending ? 'not yet' : 'yes',
+        ]),
+      webhooksForm(emulator),
+    ),
+  ]
+  const head = refreshing ? `<meta http-equiv="refresh" content="${REFRESH_S}">` : ''
+  return document('Stripe emulator', body.join('\n'), head)
 }
 
 /** The bank's page, as it were. */
@@ -51,38 +82,131 @@ export function authenticationPage(intent: Intent): string {
   return document('Authentication', form)
 }
 
-function intentRow(intent: Intent): string[] {
-  const { id, status, amount, amount_received, currency, created, metadata } = intent
+/** Why a button did nothing. */
+export function problemPage(message: string): string {
+  return document('That did not work', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
+}
+
+// A card that was refused ended the payment that it was for.
+function waits({ status, error }: Intent): boolean {
+  return (
+    status === 'requires_action' || (status === 'requires_payment_method' && error?.type !== 'card_error')
+  )
+}
+
+function waitingRow({ id, status, amount, currency }: Intent): Cell[] {
+  const act =
+    status === 'requires_action'
+      ? cell(`<a href="/_emulator/payment_intents/${id}/authenticate">Authenticate (3-D Secure)</a>`)
+      : cell(
+          `<form method="post" action="/_emulator/page/confirm"><input type="hidden" name="id" value="${id}">${choice('value', 'Card', METHOD_TOKENS)} <button>Pay</button></form>`,
+        )
+  return [inWords(amount, currency), act, id]
+}
+
+function intentRow({ id, status, amount, amount_received, currency, created, metadata }: Intent): Cell[] {
+  const buttons =
+    status === 'requires_capture'
+      ? [
+          button('capture', 'Capture', { id }),
+          button('cancel', 'Cancel', { id }),
+          button('expire', 'Let it lapse', { id }),
+        ]
+      : status === 'succeeded'
+        ? [button('refund', 'Refund', { id })]
+        : []
   return [
     id,
     status,
+    cell(buttons.join(' ')),
     inWords(amount, currency),
     inWords(amount_received, currency),
     time(created),
-    JSON.stringify(metadata),
+    named(metadata),
   ]
 }
 
-function table(title: string, heads: string[], rows: string[][]): string {
-  const head = heads.map((each) => `<th>${escape(each)}</th>`).join('')
-  const body = rows
-    .map((row) => `<tr>${row.map((cell) => `<td><code>${escape(cell)}</code></td>`).join('')}</tr>`)
-    .join('\n')
-  return `<h2>${escape(title)}</h2><table><tr>${head}</tr>${body}</table>`
+function refundRow({ id, status, amount, currency, payment_intent, created }: Refund): Cell[] {
+  const over = status === 'failed' || status === 'canceled'
+  const ends = over ? [] : status === 'succeeded' ? ['failed'] : ['succeeded', 'failed']
+  const label = (value: string) => (value === 'failed' ? 'Fail' : 'Succeed')
+  const buttons = ends.map((value) => button('settle', label(value), { id, value }))
+  return [id, status, cell(buttons.join(' ')), inWords(amount, currency), payment_intent, time(created)]
 }
 
-function document(title: string, body: string, head = ''): string {
-  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title>${head}<style>${STYLE}</style></head><body><h1>${title}</h1>${body}</body></html>`
+function faultRow(fault: Fault): Cell[] {
+  const { id, hits, held, left, script } = describeFault(fault)
+  const buttons = [
+    button('clear', 'Clear', { id: fault.id }),
+    ...(fault.held.length > 0 ? [button('release', 'Release', { id: fault.id })] : []),
+  ]
+  return [
+    String(id),
+    cell(buttons.join(' ')),
+    JSON.stringify(script),
+    String(hits),
+    String(left ?? 'no end'),
+    String(held),
+  ]
+}
+
+function faultForm(any: boolean): string {
+  const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', Object.keys(PLACES))}
+    <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
+  return `<div class="forms">${set}${any ? button('clear_all', 'Clear all', {}) : ''}</div>`
+}
+
+function webhooksForm({ webhooks }: Emulator): string {
+  if (webhooks === null) return '<p>They are not sent anywhere.</p>'
+  const { url, paused, delivered, waiting, failed_attempts } = webhooks.describe()
+  const [value, label] = paused ? ['resume', 'Resume'] : ['pause', 'Pause']
+  return `<div class="forms"><p>Sent to <code>${escape(url)}</code>${paused ? ', paused' : ''}: ${delivered} delivered, ${waiting} waiting, ${failed_attempts} attempts failed.</p>
+    ${button('webhooks', label, { value })}</div>`
+}
+
+function requestRow({
+  at,
+  method,
+  path,
+  status,
+  idempotency_key,
+  request_id,
+  replayed,
+}: LoggedRequest): Cell[] {
+  return [
+    at,
+    `${method} ${path}`,
+    `${answer(status)}${replayed ? ', replayed' : ''}`,
+    idempotency_key ?? '',
+    request_id,
+  ]
+}
+
+function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
+  return [at, `${method} ${path}`, answer(status), refusal ?? '', fault ?? '', request_id]
+}
+
+function answer(status: number): string {
+  return status === 0 ? 'none' : String(status)
+}
+
+function latest<T>({ byId, ids }: { byId: Map<string, T>; ids: string[] }): T[] {
+  return ids
+    .slice(-SHOWN)
+    .toReversed()
+    .map((id) => byId.get(id)!)
+}
+
+function named(metadata: Record<string, string>): string {
+  return Object.entries(metadata)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n')
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
 function time(unix_s: number): string {
   return new Date(unix_s * 1000).toISOString()
-}
-
-function escape(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
 }

@@ -12,6 +12,8 @@ export type LoggedRequest = {
   status: number
   /** Answered from the key's stored answer. */
   replayed: boolean
+  /** Why it was refused: the reason of the bank, else the code, else the message. */
+  refusal: string | null
   /** The id of the fault that it met. */
   fault: string | null
 }
@@ -46,6 +48,7 @@ export function logRequest(
     ...arrived,
     status: 0,
     replayed: false,
+    refusal: null,
     fault: null,
   }
   const name = `${arrived.method} ${arrived.path.replace(/\/[a-z]+_[0-9A-Za-z]{16,}/, '/:id')}`
@@ -53,6 +56,20 @@ export function logRequest(
   log.ring[log.next] = entry
   log.next = (log.next + 1) % RING_SIZE
   return entry
+}
+
+/** The latest, the newest first; of all, or of those that `wanted` says. */
+export function latestRequests(
+  { ring, next }: RequestLog,
+  count: number,
+  wanted: (entry: LoggedRequest) => boolean = () => true,
+): LoggedRequest[] {
+  const found: LoggedRequest[] = []
+  for (let back = 1; back <= ring.length && found.length < count; back++) {
+    const entry = ring[(next - back + ring.length) % ring.length]!
+    if (wanted(entry)) found.push(entry)
+  }
+  return found
 }
 
 /** Oldest first. `path` is a regular expression. */

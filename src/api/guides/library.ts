@@ -1,0 +1,121 @@
+// The guides of `docs/guides`: read once, as pages and as sections that can be searched.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Marked, type Token, type Tokens } from 'marked'
+
+const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
+
+/** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
+export type Section = { anchor: string; title: string; text: string }
+
+export type Guide = {
+  /** As in the address; empty for the index. */
+  name: string
+  title: string
+  html: string
+  sections: Section[]
+}
+
+/** The index, and the guides in its order. */
+export type Library = { index: Guide; guides: Guide[] }
+
+/** Reads all guides; the index, README.md, says which there are. */
+export async function loadLibrary(): Promise<Library> {
+  const index = await readGuide('', 'README')
+  const names = Array.from(index.html.matchAll(/href="\/docs\/guides\/([a-z0-9-]+)"/g), ([, name]) => name!)
+  return { index, guides: await Promise.all(names.map((name) => readGuide(name, name))) }
+}
+
+/** What is looked for, as words. */
+export function wordsOf(query: string): string[] {
+  return query.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
+}
+
+/** The sections that hold all words, those with a word in a title first. */
+export function search(guides: Guide[], words: string[]): { guide: Guide; section: Section }[] {
+  if (words.length === 0) return []
+  const found = guides.flatMap((guide) =>
+    guide.sections.map((section) => {
+      const [top, title, text] = [guide.title, section.title, section.text].map((each) => each.toLowerCase())
+      const holds = words.every((word) => `${top} ${title} ${text}`.includes(word))
+      const here = words.filter((word) => title!.includes(word) || text!.includes(word)).length
+      const titled = words.filter((word) => title!.includes(word)).length
+      return { guide, section, score: holds && here > 0 ? here + 5 * titled : 0 }
+    }),
+  )
+  return found.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
+}
+
+export function escape(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}
+
+async function readGuide(name: string, file: string): Promise<Guide> {
+  const text = await readFile(join(FOLDER, `${file}.md`), 'utf8')
+  // In the folder a link names a file.
+  const tokens = marked.lexer(text.replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1'))
+  const sections = sectionsOf(tokens)
+  return { name, title: sections[0]!.title, html: marked.parser(tokens), sections }
+}
+
+const marked = new Marked({
+  renderer: {
+    heading({ tokens, depth, text }) {
+      const inner = this.parser.parseInline(tokens)
+      if (depth === 1) return `<h1>${inner}</h1>\n`
+      const anchor = anchorOf(text)
+      return `<h${depth} id="${anchor}"><a href="#${anchor}">${inner}</a></h${depth}>\n`
+    },
+    table({ header, rows }) {
+      const row = (cells: Tokens.TableCell[], tag: string) =>
+        `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join('')}</tr>\n`
+      const body = rows.map((cells) => row(cells, 'td')).join('')
+      return scrolled(`<table><thead>${row(header, 'th')}</thead><tbody>${body}</tbody></table>`)
+    },
+    code: ({ text }) => scrolled(`<pre><code>${escape(text)}</code></pre>`, 'code'),
+  },
+})
+
+// What is wider than the page scrolls by itself, also by keyboard.
+function scrolled(html: string, kind = 'table'): string {
+  return `<div class="scrolled ${kind}" tabindex="0">${html}</div>\n`
+}
+
+/** `Prefer: wait=N` -> `prefer-waitn`; the name of a code stays as it is. */
+function anchorOf(text: string): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+    .trim()
+    .replaceAll(' ', '-')
+}
+
+function sectionsOf(tokens: Token[]): Section[] {
+  const sections: Section[] = []
+  for (const token of tokens) {
+    if (token.type === 'heading') {
+      const { depth, text } = token as Tokens.Heading
+      const title = text.replaceAll('`', '')
+      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '' })
+    } else {
+      const section = sections.at(-1)
+      if (section === undefined) throw new Error('A guide begins with its title.')
+      section.text += ` ${plain(token.raw)}`
+    }
+  }
+  return sections
+}
+
+function plain(markdown: string): string {
+  return markdown
+    .replaceAll(/\]\([^)]*\)/g, '')
+    .replaceAll(/^```.*$/gm, '')
+    .replaceAll(/[`*|[\]]|^[-#>]+ |-{3,}/gm, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+}

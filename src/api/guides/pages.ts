@@ -1,0 +1,103 @@
+// The guides as pages: no script, nothing from another host.
+import { escape, search, wordsOf, type Guide, type Library, type Section } from './library.ts'
+
+const EXCERPT = 220
+const SHOWN = 30
+
+/** A guide, or the index. */
+export function guidePage(library: Library, guide: Guide): string {
+  const contents = guide.sections.filter(({ anchor }) => anchor !== '')
+  const list = contents
+    .map(({ anchor, title }) => `<li><a href="#${anchor}">${escape(title)}</a></li>`)
+    .join('')
+  const inside = `<nav class="inside" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
+  return page(library, {
+    title: guide.title,
+    current: guide.name,
+    main: `<article>${guide.html}${nextOf(library, guide)}</article>${contents.length > 1 ? inside : ''}`,
+  })
+}
+
+/** What a search finds. */
+export function searchPage(library: Library, query: string): string {
+  const words = wordsOf(query)
+  const found = search(library.guides, words)
+  const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, words))
+  const count = found.length === 1 ? '1 section' : `${found.length} sections`
+  const said = words.length === 0 ? 'Type the words to look for.' : `${count} with “${escape(query)}”.`
+  return page(library, {
+    title: 'Search',
+    current: null,
+    query,
+    main: `<article><h1>Search</h1><p role="status">${said}</p><ol class="results">${results.join('\n')}</ol></article>`,
+  })
+}
+
+/** For an address that is none of a guide. */
+export function missingPage(library: Library): string {
+  const main = `<article><h1>There is no such guide</h1><p>All of them are <a href="/docs/guides">here</a>.</p></article>`
+  return page(library, { title: 'Not found', current: null, main })
+}
+
+function page(
+  { guides }: Library,
+  {
+    title,
+    current,
+    main,
+    query = '',
+  }: { title: string; current: string | null; main: string; query?: string },
+): string {
+  const links = guides
+    .map(({ name, title }) => {
+      const mark = name === current ? ' aria-current="page"' : ''
+      return `<li><a href="/docs/guides/${name}"${mark}>${escape(title)}</a></li>`
+    })
+    .join('\n')
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escape(title)} · Sluice</title>
+<link rel="stylesheet" href="/docs/guides/style.css">
+</head>
+<body>
+<a class="skip" href="#main">Skip to the text</a>
+<header>
+<a class="brand" href="/docs/guides">Sluice guides</a>
+<form action="/docs/guides/search" role="search"><input type="search" name="q" value="${escape(query)}" placeholder="Search the guides" aria-label="Search the guides"><button>Search</button></form>
+<a href="/docs/">API reference</a>
+</header>
+<div class="columns">
+<nav class="guides" aria-label="Guides"><details><summary>All guides</summary><ul>${links}</ul></details><ul class="always">${links}</ul></nav>
+<main id="main">${main}</main>
+</div>
+</body>
+</html>
+`
+}
+
+function nextOf({ guides }: Library, guide: Guide): string {
+  const next = guides[guides.indexOf(guide) + 1]
+  if (next === undefined || guide.name === '') return ''
+  return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escape(next.title)}</a></p>`
+}
+
+function result(guide: Guide, { anchor, title, text }: Section, words: string[]): string {
+  const address = `/docs/guides/${guide.name}${anchor === '' ? '' : `#${anchor}`}`
+  const name = title === guide.title ? title : `${guide.title}: ${title}`
+  const at = Math.max(0, ...words.map((word) => text.toLowerCase().indexOf(word)))
+  const from = at < EXCERPT / 2 ? 0 : text.indexOf(' ', at - EXCERPT / 2)
+  const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).replace(/\s+\S*$/, '')} …`
+  return `<li><a href="${address}">${marked(name, words)}</a><p>${marked(excerpt, words)}</p></li>`
+}
+
+function marked(text: string, words: string[]): string {
+  const any = new RegExp(`(${words.map((word) => RegExp.escape(word)).join('|')})`, 'giu')
+  return text
+    .split(any)
+    .map((part, index) => (index % 2 === 1 ? `<mark>${escape(part)}</mark>` : escape(part)))
+    .join('')
+}

@@ -1,0 +1,54 @@
+// The guides at `/docs/guides`, read when somebody first looks.
+import { readFile } from 'node:fs/promises'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { loadLibrary, type Library } from './library.ts'
+import { guidePage, missingPage, searchPage } from './pages.ts'
+
+const STYLE = new URL('./style.css', import.meta.url)
+const LONGEST_QUERY = 200
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+}
+
+type Page = (library: Library, request: FastifyRequest, reply: FastifyReply) => string
+
+export function guidesRoutes(app: FastifyInstance): void {
+  let loaded: Promise<Library> | undefined
+
+  const answer = (page: Page) => async (request: FastifyRequest, reply: FastifyReply) => {
+    loaded ??= loadLibrary()
+    const html = page(await loaded, request, reply)
+    return await reply.headers(HEADERS).type('text/html; charset=utf-8').send(html)
+  }
+
+  app.get(
+    '/docs/guides',
+    answer((library) => guidePage(library, library.index)),
+  )
+  app.get('/docs/guides/', (_request, reply) => reply.redirect('/docs/guides'))
+  app.get(
+    '/docs/guides/search',
+    answer((library, { query }) => {
+      const { q } = query as { q?: unknown }
+      return searchPage(library, typeof q === 'string' ? q.slice(0, LONGEST_QUERY) : '')
+    }),
+  )
+  app.get('/docs/guides/style.css', async (_request, reply) =>
+    reply
+      .headers(HEADERS)
+      .type('text/css; charset=utf-8')
+      .send(await readFile(STYLE, 'utf8')),
+  )
+  app.get(
+    '/docs/guides/:name',
+    answer((library, { params }, reply) => {
+      const { name } = params as { name: string }
+      const guide = library.guides.find((each) => each.name === name)
+      if (guide !== undefined) return guidePage(library, guide)
+      reply.code(404)
+      return missingPage(library)
+    }),
+  )
+}

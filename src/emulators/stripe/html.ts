@@ -1,0 +1,73 @@
+// The parts of pages: a document, tables in sections, forms of one button.
+
+const STYLE = `
+:root{color-scheme:light dark;--text:#1a1f26;--soft:#56606e;--back:#fff;--panel:#f4f6f8;--line:#d9dfe6;--link:#0b5cad}
+@media(prefers-color-scheme:dark){:root{--text:#e6e9ee;--soft:#a0aab8;--back:#12161b;--panel:#1b2129;--line:#313a45;--link:#7db8f5}}
+*{box-sizing:border-box}
+body{font:15px/1.5 system-ui,sans-serif;margin:0;padding:1.5rem;background:var(--back);color:var(--text)}
+main{max-width:84rem;margin:0 auto}
+h1{font-size:1.6rem;margin:0 0 .75rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
+a{color:var(--link)}:focus-visible{outline:2px solid var(--link);outline-offset:2px}
+.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
+th,td{text-align:left;vertical-align:middle;padding:.35rem 1rem .35rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
+th{color:var(--soft);font-weight:600;font-size:.85rem}td.long{white-space:normal;min-width:14rem}
+code{font:13px ui-monospace,monospace;white-space:pre;overflow-wrap:anywhere}td.long code{white-space:normal}
+button,select,input{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:6px;padding:.2rem .6rem;max-width:100%}
+button{cursor:pointer}button:hover{border-color:var(--soft)}input[type=number]{width:5rem}
+form{display:inline-flex;gap:.5rem;align-items:center;margin:0}
+.forms form{flex-wrap:wrap}.forms{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;margin:.5rem 0}.forms p{margin:0}
+.none{color:var(--soft);margin:.25rem 0}
+@media(max-width:40rem){body{padding:1rem}select{max-width:11rem}}`
+  .trim()
+  .replaceAll('\n', '')
+
+/** Text, or HTML made by `cell`. */
+export type Cell = string | { html: string }
+
+const LONG = 80
+
+export function cell(html: string): Cell {
+  return { html }
+}
+
+/** A heading, what can be done, and a table that scrolls by itself where it is too wide. */
+export function section(title: string, heads: string[], rows: Cell[][], forms = ''): string {
+  const head = heads.map((each) => `<th scope="col">${escape(each)}</th>`).join('')
+  const body = rows.map((row) => `<tr>${row.map(written).join('')}</tr>`).join('\n')
+  const table =
+    rows.length === 0
+      ? '<p class="none">None.</p>'
+      : `<div class="table" tabindex="0"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`
+  return `<section><h2>${escape(title)}</h2>${forms}${table}</section>`
+}
+
+/** A form of one button. */
+export function button(name: string, label: string, fields: Record<string, string>): string {
+  const hidden = Object.entries(fields)
+    .map(([field, value]) => `<input type="hidden" name="${field}" value="${escape(value)}">`)
+    .join('')
+  return `<form method="post" action="/_emulator/page/${name}">${hidden}<button>${escape(label)}</button></form>`
+}
+
+export function choice(name: string, label: string, values: readonly string[]): string {
+  const options = values.map((value) => `<option>${escape(value)}</option>`).join('')
+  return `<label>${escape(label)} <select name="${name}">${options}</select></label>`
+}
+
+export function document(title: string, body: string, head = ''): string {
+  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}<style>${STYLE}</style></head><body><main><h1>${title}</h1>${body}</main></body></html>`
+}
+
+export function escape(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}
+
+function written(each: Cell): string {
+  if (typeof each !== 'string') return `<td>${each.html}</td>`
+  const long = Math.max(...each.split('\n').map((line) => line.length)) > LONG
+  return `<td${long ? ' class="long"' : ''}><code>${escape(each)}</code></td>`
+}

@@ -1,0 +1,134 @@
+// The guides: each is served and found, says what to do on every error, and its commands work as they stand.
+import { execFile } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ERRORS } from '#core/errors.ts'
+import { SCOPES } from '#domain/api-keys.ts'
+import { createClient, type Client } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const FOLDER = new URL('../docs/guides/', import.meta.url)
+const GUIDES = (await readdir(FOLDER))
+  .map((file) => file.replace('.md', ''))
+  .filter((name) => name !== 'README')
+const SEPARATOR = '\u001E'
+
+const guide = (name: string) => readFile(new URL(`${name}.md`, FOLDER), 'utf8')
+
+/** Its commands, each with the JSON that it says is answered. */
+function commandsOf(markdown: string): { command: string; answer: unknown }[] {
+  return Array.from(
+    markdown.matchAll(/^```sh\n([^]*?)^```\n(?:\n```json\n([^]*?)^```)?/gm),
+    ([, command, answer]) => ({ command: command!, answer: answer && JSON.parse(answer) }),
+  )
+}
+
+/** Those of each guide that has any; `sh not-run` is none. */
+const COMMANDS = new Map<string, ReturnType<typeof commandsOf>>()
+for (const name of GUIDES) {
+  const commands = commandsOf(await guide(name))
+  if (commands.length > 0) COMMANDS.set(name, commands)
+}
+
+let world: World
+let reader: Client
+beforeAll(async () => {
+  world = await createWorld()
+  reader = createClient(world.client.url, '')
+})
+afterAll(async () => await world?.close())
+
+describe('commands answer what the guide says', () => {
+  test.each([...COMMANDS])('%s', async (_name, commands) => {
+    const { key } = await world.clientOf()
+    const script = commands.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`).join('\n')
+    const { stdout } = await promisify(execFile)('bash', ['-eu', '-c', script], {
+      env: {
+        PATH: process.env.PATH,
+        api: world.client.url,
+        emulator: world.stripe_url,
+        key,
+        auth: `Authorization: Bearer ${key}`,
+      },
+      timeout: 25_000,
+    })
+    const outputs = stdout.split(SEPARATOR)
+    for (const [index, { command, answer }] of commands.entries()) {
+      const output = outputs[index]!.trim()
+      const last = output.split('\n').at(-1)!
+      expect([command, answer === undefined ? output : JSON.parse(last)]).toEqual([
+        command,
+        answer === undefined ? expect.not.stringContaining('{"error":{') : matching(answer),
+      ])
+    }
+  })
+})
+
+describe('each is a page, begins with what it is for, and its links lead somewhere', () => {
+  test.each(GUIDES)('%s', async (name) => {
+    const page = await reader.get(`/docs/guides/${name}`)
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'/)
+    expect(page.text).not.toMatch(/<script|\son\w+=|style="/)
+    expect(page.text).toMatch(/<article><h1>[^<]+<\/h1>\s*<p>/)
+    const links = Array.from(page.text.matchAll(/(?:href|src|action)="([^"]+)"/g), ([, link]) => link!)
+    for (const link of new Set(links)) {
+      const [path, anchor] = link.split('#') as [string, string | undefined]
+      const target = path === '' ? page : await reader.get(path)
+      expect([link, target.status]).toEqual([link, 200])
+      if (anchor !== undefined && anchor !== 'main') expect(target.text).toContain(`id="${anchor}"`)
+    }
+  })
+})
+
+test('the index lists every guide, and an address of none is 404', async () => {
+  const index = await reader.get('/docs/guides')
+  for (const name of GUIDES) expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
+  expect(GUIDES.length).toBeGreaterThan(14)
+  expect((await reader.get('/docs/guides/nothing')).status).toBe(404)
+  expect((await reader.get('/openapi.json')).text).toContain('/docs/guides/quickstart')
+})
+
+test('the search finds sections by words, and shows what was typed as text', async () => {
+  for (const [words, found] of [
+    ['client_secret buyer', '/docs/guides/three-d-secure'],
+    ['wait prefer respond-async', '/docs/guides/waiting#say-how-long'],
+    ['insufficient_funds', '/docs/guides/test-methods#declined'],
+    ['RATE_LIMIT_RPS', '/docs/guides/rate-limits#the-limit'],
+    ['whsec rotate', '/docs/guides/stripe-webhooks#rotate-the-secret'],
+  ]) {
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
+    expect([words, page.text.includes(`<li><a href="${found}"`)]).toEqual([words, true])
+  }
+  const odd = await reader.get(`/docs/guides/search?q=${encodeURIComponent('"><script>alert(1)</script>')}`)
+  expect([odd.status, odd.text.includes('<script')]).toEqual([200, false])
+  for (const query of ['', '?q=', '?q=a&q=b', '?q=%F0', '?q=(((']) {
+    expect((await reader.get(`/docs/guides/search${query}`)).status).toBe(200)
+  }
+})
+
+test('the error of an answer leads to its paragraph, and every code has one', async () => {
+  const page = await reader.get('/docs/guides/errors')
+  for (const [code, [status]] of Object.entries(ERRORS))
+    expect(page.text).toMatch(new RegExp(`id="${code}"[^]{1,120}<p><strong>${status}\\.</strong> `))
+  const { doc_url } = (await reader.get('/v1/customers')).body.error
+  expect(doc_url).toBe('/docs/guides/errors#unauthorized')
+})
+
+test('the guides know every test method and every scope', async () => {
+  const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
+  const methods = await guide('test-methods')
+  for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
+  const keys = await guide('keys')
+  for (const scope of SCOPES)
+    expect(keys).toMatch(new RegExp(`\`${scope}\`|\`${scope.replace(/:.*/, ':\\*')}\``))
+})
+
+function matching(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(matching)
+  if (typeof answer !== 'object' || answer === null) return answer
+  return expect.objectContaining(
+    Object.fromEntries(Object.entries(answer).map(([name, value]) => [name, matching(value)])),
+  )
+}
