@@ -1,7 +1,7 @@
 // What a person sees: payments, refunds, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
-import { describeFault, FAULT_NAMES, PLACES, type Fault } from './faults.ts'
+import { FAULT_NAMES, PLACES, type Fault } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from './html.ts'
 import { METHOD_TOKENS } from './methods.ts'
 import { latestRequests, type LoggedRequest } from './requests.ts'
@@ -135,19 +135,13 @@ function refundRow({ id, status, amount, currency, payment_intent, created }: Re
 }
 
 function faultRow(fault: Fault): Cell[] {
-  const { id, hits, held, left, script } = describeFault(fault)
+  const { id, hits, held, left, script } = fault
   const buttons = [
-    button('clear', 'Clear', { id: fault.id }),
-    ...(fault.held.length > 0 ? [button('release', 'Release', { id: fault.id })] : []),
+    button('clear', 'Clear', { id }),
+    ...(held.length > 0 ? [button('release', 'Release', { id })] : []),
   ]
-  return [
-    String(id),
-    cell(buttons.join(' ')),
-    JSON.stringify(script),
-    String(hits),
-    String(left ?? 'no end'),
-    String(held),
-  ]
+  const still = Number.isFinite(left) ? String(left) : 'no end'
+  return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), still, String(held.length)]
 }
 
 function faultForm(any: boolean): string {
