@@ -1,7 +1,7 @@
 // `npm start` on a folder of its own: stopped in the middle of a capture, and started again on its data.
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, freshKey } from '#test/client.ts'
@@ -54,6 +54,15 @@ test(
       emulators: { stripe_url: expect.stringMatching(/^http:/) },
       webhook_secrets: { stripe: expect.stringMatching(/^whsec_/) },
     })
+    // What tells of requests, secrets and payments is for nobody else to read.
+    for (const file of [
+      'dev.json',
+      'secrets.json',
+      'sluice.log',
+      'stripe/stripe-journal.jsonl',
+      'stripe/stripe-effects.jsonl',
+    ])
+      expect([file, (await stat(join(folder.path, file))).mode & 0o777]).toEqual([file, 0o600])
     const client = createClient(before.api_url, before.api_key)
     const key = freshKey()
     const created = await client.post('/v1/payments', { idempotency_key: key, ...PAYMENT })

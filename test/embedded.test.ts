@@ -1,6 +1,7 @@
 // The servers that `start` brings: they keep what was committed, whatever ends them, and leave nothing running.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile, stat } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import postgres from 'postgres'
@@ -97,6 +98,17 @@ test('Redis keeps what was written through a kill, and evicts nothing', async ()
   )
   await second.stop()
   expect(processStarted(second.pid)).toBeNull()
+})
+
+test('Redis asks for a password that no command line shows, and never runs as root', async () => {
+  const server = await startedRedis(await folder())
+  const url = new URL(server.url)
+  expect(url.password).not.toBe('')
+  const command = await readFile(`/proc/${server.pid}/cmdline`, 'utf8').catch(() => '')
+  expect(command).not.toContain(url.password)
+  expect((await stat(`/proc/${server.pid}`)).uid).not.toBe(0)
+  url.password = ''
+  await expect(withRedis(url.href, (redis) => redis.get('any'))).rejects.toThrow('NOAUTH')
 })
 
 test('Redis without a folder forgets everything', async () => {

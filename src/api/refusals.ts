@@ -41,7 +41,8 @@ export function createRefusals(config: Config, log: Log): Refusals {
     refuse(error, request, reply) {
       const refusal = cameTooSlowly(error, request) ? new AppError('request_timeout') : asAppError(error)
       const { code, retry_after_s, status } = refusal
-      if (status >= 500) {
+      // What is not deployed is said at the start, and each request has its line.
+      if (status >= 500 && code !== 'misconfigured_gateway') {
         const route = request.routeOptions?.url
         log.error({ err: error, request_id: request.id, code, route }, 'a request failed')
       }

@@ -1,18 +1,24 @@
 // Programs of ours that run to their end.
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 export type Ran = { code: number; stdout: string; stderr: string }
 
-/** Runs `node <file> <args>` with this environment and no other. */
-export async function runCommand(file: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+/** Runs `node <file> <args>` with this environment and no other, in the project's folder unless told. */
+export async function runCommand(
+  file: string,
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+  cwd: string = ROOT,
+): Promise<Ran> {
   return await new Promise((resolve) => {
     execFile(
       process.execPath,
-      [file, ...args],
-      { cwd: ROOT, env: { PATH: process.env.PATH, ...env }, timeout: 30_000 },
+      [join(ROOT, file), ...args],
+      { cwd, env: { PATH: process.env.PATH, ...env }, timeout: 30_000 },
       (error, stdout, stderr) =>
         resolve({
           code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,

@@ -1,0 +1,264 @@
+// What can be wrong at a start is said in a plain line, with what to do.
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { connectDatabase } from '#core/db.ts'
+import { createLog } from '#core/log.ts'
+import { serveOperations } from '#core/service.ts'
+import { places } from '#core/startup.ts'
+import { openQueue } from '#queue/main.ts'
+import { startRedis } from '#start/redis.ts'
+import { runCommand } from '#test/commands.ts'
+import { createDatabase } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+import { startProcess, until } from '#test/process.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
+const START = 'src/start/main.ts'
+
+let world: World
+let env: Record<string, string>
+beforeAll(async () => {
+  world = await createWorld({ parts: [] })
+  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_API_BASE } = world.config
+  env = {
+    ...PORTS,
+    NODE_ENV: 'test',
+    DATABASE_URL: DATABASE_URL!,
+    DATABASE_WAIT_S: '0',
+    REDIS_URL: REDIS_URL!,
+    ENCRYPTION_KEY: ENCRYPTION_KEY!,
+    STRIPE_SECRET_KEY: 'sk_test_emulator',
+    STRIPE_API_BASE: STRIPE_API_BASE!,
+    STRIPE_WEBHOOK_SECRET: 'whsec_test',
+  }
+})
+afterAll(async () => await world?.close())
+
+test('a database that cannot be used is refused, with what to do', { timeout: 60_000 }, async () => {
+  const [empty, old, newer] = [await emptyDatabase(), await migrated(), await migrated()]
+  await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
+  await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
+  const changed = (change: (url: URL) => void) => {
+    const url = new URL(env['DATABASE_URL']!)
+    change(url)
+    return url.href
+  }
+  const api = 'src/api/main.ts'
+  const cases: [string, string, RegExp][] = [
+    [
+      api,
+      changed((url) => (url.pathname = '/nowhere')),
+      /^DATABASE_URL: there is no database "nowhere" at .+\. Make it: createdb /,
+    ],
+    [
+      api,
+      changed((url) => (url.password = 'guessed')),
+      /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+    ],
+    [
+      api,
+      changed((url) => (url.port = '1')),
+      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+    ],
+    [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+    [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
+    ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
+    ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
+    [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+    ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+  ]
+  await Promise.all(
+    cases.map(async ([file, DATABASE_URL, message]) => {
+      const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
+      const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
+      expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    }),
+  )
+  // Asked for by name it starts all the same: an older version comes back.
+  const back = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
+  const rolled_back = await startProcess(api, { env: back, ready: '/metrics and /readyz listen' })
+  expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
+})
+
+test('a start waits for a database that comes up, and can be told to stop meanwhile', async () => {
+  const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice', DATABASE_WAIT_S: '600' }
+  const waiting = await startProcess('src/api/main.ts', { env: away, ready: 'It is waited for' })
+  expect(await waiting.end('SIGTERM')).toMatchObject({ code: 1 })
+})
+
+test('/readyz refuses a database that lacks a migration', async () => {
+  const database = await migrated()
+  const api = await startApi({ ...world.config, DATABASE_URL: database.url }, createLog('silent', 'test'))
+  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  try {
+    const readiness = async () => {
+      const answer = await fetch(`${operations.url}/readyz`)
+      return [answer.status, await answer.json()]
+    }
+    expect(await readiness()).toMatchObject([200, { status: 'ready' }])
+    await database.sql`delete from schema_migrations where name like '0005%'`
+    expect(await readiness()).toEqual([
+      503,
+      { status: 'not ready', reason: expect.stringMatching(/0005_\S+ missing\. Run: npm run migrate$/) },
+    ])
+  } finally {
+    await operations.close()
+    await api.close()
+  }
+})
+
+test(
+  'all ports that are taken are named at once, and an address that is not ours',
+  { timeout: 60_000 },
+  async () => {
+    const taken = await Promise.all(Array.from({ length: 3 }, takePort))
+    const [API_PORT, WEBHOOKS_PORT, METRICS_PORT] = taken as [string, string, string]
+    const { path, remove } = await makeFolder()
+    onTestFinished(remove)
+    const given = { ...env, API_PORT, WEBHOOKS_PORT, METRICS_PORT, DATA_DIR: join(path, 'data') }
+    const { code, stderr } = await runCommand(START, [], given)
+    expect([code, stderr.trimEnd().split('\n')]).toEqual([
+      1,
+      [
+        `API_PORT: port ${API_PORT} is in use. Choose another, or 0 for a free one: API_PORT=0`,
+        `WEBHOOKS_PORT: port ${WEBHOOKS_PORT} is in use. Choose another, or 0 for a free one: WEBHOOKS_PORT=0`,
+        `METRICS_PORT: port ${METRICS_PORT} is in use. Choose another, or 0 for a free one: METRICS_PORT=0`,
+      ],
+    ])
+    const twice = await runCommand('src/api/main.ts', [], {
+      ...env,
+      API_PORT: '45678',
+      METRICS_PORT: '45678',
+    })
+    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is that of API_PORT too.')
+    const elsewhere = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
+    expect(elsewhere).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^HOST: 192\.0\.2\.1 is no address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
+      ),
+    })
+  },
+)
+
+test(
+  'a folder that cannot be used, a full disk and an unreadable .env are each a line',
+  { timeout: 60_000 },
+  async () => {
+    const { path, remove } = await makeFolder()
+    onTestFinished(remove)
+    await writeFile(join(path, 'file'), '')
+    await mkdir(join(path, 'full'))
+    await symlink('/dev/full', join(path, 'full', 'running.json'))
+    await mkdir(join(path, '.env'))
+    const cases: [string, RegExp, string?][] = [
+      [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
+      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
+      ['/proc/nowhere', /^DATA_DIR: nothing can be written to \/proc\/nowhere \(\w+\)\..+\n$/],
+      [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
+      ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
+    ]
+    await Promise.all(
+      cases.map(async ([DATA_DIR, message, cwd]) => {
+        const { code, stderr } = await runCommand(START, [], { ...PORTS, DATA_DIR }, cwd)
+        expect([DATA_DIR, code, stderr]).toEqual([DATA_DIR, 1, expect.stringMatching(message)])
+      }),
+    )
+  },
+)
+
+test(
+  'a second start in a folder says where the first runs; a command without one says so',
+  { timeout: 90_000 },
+  async () => {
+    const { path: DATA_DIR, remove } = await makeFolder()
+    onTestFinished(remove)
+    const commands: [string, string[]][] = [
+      ['src/commands/audit.ts', []],
+      ['src/commands/keys.ts', ['list', '--tenant', 'demo']],
+      ['src/commands/migrate.ts', []],
+    ]
+    const nothing = `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice\n`
+    const say = async () =>
+      (await Promise.all(commands.map(([file, args]) => runCommand(file, args, { DATA_DIR })))).map(
+        ({ stderr }) => stderr,
+      )
+    expect(await say()).toEqual(commands.map(() => nothing))
+
+    const first = await startProcess(START, {
+      env: { ...PORTS, DATA_DIR },
+      ready: 'Ctrl-C stops everything.',
+    })
+    onTestFinished(async () => void (await first.end('SIGTERM')))
+    const second = await runCommand(START, [], { ...PORTS, DATA_DIR })
+    expect(second).toMatchObject({ code: 1, stdout: '' })
+    expect(second.stderr).toMatch(
+      new RegExp(
+        `^Sluice runs in ${DATA_DIR} already: process ${first.pid}, its API at http://\\S+\\. Stop it .+\n$`,
+      ),
+    )
+    expect(await say()).toEqual(['', '', ''])
+    await first.end('SIGTERM')
+    expect(await say()).toEqual(commands.map(() => nothing))
+  },
+)
+
+test(
+  'a Redis that evicts, and a key of Stripe without its webhook secret, are warned of',
+  { timeout: 60_000 },
+  async () => {
+    const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
+    onTestFinished(async () => await evicting?.stop())
+    const said: string[] = []
+    const queue = openQueue(
+      { redis_url: evicting!.url, database_url: env['DATABASE_URL']! },
+      { process_id: 'test', log: (level, _fields, message) => said.push(`${level}: ${message}`) },
+    )
+    onTestFinished(() => queue.close())
+    await until('the warning', () =>
+      said.some((line) => line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru')),
+    )
+
+    const { path, remove } = await makeFolder()
+    onTestFinished(remove)
+    const { STRIPE_WEBHOOK_SECRET: _, ...without } = env
+    const started = await startProcess(START, {
+      env: { ...without, DATA_DIR: path },
+      ready: 'Ctrl-C stops everything.',
+    })
+    await started.end('SIGTERM')
+    expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused')
+  },
+)
+
+async function takePort(): Promise<string> {
+  const holder = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void holder.close())
+  await once(holder, 'listening')
+  return String((holder.address() as AddressInfo).port)
+}
+
+/** A database of the newest version, with a connection. */
+async function migrated() {
+  const { url, drop } = await createDatabase()
+  const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+  onTestFinished(async () => {
+    await sql.end()
+    await drop()
+  })
+  return { url, sql }
+}
+
+async function emptyDatabase(): Promise<string> {
+  const name = `sluice_empty_${randomBytes(6).toString('hex')}`
+  await world.sql.unsafe(`create database ${name}`)
+  onTestFinished(async () => void (await world.sql.unsafe(`drop database ${name} with (force)`)))
+  return Object.assign(new URL(inject('postgres_url')), { pathname: `/${name}` }).href
+}
