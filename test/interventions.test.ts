@@ -1,6 +1,6 @@
 // Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { newId } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -168,6 +168,24 @@ test('a job without a call can be discarded, and opened again', async () => {
     expect(await shown(id)).toMatchObject({ state })
   }
   expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
+})
+
+test('a notification whose job is discarded is ignored, and a job that is over for long is still shown', async () => {
+  const id = newId()
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    values (${id}, ${SYSTEM_TENANT_ID}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
+  await world.sql`
+    insert into notifications (id, provider, event_id, kind, payload, state, reason, parked_at)
+    values (${id}, 'stripe', ${id}, 'refund.updated', '{}', 'parked', 'poison', now())`
+  expect(await jobs('discard', id, ...BY)).toMatchObject({ code: 0, stderr: '' })
+  const [told] = await world.sql`select state from notifications where id = ${id}`
+  expect(told).toEqual({ state: 'ignored' })
+  await world.sql`update jobs set finished_at = now() - interval '31 days' where id = ${id}`
+  await world.sql`delete from notifications where id = ${id}`
+  await world.sql`select move_finished_jobs('-infinity', ${id}, 1000)`
+  expect(await world.sql`select from jobs where id = ${id}`).toEqual([])
+  expect(await shown(id)).toMatchObject({ state: 'discarded', interventions: [{ act: 'discard' }] })
 })
 
 test('what is asked wrongly is said in a line, and nothing is done without a reason', async () => {

@@ -63,8 +63,8 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
   // Payments are found by their tenant; whose it is, the operator need not know.
   const source =
     payment_id === undefined
-      ? sql`jobs j left join tenants t on t.id = j.tenant_id where true`
-      : sql`tenants t join jobs j on j.tenant_id = t.id and j.subject_id = ${payment_id} where true`
+      ? sql`${open ? sql`jobs` : everyJob(sql)} j left join tenants t on t.id = j.tenant_id where true`
+      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id} where true`
   return await sql<ListedJob[]>`
     select ${listed(sql)} from ${source} ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
     order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
@@ -105,16 +105,17 @@ export type ShownJob = ListedJob & {
 /** A job with all that was tried and done about it, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
   const [job] = await sql<Omit<ShownJob, 'attempts' | 'calls' | 'interventions'>[]>`
-    select ${listed(sql)}, j.payload, j.max_attempts from jobs j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
+    select ${listed(sql)}, j.payload, j.max_attempts from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
   if (job === undefined) return undefined
   const { tenant_id } = job
   return {
     ...job,
     attempts: await sql<ShownJob['attempts']>`
-      select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from job_attempts
+      select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
     calls: await sql<ShownJob['calls']>`
-      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from provider_calls
+      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from (
+        select ${callColumns(sql)} from provider_calls union all select ${callColumns(sql)} from provider_call_history) c
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
     interventions: await sql<Intervention[]>`
       select at, who, act, reason, before, after from job_interventions
@@ -164,6 +165,10 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
     ), call as (
       update provider_calls c set outcome = 'discarded', request = c.request - 'sealed'
       from before where c.tenant_id = before.tenant_id and c.job_id = before.id and c.outcome is null
+    ), told as (
+      -- A notification and its job have one id.
+      update notifications n set state = 'ignored', applied_at = clock_timestamp()
+      from before where n.id = before.id and n.state in ('received', 'parked')
     ), after as (
       update jobs j set state = 'discarded', finished_at = now()
       from before where j.tenant_id = before.tenant_id and j.id = before.id
@@ -294,10 +299,20 @@ function noted(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`a
     )`
 }
 
+// What is over for long is in the history.
+function everyJob(sql: Sql): Fragment {
+  const columns = sql`id, tenant_id, queue, name, state, run_at, subject_id, payload, attempt, max_attempts, unknown_since, last_error, created_at, finished_at`
+  return sql`(select ${columns} from jobs union all select ${columns} from job_history)`
+}
+
+function callColumns(sql: Sql): Fragment {
+  return sql`tenant_id, job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference`
+}
+
 function listed(sql: Sql): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
     nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.created_at, j.finished_at, (
-      select c.first_sent_at from provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id
+      select c.first_sent_at from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id
       order by c.generation desc limit 1) as first_sent_at`
 }
