@@ -54,7 +54,7 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
 
   const lines: string[] = []
   const log = createLog('info', 'test')
-  log.info = ((fields: object) => lines.push(JSON.stringify(fields))) as typeof log.info
+  log.info = (fields: object) => lines.push(JSON.stringify(fields))
   const config = { ...world.config, ...loadConfig({ DISABLED_AREAS: 'customers, ai' }) }
   const api = await startApi(
     { ...world.config, DISABLED_AREAS: config.DISABLED_AREAS, areas: config.areas },

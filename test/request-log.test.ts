@@ -74,7 +74,7 @@ test('the whole story of a payment is found by its id, notifications too', async
   const story = await until('all of it', () => {
     const lines = linesWith(body.id)
     const told = new Set(
-      lines.map(({ job, route, operation }) => `${job ?? route} ${operation ?? ''}`.trim()),
+      lines.map(({ job, route, operation }) => [job ?? route, operation].filter(Boolean).join(' ')),
     )
     return (
       [
@@ -92,6 +92,7 @@ test('the whole story of a payment is found by its id, notifications too', async
   })
   // The notification's job names the request that brought it.
   const applied = story.find(({ job }) => job === 'notification.apply')!
+  expect(applied).toMatchObject({ request_id: expect.any(String), notification_id: expect.any(String) })
   await until('the request that brought it', () =>
     linesWith(String(applied['request_id'])).some(({ route }) => route === '/stripe'),
   )

@@ -30,7 +30,6 @@ beforeAll(async () => {
     ...PORTS,
     NODE_ENV: 'test',
     DATABASE_URL: DATABASE_URL!,
-    DATABASE_WAIT_S: '0',
     REDIS_URL: REDIS_URL!,
     ENCRYPTION_KEY: ENCRYPTION_KEY!,
     STRIPE_SECRET_KEY: 'sk_test_emulator',
@@ -61,16 +60,16 @@ test('a database that cannot be used is refused, with what to do', { timeout: 60
       changed((url) => (url.password = 'guessed')),
       /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
     ],
-    [
-      api,
-      changed((url) => (url.port = '1')),
-      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
-    ],
     [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
     [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
     ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
     ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
     [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+    [
+      'src/commands/keys.ts',
+      changed((url) => (url.port = '1')),
+      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+    ],
     ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
   ]
   await Promise.all(
@@ -87,10 +86,19 @@ test('a database that cannot be used is refused, with what to do', { timeout: 60
   expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('a start waits for a database that comes up, and can be told to stop meanwhile', async () => {
-  const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice', DATABASE_WAIT_S: '600' }
-  const waiting = await startProcess('src/api/main.ts', { env: away, ready: 'It is waited for' })
-  expect(await waiting.end('SIGTERM')).toMatchObject({ code: 1 })
+test('a database that does not answer is told of, and the process is not ready', async () => {
+  const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
+  const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
+  expect(await api.says('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).')).toContain(
+    'It is tried again until it answers.',
+  )
+  const { url } = JSON.parse(api.ready) as { url: string }
+  const answer = await fetch(`${url}/readyz`)
+  expect([answer.status, await answer.json()]).toEqual([
+    503,
+    { status: 'not ready', reason: 'the database does not answer' },
+  ])
+  expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
 test('/readyz refuses a database that lacks a migration', async () => {
@@ -156,12 +164,12 @@ test(
     onTestFinished(remove)
     await writeFile(join(path, 'file'), '')
     await mkdir(join(path, 'full'))
-    await symlink('/dev/full', join(path, 'full', 'running.json'))
+    await symlink('/dev/full', join(path, 'full', 'running.json.new'))
     await mkdir(join(path, '.env'))
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
-      ['/proc/nowhere', /^DATA_DIR: nothing can be written to \/proc\/nowhere \(\w+\)\..+\n$/],
+      ['/sys/nowhere', /^DATA_DIR: nothing can be written to \/sys\/nowhere \(\w+\)\..+\n$/],
       [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
       ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
     ]

@@ -69,25 +69,20 @@ async function listen(server: Server, place: Place): Promise<string> {
 
 /**
  * Runs a process: starts it, stops it once on SIGINT or SIGTERM, and says why when it cannot start. A second signal ends it
- * at once. `--help` prints `help`. `start` hears when it is to give up.
+ * at once. `--help` prints `help`.
  */
-export async function run(
-  help: string,
-  start: (stopping: AbortSignal) => Promise<Part & { log?: Log }>,
-): Promise<void> {
+export async function run(help: string, start: () => Promise<Part & { log?: Log }>): Promise<void> {
   if (process.argv.includes('--help') || process.argv.includes('-h')) {
     process.stdout.write(`${help}\n`)
     return
   }
-  const stopping = new AbortController()
-  const starting = Promise.resolve().then(() => start(stopping.signal))
+  const starting = Promise.resolve().then(start)
   let stopped_at: number | undefined
   // One that comes while it starts waits for that: nothing half started is left behind.
   const stop = (signal: NodeJS.Signals) => {
     if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
     stopped_at = performance.now()
-    stopping.abort()
     setTimeout(() => process.exit(1), SHUTDOWN_MS).unref()
     void starting
       .then(async (part) => {
@@ -126,14 +121,14 @@ export async function runService(service: {
   start: (config: Config, log: Log) => Promise<Part & { ready: Ready }>
 }): Promise<void> {
   const { name, about, needs } = service
-  await run(helpOf(`sluice ${name}: ${about}`, name, needs), async (stopping) => {
+  await run(helpOf(`sluice ${name}: ${about}`, name, needs), async () => {
     const config = loadConfig()
     needAll(config, needs)
     queueConfig(config)
     const { metrics, ...own } = places(config, service.metrics_port)
     await checkPlaces(name === 'worker' ? [metrics] : [own[name], metrics])
     const log = createLog(config.LOG_LEVEL, name)
-    await checkDatabase(config, { warn: (text) => log.warn(text) }, stopping)
+    await checkDatabase(config, { warn: (text) => log.warn(text) })
     const part = await service.start(config, log)
     const operations = await serveOperations(metrics, part.ready)
     log.info({ url: operations.url }, '/metrics and /readyz listen')

@@ -1,7 +1,6 @@
 // What can be wrong when a process starts, found before it does anything and said in a line that tells what to do.
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { ConfigError, need, type Config } from './config.ts'
 import { connectDatabase, databaseCode, databaseError, isUnavailable } from './db.ts'
@@ -67,22 +66,20 @@ export function portError(error: unknown, place: Place): unknown {
 
 /**
  * Refuses a database that cannot be used: missing, with other passwords, or not migrated for this version. One that does not
- * answer is waited for, DATABASE_WAIT_S seconds.
+ * answer may be on its way up: that is said, and the process starts and is not ready until it comes.
  */
-export async function checkDatabase(
-  config: Config,
-  log: { warn: (message: string) => void },
-  stopping: AbortSignal,
-): Promise<void> {
+export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
   const url = need(config, 'DATABASE_URL')
-  const until = performance.now() + config.DATABASE_WAIT_S * 1000
-  for (let waited = false; ; waited = true) {
-    const problem = await problemOf(url, { allow_newer: config.ALLOW_NEWER_DATABASE })
-    if (problem === undefined) return
-    if (!problem.may_pass || performance.now() > until || stopping.aborted)
-      throw new ConfigError(problem.text)
-    if (!waited) log.warn(`${problem.text} It is waited for, ${config.DATABASE_WAIT_S} s at most.`)
-    await sleep(500, undefined, { signal: stopping }).catch(() => {})
+  const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
+  try {
+    const problem = await migrationProblem(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
+    if (problem !== undefined) throw new ConfigError(problem)
+  } catch (error) {
+    const explained = databaseError(error, url)
+    if (!isUnavailable(error) || !(explained instanceof ConfigError)) throw explained
+    log.warn(`${explained.message} It is tried again until it answers.`)
+  } finally {
+    await sql.end({ timeout: 1 })
   }
 }
 
@@ -94,23 +91,6 @@ export function told(error: unknown): string {
   if (error instanceof postgres.PostgresError) return `PostgreSQL refused: ${error.message} (${error.code}).`
   if (code !== undefined && (path !== undefined || code.startsWith('ERR_PARSE_ARGS'))) return error.message
   return error.stack ?? String(error)
-}
-
-async function problemOf(
-  url: string,
-  options: { allow_newer: boolean },
-): Promise<{ text: string; may_pass: boolean } | undefined> {
-  const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
-  try {
-    const text = await migrationProblem(sql, options)
-    return text === undefined ? undefined : { text, may_pass: false }
-  } catch (error) {
-    const explained = databaseError(error, url)
-    if (!(explained instanceof ConfigError)) throw error
-    return { text: explained.message, may_pass: isUnavailable(error) }
-  } finally {
-    await sql.end({ timeout: 1 })
-  }
 }
 
 function overlaps(one: Place, other: Place): boolean {

@@ -1,5 +1,5 @@
 // The folder of a start, DATA_DIR: made, tried, and held by one start at a time.
-import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
@@ -24,7 +24,9 @@ export async function claimFolder(data_dir: string): Promise<{ release: () => Pr
     // As root the embedded servers run as somebody else, who has to pass through; what is in it is for us alone.
     const made = await mkdir(data_dir, { recursive: true, mode: 0o700 })
     if (made !== undefined && process.getuid?.() === 0) await chmod(data_dir, 0o711)
-    await writeFile(path, JSON.stringify(us), { mode: 0o600 })
+    // Renamed when it is whole: half a record would be nobody's.
+    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
+    await rename(`${path}.new`, path)
   } catch (error) {
     throw unusable(error, data_dir)
   }
@@ -33,7 +35,8 @@ export async function claimFolder(data_dir: string): Promise<{ release: () => Pr
 
 /** A failure for want of room, or of a right, as a message for the operator; other errors as they are. */
 export function unusable(error: unknown, data_dir: string): unknown {
-  const { code = '', message = '' } = error as NodeJS.ErrnoException
+  if (!(error instanceof Error)) return error
+  const { code = '', message } = error as NodeJS.ErrnoException
   const other = 'or choose another folder, e.g. DATA_DIR=/var/lib/sluice'
   if (code === 'ENOSPC' || code === 'EDQUOT' || message.includes('No space left on device'))
     return new ConfigError(`DATA_DIR: the disk of ${data_dir} is full. Make room, ${other}`)

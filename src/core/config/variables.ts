@@ -29,12 +29,6 @@ export const VARIABLES = {
     EVERYBODY,
   ],
   DATABASE_POOL: [count(10, 500), '10', 'connections to PostgreSQL, at most, of each process', SERVICES],
-  DATABASE_WAIT_S: [
-    z.coerce.number().int().min(0).max(3600).default(30),
-    '30',
-    'how long a start waits for a PostgreSQL that does not answer',
-    SERVICES,
-  ],
   ALLOW_NEWER_DATABASE: [
     z.stringbool().default(false),
     'true',
