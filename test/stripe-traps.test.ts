@@ -335,6 +335,7 @@ test("an authorization tells what was held, until when, and keeps the buyer's se
       amount_minor: 1099,
       amount_capturable_minor: 1099,
       amount_captured_minor: 0,
+      amount_refunded_minor: 0,
       currency: 'EUR',
       client_secret: null,
       capture_before: '2026-09-21T14:13:20.000Z',
