@@ -440,7 +440,7 @@ test('a schema of the document would notice an answer that is not true to it', (
 test('errors point into the documentation, which is served by this host alone', async () => {
   const outside = createClient(world.client.url, '')
   const refused = await outside.get('/v1/customers')
-  expect(refused.body.error.doc_url).toBe('https://api.example.com/docs#description/errors')
+  expect(refused.body.error.doc_url).toBe('https://api.example.com/docs/guides/errors#unauthorized')
   const page = await outside.get('/docs')
   expect(page.status).toBe(200)
   expect(page.headers.get('content-type')).toMatch(/^text\/html/)
