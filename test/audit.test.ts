@@ -263,7 +263,7 @@ test('it finds the database of an npm start by itself, and says what it misses',
   const folder = await mkdtemp(join(tmpdir(), 'sluice-audit-'))
   try {
     const nowhere = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
-    expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('DATABASE_URL is not set.')])
+    expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('No Sluice runs in')])
     await writeFile(join(folder, 'dev.json'), JSON.stringify({ database_url: world.config.DATABASE_URL }))
     expect((await audit([], { DATABASE_URL: '', DATA_DIR: folder })).code).toBe(0)
   } finally {
