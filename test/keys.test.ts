@@ -211,6 +211,6 @@ test('the command says what it needs', async () => {
   const unset = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'shop'])
   expect([unset.code, unset.stderr]).toEqual([
     1,
-    expect.stringContaining('DATABASE_URL is not set. Example: DATABASE_URL='),
+    expect.stringContaining('No Sluice runs in .data. Start one with npm start, or set DATABASE_URL'),
   ])
 })
