@@ -3,7 +3,8 @@ import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
-import { connectDatabase, type Sql } from '#core/db.ts'
+import type { Sql } from '#core/db.ts'
+import { told } from '#core/startup.ts'
 import {
   discardJob,
   findJob,
@@ -18,7 +19,7 @@ import {
   type ShownJob,
 } from '#domain/interventions.ts'
 import { findTenant } from '#domain/tenants.ts'
-import { databaseUrl } from './database.ts'
+import { withDatabase } from './database.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
 
@@ -68,12 +69,10 @@ async function main(): Promise<void> {
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
   if (!(command in COMMANDS)) throw new ConfigError(`There is no command "${command}". See --help.`)
-  const sql = connectDatabase(databaseUrl(loadConfig()), { max: 1, application_name: 'sluice-jobs' })
-  try {
-    await COMMANDS[command as keyof typeof COMMANDS](sql, values, id)
-  } finally {
-    await sql.end()
-  }
+  const perform = COMMANDS[command as keyof typeof COMMANDS]
+  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
+    await perform(sql, values, id)
+  })
 }
 
 async function list(sql: Sql, values: Values): Promise<void> {
@@ -207,6 +206,6 @@ function print(line: string): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.stderr.write(`${told(error)}\n`)
   process.exitCode = 1
 })

@@ -228,9 +228,17 @@ export function variables(): Told[] {
     name: name as VariableName,
     example,
     about,
-    standard: String(must_be.safeParse(undefined).data ?? ''),
+    standard: standardOf(must_be),
     read_by: [...read_by],
   }))
+}
+
+function standardOf(must_be: z.ZodType): string {
+  const standard: unknown = must_be.safeParse(undefined).data ?? ''
+  if (typeof standard !== 'object') return String(standard)
+  return Object.entries(standard ?? {})
+    .map(([name, value]) => `${name}:${value}`)
+    .join(',')
 }
 
 /** What `--help` says: the variables that a process reads, those without which it does not start marked. */
