@@ -149,7 +149,8 @@ async function tellOfOthers(system: System): Promise<Problem[]> {
       with mine as (
         select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked
       )
-      update notifications n set received_at = received_at - interval '1 day' from mine where n.id = mine.id`
+      update notifications n set received_at = received_at - interval '1 day', parked_at = parked_at - interval '1 day'
+      from mine where n.id = mine.id`
     await sql`
       with mine as (
         select j.id from jobs j join notifications n on n.id = j.id
