@@ -90,7 +90,7 @@ end $$;
 
 -- Forgets the oldest partition of a kind that ended so many days ago, and what lies in the default one from before; answers what was
 -- dropped, null when there is nothing left. A drop keeps all who use the table waiting: it gets its lock at once or not now.
--- 31 days is how long keys are remembered, and how long a provider may tell the same again.
+-- Keys are remembered for 30 days, and as long a provider may tell the same again: nothing is forgotten before 31.
 create function drop_next_partition(kind text, days integer) returns text language plpgsql as $$
 declare
   parents constant text[] := case kind

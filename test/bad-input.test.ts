@@ -260,6 +260,21 @@ test('what is wrong is said in plain words, without an end to neither names nor 
   ])
 })
 
+test('a parameter that comes twice is called so, and a field that fails several checks is told of once', async () => {
+  for (const [query, ...said] of [
+    ['limit=5&limit=6', 'limit comes more than once'],
+    ['status=captured&status=failed&status=x', 'status comes more than once'],
+    ['metadata[a]=1&metadata[a]=2', 'metadata.a comes more than once'],
+    ['nope=1&nope=2&limit=1&limit=2', 'limit comes more than once', 'nope is not known'],
+    ['before=yesterday', 'before must be an ISO 8601 date-time, e.g. 2026-11-20T10:15:30.123456Z'],
+    ['before=2026-02-30T00:00:00Z', 'before must be a date that exists'],
+  ]) {
+    const { status, body } = await client.get(`/v1/payments?${query}`)
+    const told = body.error.details.map((each: any) => `${each.param} ${each.message}`)
+    expect([query, status, told]).toEqual([query, 400, said])
+  }
+})
+
 test('texts of errors show nothing that a programmer left over', async () => {
   const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
   const said: string[] = []

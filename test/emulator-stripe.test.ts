@@ -1,5 +1,6 @@
 // The Stripe emulator as Stripe's own SDK sees it.
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -767,6 +768,10 @@ describe('the server', () => {
     expect(await asked('DELETE', '/_emulator/faults', { host: foreign })).toBe(403)
     // The API itself needs a key, and may go by any name.
     expect(await asked('GET', '/v1/events', { host: foreign, authorization: `Bearer ${KEY}` })).toBe(200)
+    for (const site of ['cross-site', 'same-site'])
+      expect([site, await change({ 'sec-fetch-site': site })]).toEqual([site, 403])
+    expect(await change({ 'sec-fetch-site': 'same-origin' })).toBe(200)
+    expect(await asked('GET', '/favicon.ico', { host: foreign })).toBe(204)
     for (const host of [`localhost:${port}`, '127.0.0.1', `[::1]:${port}`])
       expect([host, await change({ host })]).toEqual([host, 200])
     expect(await change({ origin: url })).toBe(200)
@@ -779,6 +784,26 @@ describe('the server', () => {
       expect([origin, await change({ origin })]).toEqual([origin, 403])
     // The buyer comes by a link of the shop.
     expect(await asked('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
+  })
+
+  test('its pages load nothing, run nothing and are shown in no frame, and lead the buyer back to the shop', async () => {
+    const { url, stripe } = await start()
+    const { id } = await stripe.paymentIntents.create({
+      ...HOLD,
+      payment_method: 'pm_card_authenticationRequired',
+      return_url: 'https://shop.example/orders/1',
+      automatic_payment_methods: { enabled: true },
+    })
+    const pages = ['/', `/_emulator/payment_intents/${id}/authenticate`]
+    const [overview, challenge] = await Promise.all(pages.map((path) => fetch(`${url}${path}`)))
+    const [, style] = /<style>([^]*?)<\/style>/.exec(await overview!.text()) ?? []
+    const hash = createHash('sha256').update(style!).digest('base64')
+    const policy = (actions: string) =>
+      `default-src 'none'; style-src 'sha256-${hash}'; form-action ${actions}; base-uri 'none'; frame-ancestors 'none'`
+    expect(overview!.headers.get('content-security-policy')).toBe(policy("'self'"))
+    expect(challenge!.headers.get('content-security-policy')).toBe(policy("'self' https://shop.example"))
+    const refused = await fetch(`${url}/_emulator/page/capture`, { method: 'POST' })
+    expect(refused.headers.get('content-security-policy')).toBe(policy("'self'"))
   })
 
   test('has buttons for what a person does', async () => {
@@ -826,6 +851,11 @@ describe('the server', () => {
       body: new URLSearchParams({ id }),
     })
     expect([twice.status, await twice.text()]).toEqual([400, expect.stringContaining('That did not work')])
+    for (const name of ['__proto__', 'constructor', 'toString'])
+      expect([name, (await fetch(`${url}/_emulator/page/${name}`, { method: 'POST' })).status]).toEqual([
+        name,
+        400,
+      ])
     expect((await fetch(`${url}/?refresh`)).status).toBe(200)
   })
 

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/api-keys.ts'
+import { FAULT_NAMES } from '#emulators/stripe/faults.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -109,6 +110,38 @@ test('the search finds sections by words, and shows what was typed as text', asy
   }
 })
 
+test('the words that people type lead to the guide that they mean, here and in the reference', async () => {
+  const { description } = (await reader.get('/openapi.json')).body.info
+  // The reference finds the headings of its description.
+  const sections = Array.from((description as string).matchAll(/^#+ (.+)$([^]*?)(?=^#|$(?![^]))/gm))
+  for (const [words, ...names] of [
+    ['3ds', 'three-d-secure'],
+    ['sca', 'three-d-secure'],
+    ['void', 'payments'],
+    ['chargeback', 'refunds'],
+    ['dispute', 'refunds'],
+    ['discard', 'operations'],
+    ['double charge', 'idempotency'],
+    ['backup', 'operations'],
+    ['retry', 'idempotency', 'waiting'],
+    ['timeout', 'waiting', 'idempotency'],
+    ['TTL', 'operations', 'idempotency'],
+  ] as const) {
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
+    const results = Array.from(
+      page.text.split('<ol class="results">')[1]!.matchAll(/<li><a href="\/docs\/guides\/([^"#]+)"/g),
+      ([, name]) => name,
+    )
+    for (const name of names)
+      expect([words, results.slice(0, 5)]).toEqual([words, expect.arrayContaining([name])])
+    const headed = sections.filter(([, heading]) => heading!.toLowerCase().includes(words.toLowerCase()))
+    expect([words, headed.some(([, , text]) => text!.includes(`/docs/guides/${names[0]}`))]).toEqual([
+      words,
+      true,
+    ])
+  }
+})
+
 test('the error of an answer leads to its paragraph, and every code has one', async () => {
   const page = await reader.get('/docs/guides/errors')
   for (const [code, [status]] of Object.entries(ERRORS))
@@ -117,10 +150,12 @@ test('the error of an answer leads to its paragraph, and every code has one', as
   expect(doc_url).toBe('/docs/guides/errors#unauthorized')
 })
 
-test('the guides know every test method and every scope', async () => {
+test('the guides know every test method, every fault and every scope', async () => {
   const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
+  const faults = await guide('emulator-faults')
+  for (const name of FAULT_NAMES) expect(faults).toContain(`| \`${name}\` |`)
   const keys = await guide('keys')
   for (const scope of SCOPES)
     expect(keys).toMatch(new RegExp(`\`${scope}\`|\`${scope.replace(/:.*/, ':\\*')}\``))

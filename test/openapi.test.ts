@@ -213,6 +213,18 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     cancelPayment: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: false },
     createRefund: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: true },
   })
+  // One that has no pages links to none.
+  expect(facts).toMatchObject({ listRefunds: { answered: [] }, getIdempotencyKey: { answered: [] } })
+  const keys = ['CreateCustomer', 'CreatePayment', 'CapturePayment', 'CancelPayment', 'CreateRefund'].map(
+    (name) => document.components.schemas[name].properties.idempotency_key,
+  )
+  expect(keys.map(({ examples }) => examples[0])).toEqual([
+    'order-17-customer',
+    'order-17-payment',
+    'order-17-capture',
+    'order-17-cancel',
+    'order-17-refund-1',
+  ])
   const { responses } = routes.find(({ operation }) => operation.operationId === 'createPayment')!.operation
   expect(Object.keys(responses[202].headers)).toContain('Location')
   for (const status of [429, 503]) expect(Object.keys(responses[status].headers)).toContain('Retry-After')

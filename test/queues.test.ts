@@ -66,6 +66,27 @@ describe('with Redis away', () => {
   })
 })
 
+describe('a queue that walks have filled', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({ webhooks: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
+  })
+  afterAll(async () => await world?.close())
+
+  test('has a place left for a bell', async () => {
+    const [crowd, other] = [world.client, await world.clientOf()]
+    // All but the first wait above the tenant's window, where only walks find them.
+    const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
+    const held = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
+    const asked = await Promise.all(Array.from({ length: 40 }, () => createPayment(crowd, {}, ASYNC)))
+    await held.hit(14)
+    expect((await createPayment(other)).body.status).toBe('authorized')
+    expect(await world.sql`select from payments where status = 'authorized'`).toHaveLength(1)
+    await held.remove()
+    for (const { body } of asked) await paymentIn(crowd, body.id, 'authorized')
+  })
+})
+
 describe('a consumer that brings nothing any more', () => {
   let world: World
   let wire: Proxy

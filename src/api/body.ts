@@ -112,7 +112,7 @@ export const idempotencyKey = z
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
   .meta({
     description:
-      'Repeating a request with the same key and content does nothing twice. May be sent as the header `Idempotency-Key` instead.',
+      'Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key` may stand in for it.',
     minLength: 1,
     maxLength: 255,
     pattern: undefined,

@@ -33,7 +33,7 @@ const createBody = z
       .nullish()
       .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
     metadata,
-    idempotency_key: idempotencyKey.optional(),
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-refund-1' }).optional(),
   })
   .meta({ id: 'CreateRefund', description: 'What goes back.' })
 

@@ -20,18 +20,21 @@ const FORMATS: Record<string, string> = { uuid: 'must be a UUID', url: 'must be 
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data) => {
-    const { data: value, error } = schema.safeParse(data, { error: describe })
+    const { data: value, error } = schema.safeParse(data, {
+      error: httpPart === 'querystring' ? describeParameter : describe,
+    })
     return error === undefined ? { value } : { error: refusal(error.issues, httpPart ?? 'request') }
   }
 
 function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
-  const details = issues
+  const found = issues
     .flatMap((issue) => {
       if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, message: issue.message }]
       return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
     })
-    .slice(0, MAX_DETAILS)
-    .map(({ path, message }) => ({ param: nameOf(path, part), message }))
+    .map(({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const)
+  // Of a field that fails several checks the first is told: of two equal names a map keeps the last.
+  const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {
     message: first && `${first.param} ${first.message}.`,
@@ -46,6 +49,11 @@ function nameOf(path: PropertyKey[], part: string): string {
   const name = path.map(String).join('.')
   if (name === '') return '""'
   return name.length > 100 ? `${name.slice(0, 100)}...` : name
+}
+
+/** The query's parser makes a list of what is repeated, and of nothing else. */
+function describeParameter(issue: z.core.$ZodRawIssue): string {
+  return Array.isArray(issue.input) ? 'comes more than once' : describe(issue)
 }
 
 /** One message for each kind of issue that has none of its own. */

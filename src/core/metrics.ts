@@ -65,7 +65,7 @@ export const metrics = {
   }),
   directClaims: new Counter({
     name: 'sluice_jobs_claimed_directly_total',
-    help: 'Jobs found overdue in the database, whatever the queue held',
+    help: 'Jobs claimed from the database because no bell brought them in time: it was lost, or their worker died',
     labelNames: ['queue'],
     registers,
   }),
@@ -76,7 +76,7 @@ export const metrics = {
   }),
   watchdog: new Counter({
     name: 'sluice_watchdog_restarts_total',
-    help: 'Consumers restarted because they claimed nothing while jobs waited',
+    help: 'Consumers restarted because no bells came while jobs waited',
     labelNames: ['queue'],
     registers,
   }),

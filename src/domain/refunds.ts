@@ -108,7 +108,9 @@ export async function requestRefunds(
       returning l.*, p.currency, p.processor, p.processor_reference
     ), r as (
       insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
-      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason, processor, coalesce(metadata, 'null') from p
+      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason, processor,
+        coalesce(metadata, 'null')
+      from p
       returning *
     ), remembered as (${remember(sql, 'refund', sql`select *, refund_id as resource_id from p`)}
     ), event as (
@@ -125,8 +127,12 @@ export async function requestRefunds(
       sql,
       'refund',
       sql`
-      select p.tenant_id, p.job_id, jsonb_build_object('payment_reference', p.processor_reference, 'amount_minor', r.amount_minor, 'reason', r.reason,
-        'metadata', jsonb_build_object('sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
+      select p.tenant_id, p.job_id, jsonb_build_object(
+        'payment_reference', p.processor_reference,
+        'amount_minor', r.amount_minor,
+        'reason', r.reason,
+        'metadata', jsonb_build_object(
+          'sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
       from p join r on r.id = p.refund_id`,
     )}
     )
@@ -179,12 +185,16 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       select * from r where r.status <> r.before
     ), p as (
       update payments p set updated_at = clock_timestamp(),
-        amount_refunded_minor = p.amount_refunded_minor + case when m.status = 'succeeded' then m.amount_minor when m.before = 'succeeded' then -m.amount_minor else 0 end,
+        amount_refunded_minor = p.amount_refunded_minor + case
+          when m.status = 'succeeded' then m.amount_minor
+          when m.before = 'succeeded' then -m.amount_minor
+          else 0 end,
         amount_refund_reserved_minor = p.amount_refund_reserved_minor - case when m.status = 'failed' then m.amount_minor else 0 end
       from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
-      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id, to_jsonb(m) - array['before', 'event_id', 'transaction_id', 'payment_reference']
+      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id,
+        to_jsonb(m) - array['before', 'event_id', 'transaction_id', 'payment_reference']
       from moved_on m
     ), ${postings(
       sql,
@@ -193,7 +203,13 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
       from moved_on where status = 'succeeded' or before = 'succeeded'`,
     )},
-    ${noted(sql)}, ${waking(sql, sql`select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`)}, ${finishing(sql)}
+    ${noted(sql)},
+    ${waking(
+      sql,
+      sql`
+      select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`,
+    )},
+    ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
@@ -231,14 +247,20 @@ export async function importRefund(
           ${refund.processor_reference}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
         from locked returning *
       ), p as (
-        update payments p set amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}, updated_at = clock_timestamp()
+        update payments p set updated_at = clock_timestamp(),
+          amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
       ), event as (
         insert into events (tenant_id, id, type, subject_id, data)
         select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
         union all
         select tenant_id, ${newId()}::uuid, 'refund.failed', payment_id, to_jsonb(r) from r where status = 'failed'
-      ), ${waking(sql, sql`select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference from r cross join locked`)}
+      ), ${waking(
+        sql,
+        sql`
+        select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
+        from r cross join locked`,
+      )}
       select id from r`
     return row
   } catch (error) {

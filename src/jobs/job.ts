@@ -26,8 +26,8 @@ export function defineJob<Name extends string, Payload extends z.ZodType>(
 
 /**
  * Writes the job rows as a part of the step that asks for them. `asked` selects one row a job: `job_id, tenant_id,
- * subject_id, payload, rung` (rung: the process will ring right after the commit; else the dispatcher does), `dedupe_key`, null
- * where the asking step itself happens once, and `request_id`, under which the log tells of it.
+ * subject_id, payload, rung` (rung: the process will ring right after the commit; else a walk over what waits claims it),
+ * `dedupe_key`, null where the asking step itself happens once, and `request_id`, under which the log tells of it.
  */
 export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
   return sql`

@@ -154,7 +154,9 @@ function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done'
 /** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
 function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
   if (outcome.kind !== 'declined' || token === null) return outcome
-  const message = outcome.failure.message.replaceAll(token, '[payment_method]')
+  const message = outcome.failure.message
+    .replaceAll(`'${token}'`, 'the payment method')
+    .replaceAll(token, 'the payment method')
   return { ...outcome, failure: { ...outcome.failure, message } }
 }
 

@@ -13,7 +13,7 @@ export type Bell = { id: string; queue: string }
 /** The terminal state that a job row reached. */
 export type JobOutcome = { id: string; state: string }
 
-/** What BullMQ keeps: the ids of rows that one peal rings for. */
+/** What BullMQ keeps: the ids of the rows of one batch of bells. */
 export type BellData = { ids: string[] }
 
 /**

@@ -27,7 +27,7 @@ export const close_limit_ms = 2_000
 
 /** Of one addBulk, which must be far from its limit of 100 ms: 100 take some 10 ms. */
 export const max_batch = 100
-/** Of one BullMQ job: a slow call delays the end of its peal, not the beginning of what else it rings for. */
+/** Of one BullMQ job: a slow call delays the end of its batch, not the beginning of the others in it. */
 export const bells_a_job = 16
 /** Bells of a queue that wait for the batch before theirs; more are dropped. */
 export const max_waiting = 20_000

@@ -1,4 +1,4 @@
-// The `worker` process: performs jobs, sweeps, admits by turns, and does what the clock asks.
+// The `worker` process: performs jobs, claims what waits in turns of the tenants, and does what the clock asks.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase } from '#core/db.ts'

@@ -10,7 +10,7 @@ export type Places = {
   room(): number
 }
 
-/** One of `KEPT` places is never taken by a walk: beside a backlog a new job finds one free. */
+/** One place in eight is never taken by a walk: beside a backlog a new job finds one free. */
 const KEPT = 8
 
 export function createPlaces(size: number): Places {

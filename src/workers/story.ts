@@ -9,7 +9,7 @@ type Facts = Record<string, unknown>
 const stories = new AsyncLocalStorage<Facts>()
 
 export type Story = {
-  /** Does the work; what it logs through `call` and `also` belongs to the job. */
+  /** Does the work; what it logs through `call` and `about` belongs to the job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** How an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void

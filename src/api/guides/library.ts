@@ -6,6 +6,9 @@ import { Marked, type Token, type Tokens } from 'marked'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 
+/** As the first line of a guide; it is not shown. */
+const KEYWORDS = /^<!-- keywords: (.*) -->\n+/
+
 /** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
 export type Section = { anchor: string; title: string; text: string }
 
@@ -14,6 +17,8 @@ export type Guide = {
   name: string
   title: string
   html: string
+  /** Words that people look for and that it may not hold: its first line, a comment `keywords: ...`. */
+  keywords: string[]
   sections: Section[]
 }
 
@@ -32,16 +37,19 @@ export function wordsOf(query: string): string[] {
   return query.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
 }
 
-/** The sections that hold all words, those with a word in a title first. */
+/** The sections that hold all words: first the guides whose keyword one is, then those with a word in a title. */
 export function search(guides: Guide[], words: string[]): { guide: Guide; section: Section }[] {
   if (words.length === 0) return []
   const found = guides.flatMap((guide) =>
     guide.sections.map((section) => {
       const [top, title, text] = [guide.title, section.title, section.text].map((each) => each.toLowerCase())
-      const holds = words.every((word) => `${top} ${title} ${text}`.includes(word))
+      const keywords = guide.keywords.join(' ')
+      const holds = words.every((word) => `${keywords} ${top} ${title} ${text}`.includes(word))
       const here = words.filter((word) => title!.includes(word) || text!.includes(word)).length
       const titled = words.filter((word) => title!.includes(word)).length
-      return { guide, section, score: holds && here > 0 ? here + 5 * titled : 0 }
+      // A keyword leads to the top of its guide.
+      const named = section.anchor === '' ? words.filter((word) => guide.keywords.includes(word)).length : 0
+      return { guide, section, score: holds && here + named > 0 ? here + 5 * titled + 10 * named : 0 }
     }),
   )
   return found.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
@@ -56,11 +64,19 @@ export function escape(text: string): string {
 }
 
 async function readGuide(name: string, file: string): Promise<Guide> {
-  const text = await readFile(join(FOLDER, `${file}.md`), 'utf8')
+  const written = await readFile(join(FOLDER, `${file}.md`), 'utf8')
+  const [comment = '', keywords = ''] = KEYWORDS.exec(written) ?? []
+  const text = written.slice(comment.length)
   // In the folder a link names a file.
   const tokens = marked.lexer(text.replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1'))
   const sections = sectionsOf(tokens)
-  return { name, title: sections[0]!.title, html: marked.parser(tokens), sections }
+  return {
+    name,
+    title: sections[0]!.title,
+    html: marked.parser(tokens),
+    keywords: wordsOf(keywords),
+    sections,
+  }
 }
 
 const marked = new Marked({

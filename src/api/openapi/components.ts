@@ -57,7 +57,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'The same as `idempotency_key` of the body, for those who send keys as headers. One of the two is enough; both must be equal.',
+      'May stand in for `idempotency_key` of the body: this document requires that one of a create, for one way of sending it, and the server takes either. Sent both, they must be equal.',
     schema: { type: 'string', minLength: 1, maxLength: 255, examples: ['order-17-payment'] },
   },
   Prefer: {

@@ -17,18 +17,18 @@ Answers may get new fields and enums new values at any time; nothing that is the
 \`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may do:
 [keys and scopes](/docs/guides/keys).
 
-## Lists
+## Lists and pagination
 
 Bare arrays, newest first; the next page starts \`before\` the \`created_at\` of the last item, and a full page links to it:
 [pagination](/docs/guides/pagination).
 
-## Idempotency
+## Idempotency: retry without a double charge
 
-Every create takes an \`idempotency_key\` (or the header \`Idempotency-Key\`). Repeating it with the same content answers what became
+Every create needs an \`idempotency_key\` in its body, for which the header \`Idempotency-Key\` may stand in. Repeating it with the same content answers what became
 of the first request, with \`Idempotent-Replayed: true\`; with other content it is refused. A refusal decided before anything was
-written is not remembered: [idempotency](/docs/guides/idempotency).
+written is not remembered; one of the processor is: [idempotency](/docs/guides/idempotency).
 
-## Waiting
+## Waiting, timeout, retry
 
 Routes that need the processor wait for it: 10 s, or as \`Prefer\` says. What is not finished by then answers 202 with the resource
 as it stands; the work goes on: [waiting and 202](/docs/guides/waiting).
@@ -52,11 +52,11 @@ ${Object.entries(ERRORS)
 
 From an empty folder to a captured payment: [quickstart](/docs/guides/quickstart).
 
-### The life of a payment
+### The life of a payment: capture, cancel (void)
 
 Its states, and what moves it: [the life of a payment](/docs/guides/payments).
 
-### 3-D Secure
+### 3-D Secure (3DS, SCA)
 
 From \`client_secret\` to the end: [3-D Secure](/docs/guides/three-d-secure).
 
@@ -64,7 +64,7 @@ From \`client_secret\` to the end: [3-D Secure](/docs/guides/three-d-secure).
 
 Take less than was held, and take it in time: [partial capture](/docs/guides/captures).
 
-### Refunds and late failures
+### Refunds, chargeback, dispute
 
 Give money back, and notice when it did not arrive: [refunds](/docs/guides/refunds).
 
@@ -80,7 +80,7 @@ Let the processor fail when you want it to: [faults](/docs/guides/emulator-fault
 
 Set up the endpoint and its secrets: [webhooks from Stripe](/docs/guides/stripe-webhooks).
 
-### Operations
+### Operations: backup, retention, TTL, stuck jobs (retry, discard)
 
 Readiness, migrations, alerts, proxies, retention, sizing: [operations](/docs/guides/operations).
 `

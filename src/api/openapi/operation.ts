@@ -117,11 +117,12 @@ function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): 
 }
 
 function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
-  const { response, key, waits, examples } = literal
+  const { response, key, waits, examples, querystring } = literal
   return Object.fromEntries(
     Object.entries(response).map(([status, answer]) => {
       const schema = schemas.of(answer, 'output')
       const [shown, list] = [schemas.exampleOf(schema), schema['type'] === 'array']
+      const paged = list && querystring !== undefined
       const one: unknown = list ? (shown as unknown[])[0] : shown
       const differs = status === '202' ? examples?.unfinished : examples?.answer
       const example = { ...(one as object), ...differs }
@@ -130,7 +131,7 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
         {
           description: SUCCESS[Number(status)],
           headers: headersOf([
-            ...(list ? ['Link' as const] : []),
+            ...(paged ? ['Link' as const] : []),
             ...(status === '202' ? ['Location' as const] : []),
             ...(waits === true ? ['Preference-Applied' as const] : []),
             ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),

@@ -27,7 +27,7 @@ const captureBody = z
     amount_minor: amountMinor
       .optional()
       .meta({ description: 'At most what is held; the rest is released. Left out: all.', example: 700 }),
-    idempotency_key: idempotencyKey.optional(),
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-capture' }).optional(),
   })
   .meta({ id: 'CapturePayment', description: 'What is taken.' })
   .nullish()
@@ -38,7 +38,7 @@ const cancelBody = z
       .enum(['requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])
       .nullish()
       .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
-    idempotency_key: idempotencyKey.optional(),
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-cancel' }).optional(),
   })
   .meta({ id: 'CancelPayment', description: 'Why it is canceled.' })
   .nullish()

@@ -44,7 +44,7 @@ const createBody = z
         example: 'https://shop.example/orders/17',
       }),
     metadata,
-    idempotency_key: idempotencyKey.optional(),
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-payment' }).optional(),
   })
   .meta({ id: 'CreatePayment', description: 'A payment to be.' })
 

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 
 /** What is kept for how many days, and for how many unless said otherwise. */
 const RETENTION_DAYS = { jobs: 90, notifications: 90, events: 400 }
-/** So long providers repeat themselves and keys are remembered. */
+/** Keys are remembered for 30 days, and as long a provider may tell the same again: one day more. */
 const LEAST_RETENTION_DAYS = 31
 type RetentionDays = typeof RETENTION_DAYS
 

@@ -119,7 +119,7 @@ export const VARIABLES = {
   METRICS_PORT: [
     anyPort.optional(),
     '9464',
-    'its port. Unset: 9464 (api, start), 9465 (webhooks), 9466 (worker)',
+    'port of `/metrics` and `/readyz`. Unset: 9464 (api, start), 9465 (webhooks), 9466 (worker)',
     SERVICES,
   ],
   DISABLED_AREAS: [

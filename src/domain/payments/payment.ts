@@ -78,7 +78,11 @@ export const paymentSchema = z
       })
       .meta({ id: 'PaymentFailure', description: 'Why a payment, or the last try at it, failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+      .meta({
+        description:
+          'Why it failed or, while it is `requires_action`, why the last try of the buyer did; else null.',
+        example: null,
+      }),
     cancellation_reason: z
       .string()
       .nullable()

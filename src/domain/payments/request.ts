@@ -40,15 +40,17 @@ export async function createPayments(
     with given as (
       select a.*, ${isKnown(sql, 'payments')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-        request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text, return_url text,
-        metadata jsonb, processor text)
+        request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text,
+        return_url text, metadata jsonb, processor text)
     ), asked as (
       select * from given a
       where not known and (a.customer_id is null or exists (
         select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null))
     ), p as (
-      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor)
-      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, coalesce(metadata, 'null'), processor
+      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url,
+        metadata, processor)
+      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url,
+        coalesce(metadata, 'null'), processor
       from asked
       returning *
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}

@@ -2,6 +2,7 @@
 import { BROWSER, DASHBOARD, type Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES, release, removeFaults } from './faults.ts'
+import { sendPage } from './html.ts'
 import { send, type Exchange } from './http.ts'
 import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
@@ -26,7 +27,7 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
   },
   fault: (emulator, { value, place, times }) =>
     addFault(emulator.faults, {
-      match: PLACES[place] ?? {},
+      match: Object.hasOwn(PLACES, place) ? PLACES[place] : {},
       ...(Number(times) > 1 && { times: Number(times) }),
       fault: value === 'delay_ms' ? { delay_ms: 1000 } : value,
     }),
@@ -46,13 +47,13 @@ export function pressButton(
 ): null {
   const text = (field: string) => (typeof body[field] === 'string' ? body[field] : '')
   try {
-    const button = BUTTONS[name]
+    const button = Object.hasOwn(BUTTONS, name) ? BUTTONS[name] : undefined
     if (button === undefined) throw parameterRefused(`There is no button "${name}".`, undefined)
     button(emulator, { id: text('id'), value: text('value'), place: text('place'), times: text('times') })
     send(response, 303, { location: '/' }, '')
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    send(response, error.status, {}, problemPage(error.message), 'text/html; charset=utf-8')
+    sendPage(response, error.status, problemPage(error.message))
   }
   return null
 }

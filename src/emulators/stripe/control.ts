@@ -5,6 +5,7 @@ import { BROWSER, DASHBOARD, nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
 import { addFault, describeFault, hitsOf, release, removeFaults, waitForHits } from './faults.ts'
+import { sendPage } from './html.ts'
 import { jsonBody, header, send, type Exchange } from './http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
@@ -44,8 +45,10 @@ const CONTROLS = new Map<string, Control>([
   ],
   [
     'GET payment_intents/:id/authenticate',
-    (emulator, id, _body, _query, { response }) =>
-      send(response, 200, {}, authenticationPage(findIntent(emulator, id)), 'text/html; charset=utf-8'),
+    (emulator, id, _body, _query, { response }) => {
+      const intent = findIntent(emulator, id)
+      sendPage(response, 200, authenticationPage(intent), intent.return_url)
+    },
   ],
   ['POST payment_intents/:id/authenticate', answerChallenge],
 

@@ -15,8 +15,10 @@ export function refusalOf(request: IncomingMessage, host: string): string | null
     .toLowerCase()
   if (name !== 'localhost' && name !== host && isIP(name) === 0)
     return `The controls of this emulator are not served as "${name}".`
-  const origin = header(request, 'origin')
-  if (request.method !== 'GET' && origin !== null && origin !== `http://${authority}`)
+  if (request.method === 'GET') return null
+  const [origin, site] = [header(request, 'origin'), header(request, 'sec-fetch-site')]
+  const elsewhere = site === 'cross-site' || site === 'same-site'
+  if (elsewhere || (origin !== null && origin !== `http://${authority}`))
     return 'The controls of this emulator take no requests of other sites.'
   return null
 }

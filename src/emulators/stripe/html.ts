@@ -1,4 +1,7 @@
 // The parts of pages: a document, tables in sections, forms of one button.
+import { createHash } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
+import { send } from './http.ts'
 
 const STYLE = `
 :root{color-scheme:light dark;--text:#1a1f26;--soft:#56606e;--back:#fff;--panel:#f4f6f8;--line:#d9dfe6;--link:#0b5cad}
@@ -17,9 +20,13 @@ button{cursor:pointer}button:hover{border-color:var(--soft)}input[type=number]{w
 form{display:inline-flex;gap:.5rem;align-items:center;margin:0}
 .forms form{flex-wrap:wrap}.forms{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;margin:.5rem 0}.forms p{margin:0}
 .none{color:var(--soft);margin:.25rem 0}
-@media(max-width:40rem){body{padding:1rem}select{max-width:11rem}}`
+@media(max-width:40rem){body{padding:1rem}select{max-width:11rem}
+thead{position:absolute;left:-100vw}tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
+td,td.long{display:block;padding:.1rem 0;border:0;white-space:normal;min-width:0}td:empty{display:none}
+td[data-head]:before{content:attr(data-head)": ";color:var(--soft);font-size:.85rem}td form{flex-wrap:wrap}code{white-space:normal}}`
   .trim()
   .replaceAll('\n', '')
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 
 /** Text, or HTML made by `cell`. */
 export type Cell = string | { html: string }
@@ -30,10 +37,12 @@ export function cell(html: string): Cell {
   return { html }
 }
 
-/** A heading, what can be done, and a table that scrolls by itself where it is too wide. */
+/** A heading, what can be done, and a table that scrolls by itself where it is too wide; on a narrow screen its cells stack. */
 export function section(title: string, heads: string[], rows: Cell[][], forms = ''): string {
   const head = heads.map((each) => `<th scope="col">${escape(each)}</th>`).join('')
-  const body = rows.map((row) => `<tr>${row.map(written).join('')}</tr>`).join('\n')
+  const body = rows
+    .map((row) => `<tr>${row.map((each, at) => written(each, heads[at] ?? '')).join('')}</tr>`)
+    .join('\n')
   const table =
     rows.length === 0
       ? '<p class="none">None.</p>'
@@ -58,6 +67,14 @@ export function document(title: string, body: string, head = ''): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}<style>${STYLE}</style></head><body><main><h1>${title}</h1>${body}</main></body></html>`
 }
 
+/** Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`. */
+export function sendPage(response: ServerResponse, status: number, page: string, back?: string | null): void {
+  // A form's redirect counts as its action; the address of a shop's application has no origin.
+  const leads = back ? ` ${/^https?:/.test(back) ? new URL(back).origin : new URL(back).protocol}` : ''
+  const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'${leads}; base-uri 'none'; frame-ancestors 'none'`
+  send(response, status, { 'content-security-policy': policy }, page, 'text/html; charset=utf-8')
+}
+
 export function escape(text: string): string {
   return text
     .replaceAll('&', '&amp;')
@@ -66,8 +83,10 @@ export function escape(text: string): string {
     .replaceAll('"', '&quot;')
 }
 
-function written(each: Cell): string {
-  if (typeof each !== 'string') return `<td>${each.html}</td>`
+function written(each: Cell, head: string): string {
+  const name = head === '' ? '' : ` data-head="${escape(head)}"`
+  if (typeof each !== 'string') return each.html === '' ? '<td></td>' : `<td${name}>${each.html}</td>`
+  if (each === '') return '<td></td>'
   const long = Math.max(...each.split('\n').map((line) => line.length)) > LONG
-  return `<td${long ? ' class="long"' : ''}><code>${escape(each)}</code></td>`
+  return `<td${name}${long ? ' class="long"' : ''}><code>${escape(each)}</code></td>`
 }

@@ -13,6 +13,7 @@ import { errorBody } from './errors.ts'
 import { emptyEventLog, renderEvent } from './events.ts'
 import { noFaults } from './faults.ts'
 import { refusalOf } from './guard.ts'
+import { sendPage } from './html.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
@@ -125,11 +126,13 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
 
 function answer(emulator: Emulator, host: string, exchange: Exchange): void {
   const { method, path, query, request, response } = exchange
+  // Browsers ask for it by themselves, without a key.
+  if (path === '/favicon.ico') return send(response, 204, {}, '')
   const page = path === '/' && method === 'GET'
   if (!page && !path.startsWith('/_emulator/')) return answerApi(emulator, exchange)
   const message = refusalOf(request, host)
   if (message !== null) send(response, 403, {}, errorBody({ type: 'invalid_request_error', message }, null))
-  else if (page) send(response, 200, {}, overviewPage(emulator, query), 'text/html; charset=utf-8')
+  else if (page) sendPage(response, 200, overviewPage(emulator, query))
   else void answerControl(emulator, exchange)
 }
 
