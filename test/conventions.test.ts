@@ -1,5 +1,7 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
 import type { FastifyReply } from 'fastify'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
@@ -9,6 +11,7 @@ import { connectDatabase, type Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
 import { createClient, freshKey } from '#test/client.ts'
+import { makeFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -136,7 +139,7 @@ test('lists never take all connections, and one that takes too long is ended and
     for (const { socket } of asked) socket.destroy()
     expect((await late).body.error).toMatchObject({ code: 'overloaded' })
   })
-  const [greedy] = [await world.clientOf()]
+  const greedy = await world.clientOf()
   const client = createClient(url, greedy.key)
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
@@ -147,8 +150,11 @@ test('lists never take all connections, and one that takes too long is ended and
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })
 
-test('more statements than the database can keep up with are refused, and the others are answered', async () => {
-  const url = await startedApi({ DATABASE_POOL: 1 })
+test('more statements than the database can keep up with are refused, with few words in the log, and the others are answered', async () => {
+  const folder = await makeFolder()
+  onTestFinished(() => folder.remove())
+  const file = join(folder.path, 'log')
+  const url = await startedApi({ DATABASE_POOL: 1 }, createLog('error', 'test', file))
   const client = createClient(url, world.client.key)
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const statuses: number[] = []
@@ -165,6 +171,11 @@ test('more statements than the database can keep up with are refused, and the ot
   await Promise.all(asked)
   expect(new Set(statuses)).toEqual(new Set([200, 503]))
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(500)
+  const said = await until('it is said', () => {
+    const lines = readFileSync(file, 'utf8').split('a request failed').length - 1
+    return lines > 0 && lines
+  })
+  expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */
@@ -408,8 +419,11 @@ test('methods that a path does not have are 404, and those that nobody has are 4
   expect(tunnel.status).toBeLessThan(500)
 })
 
-async function startedApi(changes: Partial<World['config']>): Promise<string> {
-  const api = await startApi({ ...world.config, ...changes }, createLog('silent', 'test'))
+async function startedApi(
+  changes: Partial<World['config']>,
+  log = createLog('silent', 'test'),
+): Promise<string> {
+  const api = await startApi({ ...world.config, ...changes }, log)
   parts.push(api)
   return api.url
 }
