@@ -1,5 +1,8 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
 import type { FastifyReply } from 'fastify'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { createLimit } from '#api/auth.ts'
@@ -8,6 +11,7 @@ import { connectDatabase, type Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
 import { createClient, freshKey } from '#test/client.ts'
+import { makeFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -53,15 +57,17 @@ test('every answer of /v1 says what the limit is and what is left of it', async 
 test('a key that asks too much is told when to come back, and other keys are not', async () => {
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const greedy = createClient(url, world.client.key)
+  // Not a list: the time of these counts as well.
+  const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const left: string[] = []
   for (let i = 0; i < 3; i++) {
-    const answer = await greedy.get('/v1/customers')
+    const answer = await greedy.get(`/v1/customers/${id}`)
     expect(answer.status).toBe(200)
     left.push(answer.headers.get('ratelimit')!)
   }
   expect(left[0]).toMatch(/r=2;/)
   expect(left[2]).toMatch(/r=[01];/)
-  const refused = await untilRefused(() => greedy.get('/v1/customers'))
+  const refused = await untilRefused(() => greedy.get(`/v1/customers/${id}`))
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
     message: expect.stringContaining('1 a second, 3 at once'),
@@ -90,6 +96,117 @@ test('a large answer counts as the many requests that it could have been', async
   expect(answers.filter(({ status }) => status === 200).length).toBeLessThan(25)
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
+
+test('pipelined requests are charged like any others, each before the next is answered', async () => {
+  const greedy = await largeLists()
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
+  const flood = pipelined(url, greedy.key, 200)
+  const statuses = await flood.statuses()
+  expect(statuses).toHaveLength(200)
+  // Each answer is a hundred times the smallest: three use it up, and those under way with them.
+  expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
+})
+
+test('a list is under way until its answer has left: who does not read has no more of them', async () => {
+  const greedy = await largeLists()
+  const flood = pipelined(world.client.url, greedy.key, 100)
+  flood.socket.pause()
+  await until('its other lists are refused', async () => {
+    const { status, body } = await greedy.get('/v1/customers')
+    return status === 429 && body.error.message.includes('Too many lists at once')
+  })
+  expect((await greedy.get('/v1/idempotency_keys/none')).status).toBe(404)
+  expect((await world.client.get('/v1/customers')).status).toBe(200)
+  flood.socket.destroy()
+  await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
+})
+
+test('lists never take all connections, and one that takes too long is ended and charged for its time', async () => {
+  const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 8 })
+  const [first, ...others] = clients.map(({ key }) => createClient(url, key))
+  await world.sql.begin(async (tx) => {
+    await tx`lock table customers in access exclusive mode`
+    const asked = clients.flatMap(({ key }) => pipelined(url, key, 4))
+    const late = first!.get('/v1/customers')
+    await until('lists wait for the table', async () => {
+      const [row] = await tx<{ waiting: number }[]>`
+        select count(*)::int as waiting from pg_locks where relation = 'customers'::regclass and not granted`
+      return row!.waiting === 2
+    })
+    // All that they have is in use, and the rest of the API is not held up.
+    expect((await others[0]!.get('/v1/idempotency_keys/none')).status).toBe(404)
+    for (const { socket } of asked) socket.destroy()
+    expect((await late).body.error).toMatchObject({ code: 'overloaded' })
+  })
+  const greedy = await world.clientOf()
+  const client = createClient(url, greedy.key)
+  await world.sql.begin(async (tx) => {
+    await tx`lock table customers in access exclusive mode`
+    const ended = await client.get('/v1/customers')
+    expect([ended.status, ended.body.error.code]).toEqual([503, 'overloaded'])
+    expect(ended.body.error.message).toContain('narrow it')
+  })
+  expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
+})
+
+test('more statements than the database can keep up with are refused, with few words in the log, and the others are answered', async () => {
+  const folder = await makeFolder()
+  onTestFinished(() => folder.remove())
+  const file = join(folder.path, 'log')
+  const url = await startedApi({ DATABASE_POOL: 1 }, createLog('error', 'test', file))
+  const client = createClient(url, world.client.key)
+  const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
+  const statuses: number[] = []
+  let asked: Promise<unknown>[] = []
+  await world.sql.begin(async (tx) => {
+    await tx`lock table customers in access exclusive mode`
+    asked = Array.from({ length: 600 }, async () => {
+      const { status, body } = await client.get(`/v1/customers/${id}`)
+      if (status !== 200) expect(body.error.code).toBe('overloaded')
+      statuses.push(status)
+    })
+    await until('some are refused', () => statuses.length > 90)
+  })
+  await Promise.all(asked)
+  expect(new Set(statuses)).toEqual(new Set([200, 503]))
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(500)
+  const said = await until('it is said', () => {
+    const lines = readFileSync(file, 'utf8').split('a request failed').length - 1
+    return lines > 0 && lines
+  })
+  expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
+})
+
+/** A tenant whose page of 100 customers has 1.6 MB. */
+async function largeLists(): ReturnType<World['clientOf']> {
+  const client = await world.clientOf()
+  await world.sql`
+    insert into customers (tenant_id, id, idempotency_key, metadata)
+    select ${client.tenant_id}, gen_random_uuid(), 'large-' || n, jsonb_build_object('x', repeat('x', 16000)) from generate_series(1, 100) n`
+  return client
+}
+
+/** Asks for so many lists over one connection, without waiting for an answer. */
+function pipelined(
+  url: string,
+  key: string,
+  count: number,
+): { socket: Socket; statuses(): Promise<number[]> } {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {})
+  const line = `GET /v1/customers?limit=100 HTTP/1.1\r\nhost: sluice.test\r\nauthorization: Bearer ${key}\r\n`
+  socket.write(`${`${line}\r\n`.repeat(count - 1)}${line}connection: close\r\n\r\n`)
+  return {
+    socket,
+    async statuses() {
+      const chunks: string[] = []
+      for await (const chunk of socket.setEncoding('latin1')) chunks.push(String(chunk))
+      return Array.from(chunks.join('').matchAll(/HTTP\/1\.1 (\d+) [A-Z]/g), ([, status]) => Number(status))
+    },
+  }
+}
 
 test('what a key may ask at once is never short by one, whatever the clock says', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
@@ -302,8 +419,11 @@ test('methods that a path does not have are 404, and those that nobody has are 4
   expect(tunnel.status).toBeLessThan(500)
 })
 
-async function startedApi(changes: Partial<World['config']>): Promise<string> {
-  const api = await startApi({ ...world.config, ...changes }, createLog('silent', 'test'))
+async function startedApi(
+  changes: Partial<World['config']>,
+  log = createLog('silent', 'test'),
+): Promise<string> {
+  const api = await startApi({ ...world.config, ...changes }, log)
   parts.push(api)
   return api.url
 }

@@ -118,7 +118,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
     expect(await api.ended).toEqual({ code: 0, signal: null })
     const sessions = await deployment.sql`
-      select from pg_stat_activity where datname = current_database() and application_name = 'sluice-api'`
+      select from pg_stat_activity where datname = current_database() and application_name like 'sluice-api%'`
     expect(sessions).toHaveLength(0)
     await hold.release()
     await until('the work goes on', async () => (await captureJob(deployment, payment)).state === 'succeeded')

@@ -38,6 +38,18 @@ test('arrays of ids come back as they went', async () => {
   expect(row).toEqual({ echo: ids, first: ids[0] })
 })
 
+test(
+  'who waits behind long statements is not taken for silent: the pool is kept',
+  { timeout: 60_000 },
+  async () => {
+    const [first] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+    const sleeps = Array.from({ length: 4 }, () => sql`select pg_sleep(5.5)`)
+    const last = sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+    await Promise.all(sleeps)
+    expect([...(await last)]).toEqual([first])
+  },
+)
+
 test('a whole number beyond what JSON can carry is an error and not another number', async () => {
   await expect(sql`select 9007199254740993::bigint as amount`).rejects.toThrow('left the safe range')
 })

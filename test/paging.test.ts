@@ -210,10 +210,13 @@ test('whatever lists are asked for, the database plans few statements', async ()
       (all, choices) => all.flatMap((each) => [each, ...choices.map((choice) => [...each, choice])]),
       [[]],
     )
-    const answers = await Promise.all(
-      queries.map((query) => world.client.get(`/v1/${list}?${query.join('&')}`)),
-    )
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    // Not more at once than a key may.
+    while (queries.length > 0) {
+      const answers = await Promise.all(
+        queries.splice(0, 30).map((query) => world.client.get(`/v1/${list}?${query.join('&')}`)),
+      )
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    }
   }
   await world.sql`create extension if not exists pg_stat_statements`
   const rows = await world.sql<{ name: string; texts: number }[]>`

@@ -60,6 +60,7 @@ test('each process does all of its work as its own user', async () => {
     where datname = current_database() and application_name like 'sluice-%' order by 1`
   expect(sessions.map(({ what }) => what)).toEqual([
     'sluice-api sluice_test_api',
+    'sluice-api-lists sluice_test_api',
     'sluice-webhooks sluice_test_webhooks',
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',

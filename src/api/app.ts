@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { list as parts } from '#core/config.ts'
+import { statementsUnderWay } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { areaRoutes } from './areas.ts'
@@ -12,6 +13,7 @@ import { customerRoutes } from './customers.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
+import { createLists } from './lists.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { paymentRoutes } from './payments/routes.ts'
 import { checkPath, checkQuery, parseQuery } from './query.ts'
@@ -19,20 +21,20 @@ import { watchEventLoop } from './pressure.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { createRefusals } from './refusals.ts'
-import { createTurns } from './turns.ts'
 import { validatorCompiler } from './validate.ts'
 
 /** An answer counts as one request for each so many bytes. */
 const BYTES_PER_REQUEST = 16 * 1024
-/** Of one key. Each is charged when it is answered: more at once could be answered before the first is charged. */
-const LISTS_AT_ONCE = 8
+/** Statements that wait or run, for each connection; what is asked beyond it is refused. */
+const STATEMENTS_PER_CONNECTION = 500
 
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
-  const { config, sql, log } = context
+  const { config, sql, lists_sql, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
-  const takeTurn = createTurns(LISTS_AT_ONCE)
+  const routes = { ...context, lists: createLists(lists_sql, config.DATABASE_POOL, limit) }
+  const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
   const refusals = createRefusals(config, log)
 
@@ -64,7 +66,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
-  app.decorateRequest('endTurn')
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
@@ -75,19 +76,13 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     }
     const {
       url,
-      config: { scope, area, list = false },
+      config: { scope, area },
     } = request.routeOptions
     // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
     if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
     reply.header('cache-control', 'no-store')
-    if (pressure.overloaded()) throw new AppError('overloaded')
+    if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
     request.credentials = await authenticate(request, reply)
-    if (list) {
-      request.endTurn = await takeTurn(request.credentials.key_id)
-      reply.raw.once('close', request.endTurn)
-      // Who hung up while waiting closed it already.
-      if (reply.raw.socket?.destroyed ?? true) request.endTurn()
-    }
     limit(request.credentials.key_id, reply)
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
@@ -115,8 +110,6 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
     if (extra > 0 && isV1(request.routeOptions.url ?? '')) limit.charge(request.credentials.key_id, extra)
-    // What comes next is refused when this was too large.
-    request.endTurn?.()
     done(null, payload)
   })
   app.addHook('onClose', () => pressure.close())
@@ -133,10 +126,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   // Before the routes that it describes.
   openapiRoutes(app, config)
-  customerRoutes(app, context)
-  paymentRoutes(app, context)
-  refundRoutes(app, context)
-  reconciliationRoutes(app, context)
+  customerRoutes(app, routes)
+  paymentRoutes(app, routes)
+  refundRoutes(app, routes)
+  reconciliationRoutes(app, routes)
   idempotencyKeyRoutes(app, context)
   areaRoutes(app)
 

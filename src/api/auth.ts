@@ -109,8 +109,8 @@ function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): v
   if (cache.size > CACHE_SIZE) cache.delete(oldest!)
 }
 
-/** Takes one request from what `id` may still ask; sets the headers; throws `rate_limited`. */
-export type Limit = ((id: string, reply: FastifyReply) => void) & {
+/** Takes `requests` (1) from what `id` may still ask; sets the headers; throws `rate_limited`. */
+export type Limit = ((id: string, reply: FastifyReply, requests?: number) => void) & {
   /** Takes what a request turned out to cost beyond one: a debt that delays the next. */
   charge(id: string, requests: number): void
 }
@@ -130,13 +130,13 @@ export function createLimit({ rps, burst }: { rps: number; burst: number }): Lim
   const fullAt = (id: string, now: number, requests: number) =>
     Math.max(full.get(id) ?? now, now) + requests * perRequest_ms
 
-  function take(id: string, reply: FastifyReply): void {
+  function take(id: string, reply: FastifyReply, requests = 1): void {
     const now = performance.now()
     if (now - swept_at > 60_000) {
       swept_at = now
       full = new Map(Array.from(full).filter(([, at]) => at > now))
     }
-    const at = fullAt(id, now, 1)
+    const at = fullAt(id, now, requests)
     // What fits to the last request must not fail by a rounding of the clock's fractions.
     const left = Math.floor((depth_ms - (at - now)) / perRequest_ms + 1e-6)
     reply.header('ratelimit-policy', policy)

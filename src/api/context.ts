@@ -1,18 +1,22 @@
-// What routes share: resources made once by `main.ts`.
+// What routes share: resources made once by `main.ts`, and what the application makes of them.
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { Queue } from '#queue/main.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
+import type { Lists } from './lists.ts'
 import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
   config: Config
   sql: Sql
+  /** For lists alone. */
+  lists_sql: Sql
   log: Log
   vault: Vault
   queue: Queue
   doorbell: Doorbell
   waiters: Waiters
 }
+export type RouteContext = ApiContext & { lists: Lists }

@@ -17,7 +17,7 @@ import {
   type CustomerFields,
 } from '#domain/customers.ts'
 import { idempotencyKey, metadata, metadataValue, text } from './body.ts'
-import type { ApiContext } from './context.ts'
+import type { RouteContext } from './context.ts'
 import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
 import { idParams, nextPage, page, route } from './route.ts'
 
@@ -47,7 +47,7 @@ const patch = z
   .partial()
   .meta({ id: 'UpdateCustomer', description: 'What changes.' })
 
-export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   const create = batcher<CreateCustomer, Customer | 'known'>(
     'create_customer',
@@ -132,7 +132,9 @@ export function customerRoutes(root: FastifyInstance, { sql }: ApiContext): void
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const { deleted, ...filters } = request.query
-      const customers = await listCustomers(sql, tenant_id, { ...filters, deleted: deleted === 'true' })
+      const customers = await lists(request, reply, (lists_sql) =>
+        listCustomers(lists_sql, tenant_id, { ...filters, deleted: deleted === 'true' }),
+      )
       reply.headers(nextPage(request.url, filters.limit, customers))
       return customers
     },

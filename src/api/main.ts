@@ -11,11 +11,17 @@ import { places, portError } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
+import { connectLists, listConnections } from './lists.ts'
 import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
 export async function startApi(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
-  const sql = connectConfiguredDatabase(config, 'sluice-api', log)
+  const pool = {
+    ...config,
+    DATABASE_POOL: Math.max(1, config.DATABASE_POOL - listConnections(config.DATABASE_POOL)),
+  }
+  const sql = connectConfiguredDatabase(pool, 'sluice-api', log)
+  const lists_sql = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)
@@ -26,6 +32,7 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
   const context = {
     config,
     sql,
+    lists_sql,
     log,
     queue,
     doorbell,
@@ -50,7 +57,7 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
       await app.close()
       await subscription.close()
       await queue.close()
-      await sql.end({ timeout: 5 })
+      await Promise.all([sql.end({ timeout: 5 }), lists_sql.end({ timeout: 5 })])
     },
   }
 }

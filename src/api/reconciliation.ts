@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
-import type { ApiContext } from './context.ts'
+import type { RouteContext } from './context.ts'
 import { EXAMPLE_ID, nextPage, page, route } from './route.ts'
 
 const listQuery = page.extend({
@@ -15,7 +15,7 @@ const listQuery = page.extend({
     .meta({ description: 'Only those of one payment and its refunds.', example: EXAMPLE_ID }),
 })
 
-export function reconciliationRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -43,7 +43,9 @@ export function reconciliationRoutes(root: FastifyInstance, { sql }: ApiContext)
       errors: [],
     }),
     async (request, reply) => {
-      const drifts = await listDrifts(sql, request.credentials.tenant_id, request.query)
+      const drifts = await lists(request, reply, (lists_sql) =>
+        listDrifts(lists_sql, request.credentials.tenant_id, request.query),
+      )
       reply.headers(nextPage(request.url, request.query.limit, drifts))
       return drifts
     },

@@ -18,7 +18,7 @@ import {
 } from '#domain/refunds.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { idempotencyKey, metadata } from './body.ts'
-import type { ApiContext } from './context.ts'
+import type { RouteContext } from './context.ts'
 import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
 import { answerOutcome } from './outcome.ts'
 import { idParams, nextPage, page, route } from './route.ts'
@@ -37,8 +37,8 @@ const createBody = z
   })
   .meta({ id: 'CreateRefund', description: 'What goes back.' })
 
-export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
-  const { sql, doorbell } = context
+export function refundRoutes(root: FastifyInstance, context: RouteContext): void {
+  const { sql, lists, doorbell } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const request_refund = batcher<RefundRequest, 'accepted' | 'known' | undefined>(
     'request_refund',
@@ -155,7 +155,9 @@ export function refundRoutes(root: FastifyInstance, context: ApiContext): void {
       const { tenant_id } = request.credentials
       if ((await findPayment(sql, tenant_id, request.params.id)) === undefined)
         throw new AppError('payment_not_found')
-      const refunds = await listRefunds(sql, tenant_id, request.params.id, request.query)
+      const refunds = await lists(request, reply, (lists_sql) =>
+        listRefunds(lists_sql, tenant_id, request.params.id, request.query),
+      )
       reply.headers(nextPage(request.url, request.query.limit, refunds))
       return refunds
     },

@@ -4,6 +4,7 @@ import type { Config } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
+import { seldom } from '#core/seldom.ts'
 import { BODY_LIMIT_BYTES } from './body.ts'
 import { docPath } from './openapi/error.ts'
 
@@ -37,6 +38,18 @@ export function createRefusals(config: Config, log: Log): Refusals {
     }
   }
 
+  // One outage fails every request, each of which has its own line besides: of one kind an error is told once a second.
+  const failed = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
+  function tell(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
+    const say =
+      failed.get(code) ??
+      seldom((untold, err: unknown, of: Record<string, unknown>) =>
+        log.error({ err, code, ...of, untold }, 'a request failed'),
+      )
+    failed.set(code, say)
+    say(error, facts)
+  }
+
   return {
     refuse(error, request, reply) {
       const refusal = cameTooSlowly(error, request) ? new AppError('request_timeout') : asAppError(error)
@@ -44,7 +57,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
       // What is not deployed is said at the start, and each request has its line.
       if (status >= 500 && code !== 'misconfigured_gateway') {
         const route = request.routeOptions?.url
-        log.error({ err: error, request_id: request.id, code, route }, 'a request failed')
+        tell(code, error, { request_id: request.id, route })
       }
       if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
       if (status === 401) reply.header('www-authenticate', 'Bearer')

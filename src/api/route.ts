@@ -11,15 +11,11 @@ declare module 'fastify' {
     credentials: Credentials
     /** What it is about beyond the ids of its path, for the log. */
     subject_id?: string
-    /** Ends the turn of a list; set while it has one. */
-    endTurn: (() => void) | undefined
   }
   interface FastifyContextConfig {
     scope?: Scope | null
     area?: Area | null
     literal?: Literal
-    /** It answers many rows. */
-    list?: boolean
   }
 }
 
@@ -38,14 +34,14 @@ export function route<const S extends Schemas>(
   literal: S & Omit<Literal, keyof Schemas>,
 ): {
   schema: S
-  config: { scope: Scope | null; area: Area | null; literal: Literal; list: boolean }
+  config: { scope: Scope | null; area: Area | null; literal: Literal }
   handlerTimeout?: number
 } {
   const { params, querystring, body, response, scope, area, waits = false } = literal
   const schemas = { params, querystring, body, response }
   return {
     schema: Object.fromEntries(Object.entries(schemas).filter(([, schema]) => schema !== undefined)) as S,
-    config: { scope, area, literal, list: querystring !== undefined },
+    config: { scope, area, literal },
     ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }

@@ -1,25 +1,22 @@
-// Turns: of what one key asks, only so much is under way at once, and the rest waits.
+// Turns: of what one key asks, only so much is under way at once; a little more waits.
+import { createGate, type Gate } from '#core/gate.ts'
 
-/** Resolves when it is the turn of one more of `id`, with what ends it; ending it twice does no harm. */
-export type Turns = (id: string) => Promise<() => void>
+/** Runs `work` when it is the turn of one more of `id`; a turn ends with its work. */
+export type Turns = <T>(id: string, work: () => Promise<T>) => Promise<T>
 
-export function createTurns(at_once: number): Turns {
-  const busy = new Map<string, { count: number; waiting: (() => void)[] }>()
+/** `limits`: of each id. */
+export function createTurns(limits: Parameters<typeof createGate>[0]): Turns {
+  const gates = new Map<string, { pass: Gate; asked: number }>()
 
-  return async (id) => {
-    const mine = busy.get(id) ?? { count: 0, waiting: [] }
-    busy.set(id, mine)
-    // Who ends a turn hands it on, so the count stays.
-    if (mine.count < at_once) mine.count += 1
-    else await new Promise<void>((resolve) => mine.waiting.push(resolve))
-    let over = false
-    return () => {
-      if (over) return
-      over = true
-      const next = mine.waiting.shift()
-      if (next !== undefined) return next()
-      mine.count -= 1
-      if (mine.count === 0) busy.delete(id)
+  return async (id, work) => {
+    const gate = gates.get(id) ?? { pass: createGate(limits), asked: 0 }
+    gates.set(id, gate)
+    gate.asked += 1
+    try {
+      return await gate.pass(work)
+    } finally {
+      gate.asked -= 1
+      if (gate.asked === 0) gates.delete(id)
     }
   }
 }

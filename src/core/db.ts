@@ -13,6 +13,8 @@ export type Fragment = postgres.PendingQuery<postgres.Row[]>
 /** What may stand in a JSON column. */
 export type Json = postgres.JSONValue
 
+type PoolOptions = { max: number; application_name: string; statement_timeout_ms?: number }
+
 /** Connections lost within this time are lost to one cause: one new pool is enough. */
 const REPLACE_AFTER_MS = 250
 /** A connection that is being made while its pool ends is forgotten by postgres.js and stays for ever: so long it may take. */
@@ -23,6 +25,9 @@ const OLD_POOL_S = 2
 const GREETING_MS = 8_000
 /** The server ends each statement before this (`statement_timeout`): what is unanswered then will stay so. */
 const SILENT_MS = 18_000
+/** How often it is looked. Looks are counted, not time: while this process stood still, answers may have come. */
+const LOOK_MS = 1_000
+const STATEMENT_MS = 15_000
 
 /**
  * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or
@@ -32,10 +37,9 @@ const SILENT_MS = 18_000
  * never writes again, and what is asked on it waits for ever. Likewise when it answers no more. Who holds the pool does
  * not notice.
  */
-export function connectDatabase(url: string, options: { max: number; application_name: string }): Sql {
+export function connectDatabase(url: string, options: PoolOptions): Sql {
   let pool = open()
-  /** Of this pool: queries under way now, and the most there were, which is how many connections it has made. */
-  let load = { now: 0, peak: 1 }
+  let load = noLoad()
   let replacing: NodeJS.Timeout | undefined
   let ended = false
 
@@ -51,47 +55,53 @@ export function connectDatabase(url: string, options: { max: number; application
     if (ended) return
     const old = pool
     pool = open()
-    load = { now: 0, peak: 1 }
+    load = noLoad()
     setTimeout(() => void old.end({ timeout: OLD_POOL_S }).catch(() => {}), CONNECTED_MS).unref()
   }
-  /** Every connection that has nothing to do: what is under way is watched by itself. */
-  async function greet(): Promise<void> {
-    const greeted = pool
-    const idle = Math.max(1, Math.min(options.max, load.peak) - load.now)
-    const silent = setTimeout(() => {
-      if (greeted === pool) replace()
-    }, GREETING_MS).unref()
-    await Promise.all(Array.from({ length: idle }, () => greeted`select 1`.catch(() => {})))
-    clearTimeout(silent)
+  /** Asks every connection that has nothing to do: what is under way is watched by itself. */
+  function greet(): void {
+    const idle = Math.max(1, Math.min(options.max, load.peak) - load.under_way.size)
+    for (let n = 0; n < idle; n++) {
+      const greeting = pool`select 1`
+      watch(greeting, GREETING_MS)
+      greeting.catch(() => {})
+    }
   }
-  function watch(query: PromiseLike<unknown>): void {
-    const asked = pool
+  function watch(query: PromiseLike<unknown>, patience_ms = SILENT_MS): void {
     const counted = load
     const then = query.then.bind(query)
-    // A query of postgres.js is sent when somebody waits for it, which is when its time begins.
+    // A query of postgres.js is asked when somebody waits for it.
     // oxlint-disable-next-line unicorn/no-thenable
     query.then = (...given) => {
-      const silent = setTimeout(() => {
-        if (asked === pool) replace()
-      }, SILENT_MS).unref()
-      counted.now += 1
-      counted.peak = Math.max(counted.peak, counted.now)
+      counted.under_way.set(query, { patience_ms, looks: 0 })
+      counted.peak = Math.max(counted.peak, counted.under_way.size)
       const answered = () => {
-        counted.now -= 1
-        clearTimeout(silent)
+        counted.under_way.delete(query)
+        counted.quiet = 0
       }
       then(answered, answered)
       return then(...given)
     }
   }
-  const greeting = setInterval(() => void greet(), GREETING_MS).unref()
+  /** Only who is being worked on can be silent; who waits behind others is when all of them are. */
+  function look(): void {
+    load.quiet = load.under_way.size === 0 ? 0 : load.quiet + 1
+    let silent = load.quiet * LOOK_MS >= SILENT_MS
+    for (const [query, one] of load.under_way) {
+      if (!isActive(query)) continue
+      one.looks += 1
+      silent ||= one.looks * LOOK_MS >= one.patience_ms
+    }
+    if (silent) replace()
+  }
+  const timers = [setInterval(greet, GREETING_MS).unref(), setInterval(look, LOOK_MS).unref()]
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
     clearTimeout(replacing)
-    clearInterval(greeting)
+    for (const timer of timers) clearInterval(timer)
     await pool.end(limit)
   }
-  return new Proxy(pool, {
+  const proxy = new Proxy(pool, {
     apply(_target, _this, given: unknown[]) {
       const made: unknown = Reflect.apply(pool, undefined, given)
       if (made instanceof Promise) watch(made)
@@ -99,9 +109,37 @@ export function connectDatabase(url: string, options: { max: number; application
     },
     get: (_target, name) => (name === 'end' ? end : Reflect.get(pool, name)),
   })
+  counts.set(proxy, () => load.under_way.size)
+  return proxy
 }
 
-function openPool(url: string, options: { max: number; application_name: string }, onclose: () => void): Sql {
+/** Of one pool. */
+type Load = {
+  /** Queries that nobody has answered; `looks`: how often each was seen at work. */
+  under_way: Map<unknown, { patience_ms: number; looks: number }>
+  /** The most there were, which is how many connections it has made. */
+  peak: number
+  /** Looks since the last answer. */
+  quiet: number
+}
+
+function noLoad(): Load {
+  return { under_way: new Map(), peak: 1, quiet: 0 }
+}
+
+/** Whether a query of postgres.js is the one that its connection works on; others wait behind it or for a connection. */
+function isActive(query: unknown): boolean {
+  return query instanceof Promise && Reflect.get(query, 'active') === true
+}
+
+const counts = new WeakMap<Sql, () => number>()
+
+/** How many statements of this pool run or wait. */
+export function statementsUnderWay(sql: Sql): number {
+  return counts.get(sql)?.() ?? 0
+}
+
+function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
   return postgres(url, {
     max: options.max,
     idle_timeout: 0,
@@ -112,7 +150,7 @@ function openPool(url: string, options: { max: number; application_name: string 
       application_name: options.application_name,
       TimeZone: 'UTC',
       DateStyle: 'ISO',
-      statement_timeout: 15_000,
+      statement_timeout: options.statement_timeout_ms ?? STATEMENT_MS,
       // Every statement here is a keyed look-up or an indexed walk. A plan made while a table was empty is kept with
       // the prepared statement and would scan the table once it is full.
       plan_cache_mode: 'force_generic_plan',

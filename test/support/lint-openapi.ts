@@ -36,6 +36,7 @@ const queue = openConfiguredQueue(config, log)
 const api = await buildApi({
   config,
   sql,
+  lists_sql: sql,
   log,
   queue,
   vault: createVault(randomBytes(32).toString('base64')),

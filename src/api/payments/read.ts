@@ -6,7 +6,7 @@ import { currencyCode } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
 import { listPayments, paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
-import type { ApiContext } from '../context.ts'
+import type { RouteContext } from '../context.ts'
 import {
   asInteger,
   EXAMPLE_ID,
@@ -62,7 +62,7 @@ const timelinePage = z.strictObject({
 
 export function readRoutes(
   root: FastifyInstance,
-  { sql }: ApiContext,
+  { lists }: RouteContext,
   { shown, find }: PaymentAnswers,
 ): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -83,7 +83,9 @@ export function readRoutes(
     }),
     async (request, reply) => {
       const { metadata = {}, ...query } = request.query
-      const payments = await listPayments(sql, request.credentials.tenant_id, { ...query, metadata })
+      const payments = await lists(request, reply, (lists_sql) =>
+        listPayments(lists_sql, request.credentials.tenant_id, { ...query, metadata }),
+      )
       reply.headers(nextPage(request.url, query.limit, payments))
       return payments.map(shown)
     },
@@ -121,7 +123,9 @@ export function readRoutes(
     async (request, reply) => {
       const { tenant_id } = request.credentials
       await find(tenant_id, request.params.id)
-      const entries = await listTimeline(sql, tenant_id, request.params.id, request.query)
+      const entries = await lists(request, reply, (lists_sql) =>
+        listTimeline(lists_sql, tenant_id, request.params.id, request.query),
+      )
       const [first] = entries
       if (first !== undefined && entries.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, first.at))

@@ -28,7 +28,12 @@ export const VARIABLES = {
     'PostgreSQL, 15 or newer. Unset, `npm start` brings one, and commands use that of the `npm start` in this folder',
     EVERYBODY,
   ],
-  DATABASE_POOL: [count(10, 500), '10', 'connections to PostgreSQL, at most, of each process', SERVICES],
+  DATABASE_POOL: [
+    count(10, 500),
+    '10',
+    'connections to PostgreSQL, at most, of each process; in the API a quarter of them, one at least, is for lists',
+    SERVICES,
+  ],
   ALLOW_NEWER_DATABASE: [
     z.stringbool().default(false),
     'true',
