@@ -1,7 +1,7 @@
 // Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { findJob, type ListedJob, type ShownJob } from '#domain/interventions.ts'
+import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -15,6 +15,7 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
+import { deliver, listEvents } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -90,6 +91,43 @@ test('a refund that never happened is resolved as failed, which frees what it re
   const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
+})
+
+/** A refund that the processor has made, of which no answer arrives any more until the fault is removed. */
+async function unansweredRefund() {
+  const payment = await capturedPayment(client)
+  const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
+  const lost = await fault(world, { match, fault: 'drop_after' })
+  const failing = await fault(world, { match, times: 1000, fault: 'error_500_unstored' })
+  const { body } = await refund(client, payment.id, {}, ASYNC)
+  await lost.hit()
+  await failing.hit()
+  const [job] = await listed('--payment', payment.id, '--state', 'open')
+  return { payment, refund_id: body.id as string, job_id: job!.id, failing }
+}
+
+test('a refund that the processor has told of meanwhile cannot be resolved as failed', async () => {
+  const { payment, refund_id, job_id, failing } = await unansweredRefund()
+  const events = await listEvents(world, payment.processor_reference)
+  for (const event of events) await deliver(world, event)
+  await refundIs(refund_id, 'succeeded')
+  const refused = await eventually(async () => {
+    const answer = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+    // While an attempt is under way the job is held.
+    expect(answer.stderr).not.toContain('running')
+    return answer
+  })
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    expect.stringContaining('the refund has succeeded; nothing is to be resolved'),
+  ])
+  await refundIs(refund_id, 'succeeded')
+  expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ amount_refunded_minor: 1000 })
+  await failing.remove()
+  await jobs('retry', job_id, ...BY)
+  await eventually(async () =>
+    expect(await shown(job_id)).toMatchObject({ state: 'succeeded', calls: [{ outcome: 'done' }] }),
+  )
 })
 
 test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
@@ -205,4 +243,18 @@ test('what is asked wrongly is said in a line, and nothing is done without a rea
 test('after all of these stories the books balance and agree with the processor', async () => {
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
+})
+
+// It leaves the books apart, so it comes last.
+test('a refund that is resolved as failed and was made all the same is a drift soon', async () => {
+  const { payment, refund_id, job_id } = await unansweredRefund()
+  await eventually(async () =>
+    expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),
+  )
+  await refundIs(refund_id, 'failed')
+  await eventually(async () =>
+    expect((await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body).toMatchObject([
+      { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
+    ]),
+  )
 })

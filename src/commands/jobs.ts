@@ -7,17 +7,13 @@ import type { Sql } from '#core/db.ts'
 import { told } from '#core/startup.ts'
 import {
   discardJob,
-  findJob,
-  findJobs,
-  JOB_FILTERS,
   resolveAsDone,
   resolveAsFailed,
   retryJob,
   type Act,
   type Done,
-  type ListedJob,
-  type ShownJob,
-} from '#domain/interventions.ts'
+} from '#domain/interventions/acts.ts'
+import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 
@@ -117,7 +113,10 @@ async function resolve(sql: Sql, values: Values, id: string | undefined): Promis
   const { reference = null } = values
   if (as === 'failed') {
     if (reference !== null) throw new ConfigError('--reference is of what happened: --as done')
-    return await act(sql, values, await resolveAsFailed(sql, asked), id)
+    const done = await resolveAsFailed(sql, asked)
+    if (done !== undefined && 'settled' in done)
+      throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)
+    return await act(sql, values, done, id)
   }
   if (reference !== null && !/^(pi|re|pyr)_\w+$/.test(reference))
     throw new ConfigError('--reference must be what the processor calls it: pi_... or re_...')

@@ -94,7 +94,7 @@ function storable(value: unknown): unknown {
  * a provider may repeat itself. Answers the ids that are new.
  */
 export async function storeNotifications(
-  sql: Sql,
+  sql: Sql | Tx,
   notifications: (Notification & { rung: boolean; request_id: string | null })[],
 ): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`

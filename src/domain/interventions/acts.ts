@@ -1,127 +1,12 @@
-// What operators see of jobs and do about them: each act is guarded by the job's state and on record, with who and why.
+// What operators do about jobs: each act is guarded by the job's state and on record, with who and why.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import type { Settlement } from './jobs.ts'
-import { settlePayments, type PaymentTold } from './payments/settle.ts'
-import { settleRefunds } from './refunds.ts'
-
-/** The states of jobs, and what they have in common. Parked is what is not performed by itself any more. */
-export const JOB_FILTERS = [
-  'all',
-  'open',
-  'parked',
-  'ready',
-  'running',
-  'unknown',
-  'succeeded',
-  'failed',
-  'discarded',
-] as const
-export type JobFilters = {
-  state: (typeof JOB_FILTERS)[number]
-  queue?: string
-  payment_id?: string
-  tenant_id?: string
-  limit: number
-}
-
-export type ListedJob = {
-  id: string
-  tenant: string | null
-  tenant_id: string
-  queue: string
-  name: string
-  state: string
-  /** Nobody performs it until an operator says so. */
-  parked: boolean
-  /** The payment, where it works on one. */
-  subject_id: string | null
-  attempt: number
-  /** Null when it is parked. */
-  run_at: string | null
-  unknown_since: string | null
-  first_sent_at: string | null
-  error: string | null
-  created_at: string
-  finished_at: string | null
-}
-
-/** Jobs, newest first. */
-export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
-  const { state, queue, payment_id, tenant_id, limit } = filters
-  const open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
-  const conditions: Fragment[] = [
-    ...(open ? [sql`and j.finished_at is null`] : []),
-    ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
-    // One that is being looked up is unknown too.
-    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
-    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
-    ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
-    ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
-  ]
-  // Payments are found by their tenant; whose it is, the operator need not know.
-  const source =
-    payment_id === undefined
-      ? sql`${open ? sql`jobs` : everyJob(sql)} j left join tenants t on t.id = j.tenant_id where true`
-      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id} where true`
-  return await sql<ListedJob[]>`
-    select ${listed(sql)} from ${source} ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
-    order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
-}
-
-type Intervention = {
-  at: string
-  who: string
-  act: string
-  reason: string
-  before: string
-  after: string
-}
-export type ShownJob = ListedJob & {
-  payload: unknown
-  max_attempts: number
-  attempts: {
-    attempt: number
-    worker: string
-    started_at: string
-    ended_at: string | null
-    outcome: string | null
-    error: string | null
-  }[]
-  calls: {
-    generation: number
-    key: string
-    operation: string
-    first_sent_at: string | null
-    last_sent_at: string | null
-    refused_since: string | null
-    outcome: string | null
-    provider_reference: string | null
-  }[]
-  interventions: Intervention[]
-}
-
-/** A job with all that was tried and done about it, or undefined. */
-export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
-  const [job] = await sql<Omit<ShownJob, 'attempts' | 'calls' | 'interventions'>[]>`
-    select ${listed(sql)}, j.payload, j.max_attempts from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
-  if (job === undefined) return undefined
-  const { tenant_id } = job
-  return {
-    ...job,
-    attempts: await sql<ShownJob['attempts']>`
-      select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
-      where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
-    calls: await sql<ShownJob['calls']>`
-      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from (
-        select ${callColumns(sql)} from provider_calls union all select ${callColumns(sql)} from provider_call_history) c
-      where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
-    interventions: await sql<Intervention[]>`
-      select at, who, act, reason, before, after from job_interventions
-      where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
-  }
-}
+import type { Settlement } from '../jobs.ts'
+import { storeNotifications } from '../notifications.ts'
+import { settlePayments, type PaymentTold } from '../payments/settle.ts'
+import { lookAt } from '../reconciliation/looks.ts'
+import { settleRefunds } from '../refunds.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }
@@ -156,11 +41,8 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j ${withOpenCall(sql)}
-      where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and (c.job_id is null or not case when j.payload ? 'refund_id'
-        then exists (select from refunds r
-          where r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid and r.status = 'pending')
-        else exists (select from payments p
-          where p.tenant_id = j.tenant_id and p.id = j.subject_id and p.status in ('pending', 'capturing', 'canceling')) end)
+      where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
+        and not exists (select from (${subject(sql)}) s where s.under_way)
       for update of j
     ), call as (
       update provider_calls c set outcome = 'discarded', request = c.request - 'sealed'
@@ -206,31 +88,48 @@ const NEVER_HAPPENED = { code: 'processor_error', message: 'it did not take effe
 
 /**
  * Says that the call of a job never took effect and will not: its payment or refund is settled by the worker's own step, as
- * after a definitive failure.
+ * after a definitive failure. One that is not under way any more has been settled by the processor's news, which knows better:
+ * `settled` says how it stands, and nothing was written. The processor is looked at then, lest a wrong word stay unseen.
  */
-export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done> {
-  const settled = await sql.begin(async (tx) => {
-    const [job] = await tx<HeldJob[]>`
+export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { settled: string }> {
+  return await sql.begin(async (tx) => {
+    // No news moves what it works on from here on.
+    await tx`
+      select from jobs j join payments p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+      where j.id = ${act.job_id} for update of j, p`
+    const [job] = await tx<(HeldJob & { under_way: boolean; noun: string; status: string })[]>`
       with before as (
-        select j.id, j.tenant_id, j.state, c.operation from jobs j ${withOpenCall(tx)}
-        where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and c.job_id is not null
-        for update of j
+        select j.id, j.tenant_id, j.state, c.operation, c.provider_reference, s.noun, s.status, s.under_way
+        from jobs j ${withOpenCall(tx)} cross join lateral (${subject(tx)}) s
+        where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
       ), after as (
         update jobs j set state = 'running', attempt = j.attempt + 1, lease_token = gen_random_uuid(),
           lease_until = now() + interval '10 seconds'
-        from before where j.tenant_id = before.tenant_id and j.id = before.id
+        from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
         returning j.*, 'failed' as outcome
       ), attempted as (
         insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
         select tenant_id, id, attempt, ${act.who}, now() from after
       ), ${noted(tx, 'resolve', act, sql`after.outcome`)}
-      select after.id as job_id, after.tenant_id, after.attempt, after.lease_token, before.operation, after.subject_id as payment_id,
-        after.payload ->> 'refund_id' as refund_id
-      from after cross join before`
+      select before.id as job_id, before.tenant_id, after.attempt, after.lease_token, before.operation, p.id as payment_id,
+        after.payload ->> 'refund_id' as refund_id, before.noun, before.status, before.under_way, p.processor,
+        coalesce(p.processor_reference, before.provider_reference) as payment_reference
+      from before
+      join jobs j on j.tenant_id = before.tenant_id and j.id = before.id
+      join payments p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+      left join after on after.id = before.id`
     if (job === undefined) return undefined
-    return await settleAsFailed(tx, job)
+    const { noun, status, under_way, processor, payment_reference: reference } = job
+    if (!under_way)
+      return { settled: `the ${noun} ${noun === 'refund' || status === 'failed' ? 'has' : 'is'} ${status}` }
+    await settleAsFailed(tx, job)
+    // An authorization that nobody has a name of cannot be asked for; news of it bear our ids.
+    if (reference !== null) {
+      const look = lookAt(processor, { object: 'payment_intent', reference }, `resolved:${job.job_id}`)
+      await storeNotifications(tx, [{ ...look, rung: false, request_id: null }])
+    }
+    return { after: 'failed', look_only: false }
   })
-  return settled && { after: 'failed', look_only: false }
 }
 
 type HeldJob = {
@@ -241,9 +140,11 @@ type HeldJob = {
   operation: string
   payment_id: string
   refund_id: string | null
+  processor: string
+  payment_reference: string | null
 }
 
-async function settleAsFailed(tx: Tx, job: HeldJob): Promise<Set<string>> {
+async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   const { job_id, lease_token, attempt, tenant_id, payment_id, refund_id, operation } = job
   const settlement: Settlement = {
     job_id,
@@ -262,9 +163,10 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<Set<string>> {
   const failure = NEVER_HAPPENED
   if (refund_id !== null) {
     const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
-    return await settleRefunds(tx, [
+    await settleRefunds(tx, [
       { ...settlement, told: { ...told, status: 'failed' }, notification_id: null },
     ])
+    return
   }
   const [payment] = await tx<{ held: boolean }[]>`
     select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
@@ -282,11 +184,22 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<Set<string>> {
     cancellation_reason: null,
     failure,
   }
-  return await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
+  await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
 }
 
 function withOpenCall(sql: Sql | Tx): Fragment {
   return sql`left join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome is null`
+}
+
+// What the open call `c` of the job `j` is about, and whether it is still to come; no row where there is no such call.
+function subject(sql: Sql | Tx): Fragment {
+  return sql`
+    select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r
+    where c.operation = 'refund' and r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid
+    union all
+    select 'payment', p.status, p.status = case c.operation when 'authorize' then 'pending' when 'capture' then 'capturing'
+      when 'cancel' then 'canceling' end
+    from payments p where c.operation <> 'refund' and p.tenant_id = j.tenant_id and p.id = j.subject_id`
 }
 
 // The act in the same step as what it did. `before` and `after` are parts of the step.
@@ -297,22 +210,4 @@ function noted(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`a
       select before.tenant_id, ${newId()}::uuid, before.id, ${who}, ${act}, ${reason}, before.state, ${becomes}
       from before cross join after
     )`
-}
-
-// What is over for long is in the history.
-function everyJob(sql: Sql): Fragment {
-  const columns = sql`id, tenant_id, queue, name, state, run_at, subject_id, payload, attempt, max_attempts, unknown_since, last_error, created_at, finished_at`
-  return sql`(select ${columns} from jobs union all select ${columns} from job_history)`
-}
-
-function callColumns(sql: Sql): Fragment {
-  return sql`tenant_id, job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference`
-}
-
-function listed(sql: Sql): Fragment {
-  return sql`
-    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
-    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.created_at, j.finished_at, (
-      select c.first_sent_at from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id
-      order by c.generation desc limit 1) as first_sent_at`
 }
