@@ -9,6 +9,11 @@ declare
   -- `sluice_service` is what the three have in common: they see every tenant, because their statements name one. `sluice_reader` is for
   -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
+  -- Large objects belong to who makes them, can be of any size and have no policies.
+  large constant text := (
+    select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
+    where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite'))
+      and has_function_privilege('public', p.oid, 'execute'));
   missing text[] := '{}';
   open text[] := '{}';
   each record;
@@ -29,11 +34,13 @@ begin
     select format('create on schema %I', nspname), pg_has_role(nspowner, 'usage')
     from pg_namespace, aclexplode(coalesce(nspacl, acldefault('n', nspowner))) a
     where nspname = here and a.grantee = 0 and a.privilege_type = 'CREATE'
+    union all
+    select 'execute on function ' || large, rolsuper from pg_roles where rolname = current_user and large is not null
   loop
     if each.mine then execute format('revoke %s from public', each.what); else open := open || each.what; end if;
   end loop;
   if open <> '{}' then
-    raise warning 'Every user of this server may make tables here, which no process needs. % may not change that; its owner should: revoke % from public',
+    raise warning 'Every user of this server may make tables or large objects here, which no process needs. % may not change that; its owner should: revoke % from public',
       current_user, array_to_string(open, ' from public; revoke ');
   end if;
 
@@ -83,7 +90,8 @@ begin
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
-    ('sluice_api', 'jobs', 'select, insert'),
+    ('sluice_api', 'jobs', 'select,
+      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)'),
     ('sluice_api', 'job_attempts', 'select'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'provider_calls', 'insert, select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
@@ -103,10 +111,10 @@ begin
     ('sluice_api', 'all_provider_calls', 'select'),
     ('sluice_api', 'all_notifications', 'select'),
 
-    ('sluice_webhooks', 'notifications', 'insert, select (id)'),
+    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload), select (id)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert'),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
     ('sluice_worker', 'job_attempts', 'select, insert, update'),
@@ -182,16 +190,25 @@ begin
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
 
-  -- News as they come in, and the jobs that look at them: nothing that moves money by itself.
+  -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large. A policy that was made
+  -- from other words is made anew.
   for each in select * from (values
-    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null)$$),
+    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null
+      and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
-        and state = 'ready' and subject_id is null and payload ->> 'notification_id' = id::text)$$)
+        and state = 'ready' and subject_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
+        and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(trace_context), 0) <= 64)$$)
   ) as allowed(name, policy, what)
-  where not exists (select from pg_policies p where p.schemaname = here and p.tablename = allowed.name and p.policyname = policy)
+  where not exists (
+    select from pg_policy p where p.polrelid = format('%I.%I', here, allowed.name)::regclass and p.polname = allowed.policy
+      and obj_description(p.oid, 'pg_policy') = md5(allowed.what))
   loop
+    if exists (select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = each.policy) then
+      execute format('drop policy %I on %I.%I', each.policy, here, each.name);
+    end if;
     execute format('create policy %I on %I.%I %s', each.policy, here, each.name, each.what);
+    execute format('comment on policy %I on %I.%I is %L', each.policy, here, each.name, md5(each.what));
   end loop;
 end $roles$;

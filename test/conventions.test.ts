@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
+import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { createLimit } from '#api/auth.ts'
@@ -226,7 +227,7 @@ const lookUps = async (sql: Sql) => {
   return row!.calls
 }
 
-test('who guesses keys is soon refused without a look-up, and who has a key at the same address is not', async () => {
+test('who guesses keys is soon refused, with few look-ups, and who has a key at the same address is not', async () => {
   const statistics = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
   onTestFinished(() => statistics.end())
   const url = await startedApi({})
@@ -245,16 +246,45 @@ test('who guesses keys is soon refused without a look-up, and who has a key at t
     message: expect.stringContaining('this address'),
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // 20 at once, 5 more a second, those under way when the budget ran out, and the owner's own.
-  expect(await lookUps(statistics)).toBeLessThan(before + 20 + 5 * seconds + 16 + (2 + seconds))
+  // 20 at once, 5 more a second, those under way when the budget ran out, the slow lane's, and the owner's own.
+  expect(await lookUps(statistics)).toBeLessThan(before + 20 + 5 * seconds + 16 + (2 + 10 * seconds) + (2 + seconds))
   // Its cached look-up lapses meanwhile: the next needs nobody's leave.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)
-  const stranger = await world.clientOf()
+})
+
+test('valid keys that a process has not seen are let in while guesses go on from their address', async () => {
+  const url = await startedApi({})
+  let guessed = 0
+  const over = new AbortController()
+  const guessers = Array.from({ length: 50 }, async () => {
+    while (!over.signal.aborted) await createClient(url, guess(guessed++)).get('/v1/customers')
+  })
   await until(
-    'its turn comes',
-    async () => (await createClient(url, stranger.key).get('/v1/customers')).status === 200,
+    'the address is refused',
+    async () => (await createClient(url, guess(999_999)).get('/v1/customers')).status === 429,
   )
+  try {
+    const fresh = await Promise.all(Array.from({ length: 5 }, () => world.clientOf()))
+    for (const { key } of fresh) expect((await createClient(url, key).get('/v1/customers')).status).toBe(200)
+  } finally {
+    over.abort()
+    await Promise.all(guessers)
+  }
+})
+
+test('a proxy that nobody trusts is told of, with the variable that names it', async () => {
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const api = await startApi({ ...world.config, TRUSTED_PROXIES: '10.0.0.0/8' }, log)
+  parts.push(api)
+  await fetch(`${api.url}/healthz`)
+  expect(lines).toEqual([])
+  for (let n = 0; n < 3; n++)
+    await fetch(`${api.url}/healthz`, { headers: { 'x-forwarded-for': '192.0.2.1' } })
+  expect(lines).toEqual([
+    expect.stringMatching(/X-Forwarded-For from 127\.0\.0\.1 is not believed.+ TRUSTED_PROXIES=127\.0\.0\.1/),
+  ])
 })
 
 test('look-ups of unknown keys are bounded, wherever they come from: who would wait too long is told to come again', async () => {

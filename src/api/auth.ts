@@ -4,8 +4,9 @@ import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
 import { createGate } from '#core/gate.ts'
 import type { Log } from '#core/log.ts'
-import { findCredentials, isKeyShaped, touchApiKey, type Credentials } from '#domain/api-keys.ts'
-import { createFailures } from './failures.ts'
+import { findCredentials, findEachCredentials, isKeyShaped, touchApiKey, type Credentials } from '#domain/api-keys.ts'
+import { createFailures, networkOf } from './failures.ts'
+import { createSlowLane } from './slow-lane.ts'
 
 /** A revoked key must stop working within a second of it, so a look-up is believed a little less long. */
 const CACHE_MS = 800
@@ -20,8 +21,9 @@ const STRANGERS = {
 }
 
 /**
- * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, and before any look-up of a key
- * that it does not know `rate_limited`, when too many from the same address were none, and `overloaded`.
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, instead `rate_limited` when too
+ * many keys from the same address were none, and `overloaded`. Whatever an address has presented, a valid key is let in: one that
+ * is not known here is then looked up in a slow lane.
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
@@ -33,20 +35,28 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const touched = new Map<string, number>()
   const failures = createFailures()
   const stranger = createGate(STRANGERS)
+  const slowly = createSlowLane(
+    (secrets) => findEachCredentials(sql, secrets),
+    () => new AppError('rate_limited', { retry_after_s: 1 }),
+  )
+
+  async function meet(secret: string, ip: string): ReturnType<typeof findCredentials> {
+    if (failures.refusal(ip) === undefined) {
+      // Others may have used the budget up while it waited.
+      const found = await stranger(async () =>
+        failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
+      )
+      if (found !== undefined) return found.row
+    }
+    return await slowly(networkOf(ip), secret)
+  }
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
     // The time counts from before the look-up: what it reads may be that old.
     const until = performance.now() + CACHE_MS
     const under_way = asking.get(secret)
     if (under_way !== undefined && under_way.until > until - CACHE_MS) return under_way.found
-    const found = (
-      known.has(secret)
-        ? findCredentials(sql, secret)
-        : stranger(async () => {
-            failures.check(ip)
-            return await findCredentials(sql, secret)
-          })
-    )
+    const found = (known.has(secret) ? findCredentials(sql, secret) : meet(secret, ip))
       .then((row) => {
         known.delete(secret)
         if (row === undefined) {
@@ -80,9 +90,11 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     const now = performance.now()
     const entry = known.get(secret)
     if (entry !== undefined && entry.until > now) return entry.credentials
-    if (entry === undefined) failures.check(ip)
-    if (!isKeyShaped(secret) || (refused.get(secret) ?? 0) > now) return undefined
-    return await lookUp(secret, ip)
+    const may_be = isKeyShaped(secret) && (refused.get(secret) ?? 0) <= now
+    const found = may_be ? await lookUp(secret, ip) : undefined
+    const refusal = found === undefined && entry === undefined ? failures.refusal(ip) : undefined
+    if (refusal !== undefined) throw refusal
+    return found
   }
 
   return async (request, reply) => {

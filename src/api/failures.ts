@@ -8,8 +8,8 @@ const EACH_MS = 1000 / RPS
 const MOST_ADDRESSES = 20_000
 
 export type Failures = {
-  /** Throws `rate_limited` when the address has used up what it may. */
-  check(ip: string): void
+  /** The refusal of an address that has used up what it may, else undefined. */
+  refusal(ip: string): AppError | undefined
   count(ip: string): void
   /** The headers of a refusal: what the address may still present. */
   tell(ip: string, reply: FastifyReply): void
@@ -26,10 +26,10 @@ export function createFailures(): Failures {
   }
 
   return {
-    check(ip) {
+    refusal(ip) {
       const left_ms = wait_ms(ip)
-      if (left_ms <= 0) return
-      throw new AppError('rate_limited', {
+      if (left_ms <= 0) return undefined
+      return new AppError('rate_limited', {
         message: 'Too many keys that are not valid came from this address.',
         retry_after_s: Math.ceil(left_ms / 1000),
       })
@@ -51,8 +51,8 @@ export function createFailures(): Failures {
   }
 }
 
-/** Who has an address of IPv6 has all of its /64. */
-function networkOf(ip: string): string {
+/** Whom an address counts for: who has one of IPv6 has all of its /64. */
+export function networkOf(ip: string): string {
   if (!ip.includes(':')) return ip
   const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1]
   if (mapped !== undefined) return mapped

@@ -31,9 +31,9 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
 show     a job with its attempts, its calls to the provider and what was done about it.
 retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
 discard  ends a job without doing it, unless a payment or refund waits for it: then resolve says what became of that.
-resolve  says what happened of a job that nobody knows about.
-         --as done    a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
-         --as failed  it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
+resolve  says what became of the call of an open job.
+         --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
+         --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
 parked: its performers came to an end too often; nobody performs it again before a retry.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
@@ -104,7 +104,8 @@ async function retry(sql: Sql, values: Values, id: string | undefined): Promise<
 }
 
 async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
-  await act(sql, values, await discardJob(sql, actOf(values, id)), id)
+  const done = await discardJob(sql, actOf(values, id))
+  await act(sql, values, done, id, 'A payment or refund waits for it: use resolve to say what became of that.')
 }
 
 async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {
@@ -136,7 +137,14 @@ function actOf(values: Values, id: string | undefined): Act {
   return { job_id: uuid(id, 'the job'), who: values.by ?? userInfo().username, reason }
 }
 
-async function act(sql: Sql, values: Values, done: Done, id: string | undefined): Promise<void> {
+/** `hint`: what else there is to do about a job that is open and not being performed. */
+async function act(
+  sql: Sql,
+  values: Values,
+  done: Done,
+  id: string | undefined,
+  hint?: string,
+): Promise<void> {
   if (done !== undefined) {
     if (values.json) return print(JSON.stringify(done))
     const next =
@@ -149,7 +157,11 @@ async function act(sql: Sql, values: Values, done: Done, id: string | undefined)
   }
   const job = await findJob(sql, uuid(id, 'the job'))
   if (job === undefined) throw new ConfigError('There is no such job.')
-  throw new ConfigError(`Not possible: the job is ${lineOf(job)}`)
+  const why =
+    job.state === 'running'
+      ? 'It is being performed at this moment: ask again.'
+      : job.finished_at === null && hint
+  throw new ConfigError([`Not possible: the job is ${lineOf(job)}`, why].filter(Boolean).join('\n'))
 }
 
 function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {

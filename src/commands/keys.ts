@@ -68,8 +68,11 @@ async function main(): Promise<void> {
 async function create(sql: Sql, slug: string, values: Values): Promise<void> {
   if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
   const scopes = scopesOf(required(values, 'scopes'))
-  if (values.expires !== undefined && Number.isNaN(Date.parse(values.expires)))
-    throw new ConfigError('--expires must be a date, e.g. 2027-01-01T00:00:00Z')
+  if (values.expires !== undefined) {
+    const expires = Date.parse(values.expires)
+    if (Number.isNaN(expires)) throw new ConfigError('--expires must be a date, e.g. 2027-01-01T00:00:00Z')
+    if (expires <= Date.now()) throw new ConfigError('--expires is in the past: the key would never be valid')
+  }
   const tenant = await ensureTenant(sql, slug)
   const key = await createApiKey(sql, tenant, {
     name: values.name ?? 'API key',
@@ -87,7 +90,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
       key.revoked_at !== null
         ? `revoked ${key.revoked_at}`
         : key.expires_at !== null
-          ? `expires ${key.expires_at}`
+          ? `${Date.parse(key.expires_at) <= Date.now() ? 'expired' : 'expires'} ${key.expires_at}`
           : 'valid'
     print(
       `${key.id}  ...${key.last_four}  ${state}  last used ${key.last_used_at ?? 'never'}  ${key.name}  [${key.scopes.join(' ')}]`,

@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { AREA_NAMES, areaStates, type Area } from './areas.ts'
+import { nearestName } from './config/near.ts'
 import { VARIABLES, type VariableName } from './config/variables.ts'
+import { describe } from './words.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 /** `areas`: those that answer. `logged_part`: LOG_REQUESTS, or what it is where it is unset. */
@@ -12,14 +14,25 @@ export type Config = Variables & { areas: Set<Area>; logged_part: number }
 /** A refusal to start. The message is for the operator, says what to do and names each variable at fault. */
 export class ConfigError extends Error {}
 
-/** The configuration from `env`, with a `.env` file in the working directory filling what is unset. */
-export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const given: Record<string, string | undefined> = { ...dotenv(), ...env }
+/**
+ * The configuration from `env`, with a `.env` file in the working directory filling what is unset. `warn` hears of names in that
+ * file that are none of ours and nearly one.
+ */
+export function loadConfig(
+  env: NodeJS.ProcessEnv = process.env,
+  warn: (text: string) => void = (text) => void process.stderr.write(`${text}\n`),
+): Config {
+  const file = dotenv()
+  for (const name of Object.keys(file)) {
+    const meant = nearestName(name, Object.keys(VARIABLES))
+    if (meant !== undefined) warn(`.env: there is no variable ${name}: did you mean ${meant}?`)
+  }
+  const given: Record<string, string | undefined> = { ...file, ...env }
   const problems: string[] = []
   const values: Record<string, unknown> = {}
   for (const [name, [schema, example]] of Object.entries(VARIABLES)) {
     const text = given[name] === '' ? undefined : given[name]
-    const parsed = schema.safeParse(text)
+    const parsed = schema.safeParse(text, { error: describe })
     if (parsed.success) values[name] = parsed.data
     else problems.push(`  ${name}: ${parsed.error.issues[0]!.message}. Example: ${name}=${example}`)
   }

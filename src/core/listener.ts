@@ -11,9 +11,12 @@ import { ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
 import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
+import { seldom } from './seldom.ts'
 
 /** What a caller may call its request. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
+
+const TELL_OF_PROXIES_MS = 600_000
 
 const UNREADABLE: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
@@ -74,8 +77,18 @@ export function createListener(
   // Left alone, Node answers 417 without a body or a header of ours; an unknown expectation may as well be passed over.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
+  const unbelieved = seldom(
+    (untold, peer: string | undefined) =>
+      log.warn(
+        { untold },
+        `X-Forwarded-For from ${peer} is not believed: all who come through it count as one caller. If it is a proxy of yours, name it in TRUSTED_PROXIES, e.g. TRUSTED_PROXIES=${peer}`,
+      ),
+    TELL_OF_PROXIES_MS,
+  )
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
+    if (request.headers['x-forwarded-for'] !== undefined && (request.ips?.length ?? 1) === 1)
+      unbelieved(request.socket.remoteAddress)
     done()
   })
 

@@ -154,6 +154,11 @@ export const metrics = {
     labelNames: ['table'],
     registers,
   }),
+  sealedUnbound: new Counter({
+    name: 'sluice_sealed_unbound_opened_total',
+    help: 'Openings of what an earlier version sealed for no place',
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

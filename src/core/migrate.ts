@@ -6,18 +6,28 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
-const LOCK = 7_583_240_117
+/** Who waits for a lock on a table holds up all who use it after. */
+const LOCK_LIMIT_MS = 30_000
 
 /** Views that ask with the rights of who asks, and nulls that are not distinct, came with it. */
 const OLDEST = 15
+
+/** Of several that make it at once one does; the others wait for that. */
+const MIGRATIONS = `
+  do $$ begin
+    create table if not exists schema_migrations (
+      name text primary key, checksum text not null, applied_at timestamptz not null default now());
+  exception when unique_violation or duplicate_table then null;
+  end $$`
 
 const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
 /**
  * Brings the database up to the newest migration; several processes may call it at once. Returns the names applied now.
- * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed, and when
- * the server is too old.
+ * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed, when
+ * the server is too old, and when somebody holds a table that has to be changed for long (half a minute, unless the user or the database has a
+ * `lock_timeout`).
  */
 export async function migrate(
   database_url: string,
@@ -36,9 +46,10 @@ export async function migrate(
     if (server!.major < OLDEST)
       throw new Error(`PostgreSQL ${OLDEST} or newer is needed; this is ${server!.version}`)
     return await sql.begin(async (tx) => {
-      await tx`select pg_advisory_xact_lock(${LOCK})`
-      await tx`create table if not exists schema_migrations (
-        name text primary key, checksum text not null, applied_at timestamptz not null default now())`
+      await tx.unsafe(MIGRATIONS)
+      // One at a time. Not an advisory lock: that anybody may take who can connect.
+      await tx`lock table schema_migrations in share row exclusive mode`
+      await tx`select set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true) where current_setting('lock_timeout') = '0'`
       const applied = new Map(
         (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
           (row) => [row.name, row.checksum],
@@ -59,6 +70,11 @@ export async function migrate(
       await tx.unsafe(await readFile(new URL(ROLES, FOLDER), 'utf8'))
       return fresh
     })
+  } catch (error) {
+    if (databaseCode(error) !== '55P03') throw error
+    throw new ConfigError(
+      'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
+    )
   } finally {
     await sql.end()
   }

@@ -1,5 +1,6 @@
 // Secrets at rest: AES-256-GCM with the keys of the environment.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { metrics } from './metrics.ts'
 
 /** Where a sealed text stands. It opens nowhere else, so that nobody can move it to a row of theirs. */
 export type Place = { tenant_id: string; table: string; row: string; column: string }
@@ -47,10 +48,10 @@ export function createVault(keys: string): Vault {
         })
         if (bound) decipher.setAAD(boundTo(place))
         decipher.setAuthTag(raw.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
-        return Buffer.concat([
-          decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES)),
-          decipher.final(),
-        ]).toString('utf8')
+        const text = decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES))
+        const opened = Buffer.concat([text, decipher.final()]).toString('utf8')
+        if (!bound) metrics.sealedUnbound.inc()
+        return opened
       } catch (cause) {
         throw new SealError('it was changed, or sealed for another place', { cause })
       }

@@ -2,6 +2,7 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig, needAll, queueConfig, type Config } from './config.ts'
 import { describeVariables, type ProcessName, type VariableName } from './config/variables.ts'
 import { isLateWrite } from './db.ts'
@@ -72,8 +73,15 @@ async function listen(server: Server, place: Place): Promise<string> {
  * at once. `--help` prints `help`.
  */
 export async function run(help: string, start: () => Promise<Part & { log?: Log }>): Promise<void> {
-  if (process.argv.includes('--help') || process.argv.includes('-h')) {
-    process.stdout.write(`${help}\n`)
+  try {
+    const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } })
+    if (values.help === true) {
+      process.stdout.write(`${help}\n`)
+      return
+    }
+  } catch (error) {
+    process.stderr.write(`${told(error)}\n`)
+    process.exitCode = 1
     return
   }
   const starting = Promise.resolve().then(start)

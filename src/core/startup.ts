@@ -89,7 +89,10 @@ export function told(error: unknown): string {
   const { code, path } = error as NodeJS.ErrnoException
   if (error instanceof ConfigError) return error.message
   if (error instanceof postgres.PostgresError) return `PostgreSQL refused: ${error.message} (${error.code}).`
-  if (code !== undefined && (path !== undefined || code.startsWith('ERR_PARSE_ARGS'))) return error.message
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
+    return `There is no option ${/'(-[^' ]*)/.exec(error.message)?.[1] ?? ''}. See --help.`
+  if (code?.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('\n')[0]}. See --help.`
+  if (code !== undefined && path !== undefined) return error.message
   return error.stack ?? String(error)
 }
 

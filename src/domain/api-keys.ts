@@ -103,22 +103,35 @@ export function isKeyShaped(secret: string): boolean {
   return SHAPE.test(secret)
 }
 
+type Found = Credentials & { expires_in_ms: number | null }
+
 /** Whom `secret` speaks for, or undefined when it is unknown, revoked or expired. */
-export async function findCredentials(
-  sql: Sql,
-  secret: string,
-): Promise<(Credentials & { expires_in_ms: number | null }) | undefined> {
-  const [row] = await sql<{ id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]>`
-    select id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms from api_keys
-    where hash = ${hashOf(secret)} and revoked_at is null and (expires_at is null or expires_at > now())`
-  return (
-    row && {
-      key_id: row.id,
-      tenant_id: row.tenant_id,
-      scopes: new Set(row.scopes),
-      expires_in_ms: row.expires_in_ms,
-    }
-  )
+export async function findCredentials(sql: Sql, secret: string): Promise<Found | undefined> {
+  return (await findEachCredentials(sql, [secret]))[0]
+}
+
+/** The same of several at once, in their order. */
+export async function findEachCredentials(sql: Sql, secrets: string[]): Promise<(Found | undefined)[]> {
+  const hashes = secrets.map((secret) => hashOf(secret).toString('hex'))
+  const rows = await sql<
+    { hash: string; id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]
+  >`
+    select encode(hash, 'hex') as hash, id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms
+    from api_keys
+    where hash = any(${hashes.map((hash) => String.raw`\x${hash}`)}::text[]::bytea[])
+      and revoked_at is null and (expires_at is null or expires_at > now())`
+  const found = new Map(rows.map((row) => [row.hash, row]))
+  return hashes.map((hash) => {
+    const row = found.get(hash)
+    return (
+      row && {
+        key_id: row.id,
+        tenant_id: row.tenant_id,
+        scopes: new Set(row.scopes),
+        expires_in_ms: row.expires_in_ms,
+      }
+    )
+  })
 }
 
 /** Notes that a key was used, at most once a minute. */

@@ -40,6 +40,13 @@ export function connectListener(url: string, options: RedisOptions): Redis {
   return client
 }
 
+/** Where that is, without what is secret in it. */
+export function addressesOf(url: string): string {
+  return placeOf(url)
+    .nodes.map(({ host, port }) => `${host}:${port}`)
+    .join(', ')
+}
+
 function optionsOf(place: Exclude<RedisPlace, { kind: 'cluster' }>, options: RedisOptions): RedisOptions {
   if (place.kind === 'single') return { ...credentialsOf(place), db: place.db, ...options, ...place.nodes[0] }
   return {

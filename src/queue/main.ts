@@ -1,5 +1,6 @@
 // The queue: rings workers for job rows and tells who waits what became of them. All of it may be lost without losing work.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Listener } from './backend.ts'
@@ -9,7 +10,7 @@ import { watchDepths } from './depth.ts'
 import { migratePostgres, openPostgres } from './postgres.ts'
 import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
-import { type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
+import { away_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
 
 export type { Bell, JobOutcome } from './bells.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
@@ -45,11 +46,19 @@ export type Queue = {
   close(): Promise<void>
 }
 
+/** Queues of this process whose backend is away. */
+let away_here = 0
+
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
-  const failed = seldom((untold, error: unknown) =>
-    hooks.log('warn', { err: error, untold }, 'the queue reported an error'),
+  // While the backend is away every connection of ours fails, which was said once.
+  const told = seldom((untold, error: unknown) =>
+    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, untold }, 'the queue reported an error'),
   )
+  const failed = (error: unknown) => {
+    if (isLost(error)) setTimeout(told, away_probe_interval_ms, error).unref()
+    else told(error)
+  }
   const signals = {
     lost: (reason: string) => watch.lost(reason),
     changed: () => watch.doubt(),
@@ -61,15 +70,17 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     : openPostgres(config, signals)
   const watch = watchBackend(backend, {
     onAway(reason) {
+      const where = config.redis_url ? 'REDIS_URL' : 'the queue is away'
+      // The parts of one process have a queue each, and it is said once.
       hooks.log(
-        'warn',
-        { backend: backend.name, reason },
-        'the queue is away: jobs are claimed from Postgres',
+        away_here++ === 0 ? 'warn' : 'debug',
+        { backend: backend.name },
+        `${where}: ${reason}; jobs are claimed from PostgreSQL`,
       )
       producer.forget()
     },
     onBack() {
-      hooks.log('info', { backend: backend.name }, 'the queue is back')
+      hooks.log(--away_here === 0 ? 'info' : 'debug', { backend: backend.name }, 'the queue is back')
       if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
     },
   })
@@ -87,6 +98,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   async function closeAll(): Promise<void> {
     await Promise.all([...consumers].map((consumer) => consumer.close()))
     await producer.close()
+    if (watch.away()) away_here -= 1
     watch.close()
     await Promise.all([...listeners].map((listener) => listener.close()))
     await backend.close()
@@ -136,4 +148,9 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
 /** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs nothing. */
 export async function migrateQueue(config: QueueConfig): Promise<void> {
   if (!config.redis_url) await migratePostgres(config)
+}
+
+/** Whether it says no more than that a connection is gone. */
+function isLost(error: unknown): boolean {
+  return isUnavailable(error) || (error instanceof Error && /^(Connection is closed|Stream isn't writ)/.test(error.message))
 }

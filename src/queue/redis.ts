@@ -4,7 +4,7 @@ import { Cluster, type RedisOptions } from 'ioredis'
 import { QUEUES } from '#jobs/job.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type BellData } from './bells.ts'
-import { connectListener, connectRedis, type RedisClient } from './connection.ts'
+import { addressesOf, connectListener, connectRedis, type RedisClient } from './connection.ts'
 import {
   bellOptions,
   blocking_socket_timeout_ms,
@@ -23,7 +23,7 @@ const channel = 'sluice:outcomes'
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
   const client = connectRedis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
-  client.on('close', () => signals.lost('the connection to Redis is closed'))
+  client.on('close', () => signals.lost(`no Redis answers at ${addressesOf(url)}`))
   client.on('ready', signals.changed)
   client.once('ready', () => void warnOfEviction(client, signals))
   // What is rung while a process starts waits for the first connection, or to hear that there is none.

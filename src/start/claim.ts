@@ -1,6 +1,6 @@
 // The folder of a start, DATA_DIR: made, tried, and held by one start at a time.
-import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { processStarted } from './processes.ts'
@@ -22,8 +22,8 @@ export async function claimFolder(data_dir: string): Promise<{ release: () => Pr
   const us: z.infer<typeof Holder> = { pid: process.pid, started: processStarted(process.pid) ?? '' }
   try {
     // As root the embedded servers run as somebody else, who has to pass through; what is in it is for us alone.
-    const made = await mkdir(data_dir, { recursive: true, mode: 0o700 })
-    if (made !== undefined && process.getuid?.() === 0) await chmod(data_dir, 0o711)
+    const made = await makeFolder(data_dir)
+    if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
     // Renamed when it is whole: half a record would be nobody's.
     await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
     await rename(`${path}.new`, path)
@@ -47,6 +47,20 @@ export function unusable(error: unknown, data_dir: string): unknown {
       `DATA_DIR: nothing can be written to ${data_dir} (${code}). Make it writable, ${other}`,
     )
   return error
+}
+
+/** False: it was there. Not Node's own recursive way, which never ends where a folder takes no others, as in /proc. */
+async function makeFolder(path: string): Promise<boolean> {
+  try {
+    await mkdir(path, { mode: 0o700 })
+    return true
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false
+    // A parent that is there is not what is missing.
+    if (code !== 'ENOENT' || !(await makeFolder(dirname(path)))) throw error
+    return await makeFolder(path)
+  }
 }
 
 async function read<T extends z.ZodType>(path: string, schema: T): Promise<z.output<T> | undefined> {

@@ -23,9 +23,14 @@ const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_0
 /** In the order in which `--help` and the README show them. */
 export const VARIABLES = {
   DATABASE_URL: [
-    z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+    z
+      .string()
+      .refine((text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text), {
+        error: 'must be postgres://user:password@host:port/database',
+      })
+      .optional(),
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
-    'PostgreSQL, 15 or newer. Unset, `npm start` brings one, and commands use that of the `npm start` in this folder',
+    'PostgreSQL, 15 or newer. Only `npm start` can do without, and brings one, which commands in the same folder use',
     EVERYBODY,
   ],
   DATABASE_POOL: [
@@ -49,7 +54,7 @@ export const VARIABLES = {
       })
       .optional(),
     'redis://127.0.0.1:6379',
-    'Redis or Valkey, `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. Unset, `npm start` runs one that is on the PATH',
+    'Redis or Valkey, `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. `npm start` without it runs one that is on the PATH',
     [...SERVICES, 'migrate'],
   ],
   QUEUE: [
@@ -75,7 +80,7 @@ export const VARIABLES = {
       .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
       .optional(),
     'sk_test_...',
-    'Unset, `npm start` runs a Stripe look-alike',
+    'key of the account at Stripe; `npm start` without it runs a Stripe look-alike',
     ['worker'],
   ],
   STRIPE_WEBHOOK_SECRET: [
@@ -240,10 +245,11 @@ export function variables(): Told[] {
 
 function standardOf(must_be: z.ZodType): string {
   const standard: unknown = must_be.safeParse(undefined).data ?? ''
-  if (typeof standard !== 'object') return String(standard)
-  return Object.entries(standard ?? {})
-    .map(([name, value]) => `${name}:${value}`)
-    .join(',')
+  if (typeof standard === 'object')
+    return Object.entries(standard ?? {})
+      .map(([name, value]) => `${name}:${value}`)
+      .join(',')
+  return typeof standard === 'string' ? standard : JSON.stringify(standard)
 }
 
 /** What `--help` says: the variables that a process reads, those without which it does not start marked. */

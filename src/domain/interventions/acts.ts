@@ -84,7 +84,7 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
   return done
 }
 
-const NEVER_HAPPENED = { code: 'processor_error', message: 'it did not take effect at the processor' }
+const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the processor.' }
 
 /**
  * Says that the call of a job never took effect and will not: its payment or refund is settled by the worker's own step, as

@@ -1,0 +1,71 @@
+// Look-ups for addresses whose budget of bad keys is used up: few statements, of many keys each, in turns of the addresses.
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Between two statements, whoever asks. */
+const EVERY_MS = 100
+const KEYS_AT_ONCE = 64
+/** What waits is looked up within a second; an address alone has its turn within two statements. */
+const MOST_WAITING = 512
+const MOST_OF_AN_ADDRESS = 128
+
+type Waiting<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
+
+/**
+ * `lookUp` answers one result for each key, in their order. Rejects with its errors, and with what `refuse` makes for the
+ * newest of the longest line when too many wait.
+ */
+export function createSlowLane<Found>(
+  lookUp: (secrets: string[]) => Promise<Found[]>,
+  refuse: () => Error,
+): (ip: string, secret: string) => Promise<Found> {
+  const lines = new Map<string, Waiting<Found>[]>()
+  let waiting = 0
+  let serving = false
+
+  /** One of each line, and again, until there are enough; who was served goes behind the others. */
+  function next(): Waiting<Found>[] {
+    const taken: Waiting<Found>[] = []
+    while (taken.length < KEYS_AT_ONCE && waiting > 0) {
+      const [[ip, line] = ['', []]] = lines
+      lines.delete(ip)
+      taken.push(...line.splice(0, 1))
+      waiting -= 1
+      if (line.length > 0) lines.set(ip, line)
+    }
+    return taken
+  }
+
+  async function serve(): Promise<void> {
+    if (serving) return
+    serving = true
+    while (waiting > 0) {
+      const taken = next()
+      await lookUp(taken.map(({ secret }) => secret)).then(
+        (found) => taken.forEach(({ resolve }, index) => resolve(found[index]!)),
+        (error: unknown) => taken.forEach(({ reject }) => reject(error)),
+      )
+      await sleep(EVERY_MS, undefined, { ref: false })
+    }
+    serving = false
+  }
+
+  function makeRoom(ip: string): void {
+    if ((lines.get(ip)?.length ?? 0) >= MOST_OF_AN_ADDRESS) throw refuse()
+    if (waiting < MOST_WAITING) return
+    const longest = [...lines.values()].reduce((one, other) => (other.length > one.length ? other : one))
+    if (longest === lines.get(ip) || longest.length === 1) throw refuse()
+    longest.pop()!.reject(refuse())
+    waiting -= 1
+  }
+
+  return async (ip, secret) => {
+    makeRoom(ip)
+    return await new Promise<Found>((resolve, reject) => {
+      const line = lines.get(ip) ?? []
+      line.push({ secret, resolve, reject })
+      lines.set(ip, line)
+      waiting += 1
+      void serve()
+    })
+  }
+}

@@ -1,0 +1,26 @@
+// Names that were meant to be others.
+
+/** The known name that `name` nearly is; undefined when it is one, or near to none. */
+export function nearestName(name: string, known: string[]): string | undefined {
+  if (known.includes(name)) return undefined
+  const near = known
+    .map((other) => ({ other, changes: changesBetween(bare(name), bare(other)) }))
+    .filter(({ other, changes }) => changes <= (bare(other).length < 8 ? 1 : 2))
+  return near.sort((one, next) => one.changes - next.changes)[0]?.other
+}
+
+function bare(name: string): string {
+  return name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '')
+}
+
+/** How many letters have to be put in, taken out or replaced (Levenshtein). */
+function changesBetween(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, at) => at)
+  for (const [index, letter] of [...one].entries()) {
+    const next = [index + 1]
+    for (const [at, wanted] of [...other].entries())
+      next.push(Math.min(next[at]! + 1, row[at + 1]! + 1, row[at]! + (letter === wanted ? 0 : 1)))
+    row = next
+  }
+  return row.at(-1)!
+}

@@ -1,0 +1,42 @@
+// What is wrong with a value, in words that name no validator: for who sends a request and who starts a process.
+import type { z } from 'zod'
+
+const TYPES: Record<string, string> = {
+  string: 'must be text',
+  number: 'must be a number',
+  int: 'must be a whole number',
+  boolean: 'must be true or false',
+  array: 'must be a list',
+  object: 'must be an object',
+  record: 'must be an object',
+}
+const FORMATS: Record<string, string> = { uuid: 'must be a UUID', url: 'must be an http or https URL' }
+
+/** One message for each kind of issue that has none of its own. */
+export function describe(issue: z.core.$ZodRawIssue): string {
+  if (issue.input === undefined) return 'is required'
+  switch (issue.code) {
+    case 'invalid_type':
+      return TYPES[issue.expected] ?? 'has a wrong type'
+    case 'too_small':
+      if (issue.origin === 'string') return `must have at least ${count(issue.minimum, 'character')}`
+      if (issue.origin === 'array') return `must have at least ${count(issue.minimum, 'element')}`
+      return `must be ${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}`
+    case 'too_big':
+      if (issue.origin === 'string') return `must have at most ${count(issue.maximum, 'character')}`
+      if (issue.origin === 'array') return `must have at most ${count(issue.maximum, 'element')}`
+      return `must be ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
+    case 'invalid_format':
+      return FORMATS[issue.format] ?? 'has a wrong format'
+    case 'invalid_value':
+      return issue.values.length === 1
+        ? `must be ${String(issue.values[0])}`
+        : `must be one of ${issue.values.map(String).join(', ')}`
+    default:
+      return 'is not valid'
+  }
+}
+
+function count(number: number | bigint, what: string): string {
+  return `${number} ${what}${Number(number) === 1 ? '' : 's'}`
+}
