@@ -21,9 +21,9 @@ form{display:inline-flex;gap:.5rem;align-items:center;margin:0}
 .forms form{flex-wrap:wrap}.forms{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;margin:.5rem 0}.forms p{margin:0}
 .none{color:var(--soft);margin:.25rem 0}
 @media(max-width:40rem){body{padding:1rem}select{max-width:11rem}
-thead{position:absolute;left:-100vw}tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
+thead{display:none}tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
 td,td.long{display:block;padding:.1rem 0;border:0;white-space:normal;min-width:0}td:empty{display:none}
-td[data-head]:before{content:attr(data-head)": ";color:var(--soft);font-size:.85rem}td form{flex-wrap:wrap}code{white-space:normal}}`
+td[data-head]:before{content:attr(data-head)": ";color:var(--soft);font-size:.85rem}td form{flex-wrap:wrap}code{white-space:pre-wrap}}`
   .trim()
   .replaceAll('\n', '')
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
