@@ -110,7 +110,7 @@ test('pipelined requests are charged like any others, each before the next is an
 
 test('a list is under way until its answer has left: who does not read has no more of them', async () => {
   const greedy = await largeLists()
-  const flood = pipelined(world.client.url, greedy.key, 100)
+  const flood = pipelined(world.client.url, greedy.key, 300)
   flood.socket.pause()
   await until('its other lists are refused', async () => {
     const { status, body } = await greedy.get('/v1/customers')

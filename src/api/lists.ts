@@ -10,7 +10,7 @@ import { createTurns } from './turns.ts'
 /** The lists of one key under way: what is read and is not yet with who asked. */
 const OF_A_KEY = {
   running: 8,
-  waiting: 32,
+  waiting: 256,
   wait_ms: 5_000,
   refuse: () =>
     new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' }),
