@@ -39,7 +39,8 @@ resolve  says what happened of a job that nobody knows about.
          --as done    a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
          --as failed  it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
-parked: its performers came to an end too often; nobody performs it again before a retry.
+parked: its performers came to an end too often; nobody performs it again before a retry. A notification that waits for what it
+names looks again by itself: it is open, and says why.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 

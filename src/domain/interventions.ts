@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import type { Settlement } from './jobs.ts'
+import { keyIsTooOld, type Settlement } from './jobs.ts'
 import { settlePayments, type PaymentTold } from './payments/settle.ts'
 import { settleRefunds } from './refunds.ts'
 
@@ -47,12 +47,10 @@ export type ListedJob = {
   finished_at: string | null
 }
 
-/** Jobs, newest first. */
+/** Jobs, newest first; of those that are over for long, the ones that ended last. */
 export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
   const { state, queue, payment_id, tenant_id, limit } = filters
-  const open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
   const conditions: Fragment[] = [
-    ...(open ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
     // One that is being looked up is unknown too.
     ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
@@ -60,14 +58,22 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
   ]
+  const filtered = conditions.reduce((all, each) => sql`${all} ${each}`, sql``)
+  const is_open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
+  const open = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
+    order by j.created_at desc, j.id desc limit ${limit})`
+  // What is over is found from its end on, by an index: nothing sorts all of it.
+  const over = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered} order by j.finished_at desc limit ${limit})
+    union all (select ${jobColumns(sql)} from job_history j where true ${filtered} order by j.finished_at desc limit ${limit})`
+  const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
   // Payments are found by their tenant; whose it is, the operator need not know.
   const source =
     payment_id === undefined
-      ? sql`${open ? sql`jobs` : everyJob(sql)} j left join tenants t on t.id = j.tenant_id where true`
-      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id} where true`
+      ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
+      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id}
+          where ${is_open ? sql`j.finished_at is null` : sql`true`} ${filtered}`
   return await sql<ListedJob[]>`
-    select ${listed(sql)} from ${source} ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
-    order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
+    select ${listed(sql)} from ${source} order by j.created_at desc, j.id desc limit ${limit}`
 }
 
 type Intervention = {
@@ -135,7 +141,7 @@ export type Done = { after: string; look_only: boolean } | undefined
 export async function retryJob(sql: Sql, act: Act): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state, coalesce(c.first_sent_at < now() - interval '23 hours', false) as look_only
+      select j.id, j.tenant_id, j.state, coalesce(${keyIsTooOld(sql)}, false) as look_only
       from jobs j ${withOpenCall(sql)}
       where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and not exists (
         select from provider_calls made where made.tenant_id = j.tenant_id and made.job_id = j.id)))
@@ -167,7 +173,7 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
       from before where c.tenant_id = before.tenant_id and c.job_id = before.id and c.outcome is null
     ), told as (
       -- A notification and its job have one id.
-      update notifications n set state = 'ignored', applied_at = clock_timestamp()
+      update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
     ), after as (
       update jobs j set state = 'discarded', finished_at = now()
@@ -301,8 +307,12 @@ function noted(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`a
 
 // What is over for long is in the history.
 function everyJob(sql: Sql): Fragment {
-  const columns = sql`id, tenant_id, queue, name, state, run_at, subject_id, payload, attempt, max_attempts, unknown_since, last_error, created_at, finished_at`
-  return sql`(select ${columns} from jobs union all select ${columns} from job_history)`
+  return sql`(select ${jobColumns(sql)} from jobs j union all select ${jobColumns(sql)} from job_history j)`
+}
+
+function jobColumns(sql: Sql): Fragment {
+  return sql`j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts, j.unknown_since,
+    j.last_error, j.created_at, j.finished_at`
 }
 
 function callColumns(sql: Sql): Fragment {
