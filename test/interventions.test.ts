@@ -1,7 +1,7 @@
 // Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { findJob, type ListedJob, type ShownJob } from '#domain/interventions.ts'
+import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'

@@ -7,17 +7,13 @@ import type { Sql } from '#core/db.ts'
 import { told } from '#core/startup.ts'
 import {
   discardJob,
-  findJob,
-  findJobs,
-  JOB_FILTERS,
   resolveAsDone,
   resolveAsFailed,
   retryJob,
   type Act,
   type Done,
-  type ListedJob,
-  type ShownJob,
-} from '#domain/interventions.ts'
+} from '#domain/interventions/act.ts'
+import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 

@@ -1,0 +1,147 @@
+// What operators see of jobs.
+import type { Fragment, Sql } from '#core/db.ts'
+
+/** The states of jobs, and what they have in common. Parked is what is not performed by itself any more. */
+export const JOB_FILTERS = [
+  'all',
+  'open',
+  'parked',
+  'ready',
+  'running',
+  'unknown',
+  'succeeded',
+  'failed',
+  'discarded',
+] as const
+export type JobFilters = {
+  state: (typeof JOB_FILTERS)[number]
+  queue?: string
+  payment_id?: string
+  tenant_id?: string
+  limit: number
+}
+
+export type ListedJob = {
+  id: string
+  tenant: string | null
+  tenant_id: string
+  queue: string
+  name: string
+  state: string
+  /** Nobody performs it until an operator says so. */
+  parked: boolean
+  /** The payment, where it works on one. */
+  subject_id: string | null
+  attempt: number
+  /** Null when it is parked. */
+  run_at: string | null
+  unknown_since: string | null
+  first_sent_at: string | null
+  error: string | null
+  created_at: string
+  finished_at: string | null
+}
+
+/** Jobs, newest first; of those that are over for long, the ones that ended last. */
+export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
+  const { state, queue, payment_id, tenant_id, limit } = filters
+  const conditions: Fragment[] = [
+    ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
+    // One that is being looked up is unknown too.
+    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
+    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
+    ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
+    ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
+  ]
+  const filtered = conditions.reduce((all, each) => sql`${all} ${each}`, sql``)
+  const is_open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
+  const open = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
+    order by j.created_at desc, j.id desc limit ${limit})`
+  // What is over is found from its end on, by an index: nothing sorts all of it.
+  const over = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered} order by j.finished_at desc limit ${limit})
+    union all (select ${jobColumns(sql)} from job_history j where true ${filtered} order by j.finished_at desc limit ${limit})`
+  const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
+  // Payments are found by their tenant; whose it is, the operator need not know.
+  const source =
+    payment_id === undefined
+      ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
+      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id}
+          where ${is_open ? sql`j.finished_at is null` : sql`true`} ${filtered}`
+  return await sql<ListedJob[]>`
+    select ${listed(sql)} from ${source} order by j.created_at desc, j.id desc limit ${limit}`
+}
+
+type Intervention = {
+  at: string
+  who: string
+  act: string
+  reason: string
+  before: string
+  after: string
+}
+export type ShownJob = ListedJob & {
+  payload: unknown
+  max_attempts: number
+  attempts: {
+    attempt: number
+    worker: string
+    started_at: string
+    ended_at: string | null
+    outcome: string | null
+    error: string | null
+  }[]
+  calls: {
+    generation: number
+    key: string
+    operation: string
+    first_sent_at: string | null
+    last_sent_at: string | null
+    refused_since: string | null
+    outcome: string | null
+    provider_reference: string | null
+  }[]
+  interventions: Intervention[]
+}
+
+/** A job with all that was tried and done about it, or undefined. */
+export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
+  const [job] = await sql<Omit<ShownJob, 'attempts' | 'calls' | 'interventions'>[]>`
+    select ${listed(sql)}, j.payload, j.max_attempts from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
+  if (job === undefined) return undefined
+  const { tenant_id } = job
+  return {
+    ...job,
+    attempts: await sql<ShownJob['attempts']>`
+      select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
+      where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
+    calls: await sql<ShownJob['calls']>`
+      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from (
+        select ${callColumns(sql)} from provider_calls union all select ${callColumns(sql)} from provider_call_history) c
+      where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
+    interventions: await sql<Intervention[]>`
+      select at, who, act, reason, before, after from job_interventions
+      where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
+  }
+}
+
+// What is over for long is in the history.
+function everyJob(sql: Sql): Fragment {
+  return sql`(select ${jobColumns(sql)} from jobs j union all select ${jobColumns(sql)} from job_history j)`
+}
+
+function jobColumns(sql: Sql): Fragment {
+  return sql`j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts, j.unknown_since,
+    j.last_error, j.created_at, j.finished_at`
+}
+
+function callColumns(sql: Sql): Fragment {
+  return sql`tenant_id, job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference`
+}
+
+function listed(sql: Sql): Fragment {
+  return sql`
+    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
+    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.created_at, j.finished_at, (
+      select c.first_sent_at from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id
+      order by c.generation desc limit 1) as first_sent_at`
+}
