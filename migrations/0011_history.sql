@@ -6,6 +6,8 @@
 create table job_history (like jobs) partition by range (finished_at);
 alter table job_history alter column finished_at set not null, add primary key (id, finished_at);
 create index job_history_subject on job_history (tenant_id, subject_id) where subject_id is not null;
+-- For operators: what ended last.
+create index job_history_finished_at on job_history (finished_at);
 
 create table job_attempt_history (finished_at timestamptz not null, like job_attempts) partition by range (finished_at);
 alter table job_attempt_history add primary key (job_id, attempt, finished_at);
@@ -140,7 +142,8 @@ create function move_finished_jobs(
   with picked as materialized (
     select j.tenant_id, j.id, j.finished_at,
       (j.state <> 'discarded' or j.finished_at < now() - interval '30 days')
-        and (n.id is null or (n.state in ('applied', 'ignored') and j.state = 'succeeded')) as goes
+        and (n.id is null or (n.state in ('applied', 'ignored') and j.state = 'succeeded')
+          or (n.state = 'ignored' and j.state = 'discarded')) as goes
     from jobs j left join notifications n on n.id = j.id
     where (j.finished_at, j.id) > (after, after_id) and j.finished_at < now() - interval '1 hour'
     order by j.finished_at, j.id limit most

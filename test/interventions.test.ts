@@ -214,16 +214,40 @@ test('a notification whose job is discarded is ignored, and a job that is over f
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
     values (${id}, ${SYSTEM_TENANT_ID}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
   await world.sql`
-    insert into notifications (id, provider, event_id, kind, payload, state, reason, parked_at)
-    values (${id}, 'stripe', ${id}, 'refund.updated', '{}', 'parked', 'poison', now())`
+    insert into notifications (id, provider, event_id, kind, payload, state, reason, waits_for, parked_at)
+    values (${id}, 'stripe', ${id}, 'refund.updated', '{}', 'parked', 'poison', 're_1', now())`
   expect(await jobs('discard', id, ...BY)).toMatchObject({ code: 0, stderr: '' })
-  const [told] = await world.sql`select state from notifications where id = ${id}`
-  expect(told).toEqual({ state: 'ignored' })
+  const [told] =
+    await world.sql`select state, reason, waits_for, parked_at from notifications where id = ${id}`
+  expect(told).toEqual({ state: 'ignored', reason: 'poison', waits_for: null, parked_at: null })
   await world.sql`update jobs set finished_at = now() - interval '31 days' where id = ${id}`
-  await world.sql`delete from notifications where id = ${id}`
   await world.sql`select move_finished_jobs('-infinity', ${id}, 1000)`
-  expect(await world.sql`select from jobs where id = ${id}`).toEqual([])
+  expect([...(await world.sql`select from jobs where id = ${id}`)]).toEqual([])
+  expect([...(await world.sql`select state from notification_history where id = ${id}`)]).toEqual([
+    { state: 'ignored' },
+  ])
   expect(await shown(id)).toMatchObject({ state: 'discarded', interventions: [{ act: 'discard' }] })
+})
+
+test('jobs are listed newest first in every state, whatever their ids', async () => {
+  // Ids of notifications say nothing of time; of these two, one is in the history.
+  const [older, newer] = ['ffffffff-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000001']
+  for (const [id, hours] of [
+    [older, 3],
+    [newer, 2],
+  ] as const)
+    await world.sql`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at)
+      values (${id}, ${world.tenant_id}, 'listed', 'nobody.knows', '{}', 1, 'succeeded',
+        now() - ${hours} * interval '1 hour', now() - ${hours} * interval '1 hour')`
+  for (const moved of [0, 1000]) {
+    await world.sql`select move_finished_jobs('-infinity', ${older}, ${moved})`
+    for (const state of ['all', 'succeeded'])
+      expect((await listed('--state', state, '--queue', 'listed')).map(({ id }) => id)).toEqual([
+        newer,
+        older,
+      ])
+  }
 })
 
 test('what is asked wrongly is said in a line, and nothing is done without a reason', async () => {

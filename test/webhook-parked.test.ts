@@ -2,8 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { discardJob, retryJob } from '#domain/interventions/act.ts'
+import { findJobs } from '#domain/interventions/find.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs.ts'
 import { waking } from '#domain/notifications.ts'
+import { waitingNews } from '#domain/reconciliation/drift.ts'
 import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
@@ -233,8 +236,27 @@ describe('ten notifications whose worker is killed each time', () => {
         ]),
       )
 
-    await world.sql`
-      update jobs set run_at = now(), rung_at = null, max_attempts = attempt + 25 where id = any(${ids}::uuid[])`
+    const waits = madeUp('payment_intent.succeeded', {
+      id: 'pi_waits',
+      object: 'payment_intent',
+      metadata: { sluice_tenant_id: world.tenant_id },
+    })
+    await deliverAndTry([waits])
+    await eventually(async () =>
+      expect(
+        new Set((await findJobs(world.sql, { state: 'parked', limit: 100 })).map(({ id }) => id)),
+      ).toEqual(new Set(ids)),
+    )
+    const asked = { who: 'ada', reason: 'mended' }
+    for (const job_id of ids)
+      expect(await retryJob(world.sql, { ...asked, job_id })).toMatchObject({ after: 'ready' })
+    expect(await discardJob(world.sql, { ...asked, job_id: notificationId(waits) })).toMatchObject({
+      after: 'discarded',
+    })
+    await eventually(async () => {
+      const { values } = await metrics.parked.get()
+      expect(values.filter(({ value }) => value > 0)).toEqual([])
+    })
     await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
     for (const { id } of payments)
       expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -300'])
@@ -242,7 +264,59 @@ describe('ten notifications whose worker is killed each time', () => {
   })
 })
 
-test('what wakes is a look-up by its key, also when it was planned while nothing was parked', async () => {
+test('news that is compared is not over before that is done', async () => {
+  const { id, processor_reference } = await heldPayment(world.client)
+  await world.sql`update payments set amount_capturable_minor = 900 where id = ${id}`
+  const [event] = pick(await listEvents(world, processor_reference), [
+    'payment_intent.amount_capturable_updated',
+  ])
+  const held = await fault(world, {
+    match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$`, nth: 2 },
+    fault: 'hold',
+  })
+  await deliver(world, event!)
+  await held.hit()
+  // Were its worker killed now, it would come again.
+  const [job] = await world.sql`select state from jobs where id = ${notificationId(event!)}`
+  expect([await stateOf(world, event!), job!.state]).toEqual(['received', 'running'])
+  await held.remove()
+  await eventually(async () => expect(await statesOf([event!])).toEqual(['applied']))
+  expect(await driftsOf(id)).toMatchObject([{ state: 'differs' }])
+  await world.sql`update payments set amount_capturable_minor = 1000 where id = ${id}`
+  await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
+})
+
+test('a refund that we never heard of is a drift, also when one answer about it is lost', async () => {
+  const { id, processor_reference } = await capturedPayment(world.client)
+  const { id: refund_id } = await refundInDashboard(world, processor_reference, 300)
+  const events = await listEvents(world, processor_reference)
+  await deliver(world, pick(events, ['charge.refunded'])[0]!)
+  const looks = world.sql`kind = 'reconciliation.look' and object_id = ${processor_reference}`
+  await eventually(async () =>
+    expect([...(await world.sql`select reason from notifications where ${looks}`)]).toEqual([
+      { reason: 'refunds_differ' },
+    ]),
+  )
+  // The look asks once more, and again before it opens a drift.
+  const lost = await fault(world, {
+    match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$`, nth: 2 },
+    fault: 'error_500_before',
+  })
+  await world.sql`update notifications set parked_at = parked_at - interval '6 seconds' where ${looks}`
+  await world.sql`update jobs set run_at = now(), rung_at = null where id in (select id from notifications where ${looks})`
+  await lost.hit()
+  await eventually(async () =>
+    expect(await driftsOf(id)).toMatchObject([
+      { state: 'differs', ours: { amount_refunded_minor: 0 }, theirs: { amount_refunded_minor: 300 } },
+    ]),
+  )
+  const news = events.filter((event) => event.data.object.id === refund_id)
+  for (const event of news) await deliver(world, event)
+  await eventually(async () => expect(new Set(await statesOf(news))).toEqual(new Set(['applied'])))
+  await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
+})
+
+test('what wakes, and what waits beside a payment, is a look-up by its key, also when planned while nothing was parked', async () => {
   const fresh = await createWorld({ parts: [] })
   try {
     const moved = fresh.sql`select processor as provider, processor_reference as reference from payments offset 0`
@@ -251,6 +325,13 @@ test('what wakes is a look-up by its key, also when it was planned while nothing
     const at = lines.findIndex((line) => line.includes('notifications n'))
     expect(lines[at]).toContain('Index Scan using notifications_parked on')
     expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
+
+    const about = await fresh.sql`explain select ${waitingNews(fresh.sql, null)} from payments p`
+    const all = about.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(all).toMatch(
+      /notifications_subject on .*\n.*Index Cond: .*tenant_id = p\.tenant_id.*subject_id = p\.id/,
+    )
+    expect(all).not.toContain('notifications_parked')
   } finally {
     await fresh.close()
   }

@@ -12,7 +12,7 @@ import {
   retryJob,
   type Act,
   type Done,
-} from '#domain/interventions/acts.ts'
+} from '#domain/interventions/act.ts'
 import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
@@ -35,7 +35,8 @@ resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
          --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
-parked: its performers came to an end too often; nobody performs it again before a retry.
+parked: its performers came to an end too often; nobody performs it again before a retry. A notification that waits for what it
+names looks again by itself: it is open, and says why.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
@@ -105,7 +106,13 @@ async function retry(sql: Sql, values: Values, id: string | undefined): Promise<
 
 async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
   const done = await discardJob(sql, actOf(values, id))
-  await act(sql, values, done, id, 'A payment or refund waits for it: use resolve to say what became of that.')
+  await act(
+    sql,
+    values,
+    done,
+    id,
+    'A payment or refund waits for it: use resolve to say what became of that.',
+  )
 }
 
 async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {

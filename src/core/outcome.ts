@@ -20,3 +20,6 @@ export type Outcome<T> =
   | { kind: 'ambiguous'; reason: string; replayed: boolean }
   /** Our credentials or set-up were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }
+
+/** All but `done`. */
+export type Undone = Exclude<Outcome<unknown>, { kind: 'done' }>

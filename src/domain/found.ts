@@ -28,12 +28,16 @@ export async function findWithJobs<T extends object>(
       job: state === null ? undefined : { state, last_error },
     }
   // A replay may ask for a job that finished long ago.
-  for (const [nth, { tenant_id, job_id }] of asked.entries()) {
-    const one = found[nth]
-    if (one === undefined || one.job !== undefined || job_id === null) continue
-    const [past] = await sql<NonNullable<Found<T>['job']>[]>`
-      select state, last_error from job_history where tenant_id = ${tenant_id} and id = ${job_id}`
-    one.job = past
-  }
+  const missing = asked.flatMap(({ tenant_id, job_id }, nth) =>
+    job_id !== null && found[nth] !== undefined && found[nth].job === undefined
+      ? [{ nth, tenant_id, job_id }]
+      : [],
+  )
+  if (missing.length === 0) return found
+  const past = await sql<({ nth: number } & NonNullable<Found<T>['job']>)[]>`
+    select a.nth, j.state, j.last_error
+    from jsonb_to_recordset(${sql.json(missing)}) as a(nth integer, tenant_id uuid, job_id uuid)
+    cross join lateral (select state, last_error from job_history where tenant_id = a.tenant_id and id = a.job_id offset 0) j`
+  for (const { nth, ...job } of past) found[nth]!.job = job
   return found
 }

@@ -49,7 +49,8 @@ export type Settlement = {
   job_id: string
   lease_token: string
   attempt: number
-  state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded'
+  /** `running`: what it learnt is written, and it goes on under its lease. */
+  state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded' | 'running'
   outcome: string
   error: (Omit<Failure, 'code'> & { code: string }) | null
   /** Until the next attempt (`ready`) or the next look (`unknown`); null: when an operator says so. */
@@ -65,6 +66,11 @@ export type Settlement = {
   forgive: boolean
 }
 
+/** Whether the call `c` may not be sent again: a provider keeps a key for 24 hours. */
+export function keyIsTooOld(sql: Sql): Fragment {
+  return sql`c.first_sent_at < now() - interval '23 hours'`
+}
+
 /**
  * Claims those of `ids` that are due, not paused, not held by anyone and called one of `names`: during a deployment there are
  * jobs that only another version knows. Writes the attempt and marks the provider call as sent before it is, unless it may
@@ -75,8 +81,7 @@ export async function claimJobs(
   ids: string[],
   { worker, names }: { worker: string; names: readonly string[] },
 ): Promise<ClaimedJob[]> {
-  // A provider keeps a key for 24 hours.
-  const look_only = sql`(claimed.unknown_since is not null or c.first_sent_at < now() - interval '23 hours')`
+  const look_only = sql`(claimed.unknown_since is not null or ${keyIsTooOld(sql)})`
   return await sql<ClaimedJob[]>`
     with due as (
       select j.id, j.state from (select unnest(${ids}::uuid[]) as id order by 1) asked
@@ -164,9 +169,11 @@ export function finishing(sql: Sql | Tx): Fragment {
       select tenant_id, job_id, generation + 1, job_id || ':' || generation + 1, operation, request from call where rotate
     ), attempt as (
       update job_attempts a set ended_at = clock_timestamp(), outcome = held.outcome, error = held.error
-      from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
+      from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt and held.state <> 'running'
     ), job as (
-      update jobs j set state = held.state, lease_token = null, lease_until = null, last_error = held.error,
+      update jobs j set state = held.state, last_error = held.error,
+        lease_token = case when held.state = 'running' then j.lease_token end,
+        lease_until = case when held.state = 'running' then j.lease_until end,
         run_at = case when held.state not in ('ready', 'unknown') then j.run_at
           else coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') end,
         rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,

@@ -159,7 +159,13 @@ export type RefundSettlement = Settlement & { told: RefundTold; notification_id:
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
     ...settlement,
-    change: { ...told, notification_id, event_id: newId(), transaction_id: newId() },
+    change: {
+      ...told,
+      // What goes on is not applied yet.
+      notification_id: settlement.state === 'running' ? null : notification_id,
+      event_id: newId(),
+      transaction_id: newId(),
+    },
   }))
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},

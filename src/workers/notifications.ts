@@ -1,5 +1,6 @@
 // Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
 import { z } from 'zod'
+import type { Outcome } from '#core/outcome.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import { findNotification, storeNotifications } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
@@ -10,12 +11,12 @@ import { findRefundByIds, findRefundByReference, importRefund, type KnownRefund 
 import type { PayloadOf } from '#jobs/index.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
 import type { WorkerContext } from './context.ts'
-import { compare, sideOfPayment, sideOfRefund } from './drifts.ts'
+import { COMPARED, compare, sideOfPayment, sideOfRefund } from './drifts.ts'
 import { isMarked, toldBy, type Told } from './news.ts'
 import { hasWaited, lookAgain, note, park, type News } from './parked.ts'
 import { fencedUnless, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
-import { succeeded } from './settlement.ts'
+import { goesOn, succeeded } from './settlement.ts'
 import { about } from './story.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
@@ -51,8 +52,10 @@ async function applyPayment(
   const looked = await processor.findPayment(reference)
   if (looked.kind !== 'done') return await lookAgain(context, news, looked)
   const payment = looked.value === null ? await find() : await ownerOf(context, looked.value)
-  if (payment !== undefined && looked.value === null && (is_look || hasWaited(news, 'not_at_processor')))
-    await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
+  if (payment !== undefined && looked.value === null && (is_look || hasWaited(news, 'not_at_processor'))) {
+    const compared = await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
+    if (compared.kind !== 'done') return await lookAgain(context, news, compared)
+  }
   if (payment === undefined || looked.value === null) {
     if (is_look) return await note(context, succeeded(job), 'ignored')
     const reason = looked.value === null ? 'not_at_processor' : 'not_known_here'
@@ -67,22 +70,21 @@ async function applyPayment(
     return await park(context, news, 'refunds_differ', { waits_for: reference, of })
   const told = toldOf(context, of, looked.value)
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
-  const settlement =
-    told === undefined
-      ? await note(context, succeeded(job), 'applied')
-      : await settleNews(job, (settled) =>
-          settle.payment({ ...settled, told, notification_id: job.id, orphaned }),
-        )
+  const apply =
+    told &&
+    ((settlement: Settlement) => settle.payment({ ...settlement, told, notification_id: job.id, orphaned }))
+  if (!is_look && differs === null && !wasDrift(news)) return await settleNews(context, news, of, { apply })
   // What is settled here may stand otherwise there, and then no news moves it.
-  if (is_look || differs !== null || wasDrift(news)) {
-    const passing = await compare(context, of, theirs, { patient })
-    if (passing !== null) {
-      const name = `${passing.since}:${theirs.amount_refunded_minor} refunded`
+  const compareAfter = async () => {
+    const compared = await compare(context, of, theirs, { patient, news: job.id })
+    if (compared.kind === 'done' && compared.value !== null) {
+      const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
       const look = lookAt(processor.name, { object: 'payment_intent', reference }, name)
       await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
     }
+    return compared
   }
-  return settlement
+  return await settleNews(context, news, of, { apply, compareAfter })
 }
 
 async function applyRefund(context: WorkerContext, news: News, told: Told): Promise<Settlement> {
@@ -105,8 +107,10 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
   const refund = looked.value
   if (refund === null) {
     const known = await findRefundByReference(sql, processor.name, told.id)
-    if (known !== undefined && (is_look || hasWaited(news, 'not_at_processor')))
-      await compare(context, { ...known, refund_id: known.id }, null)
+    if (known !== undefined && (is_look || hasWaited(news, 'not_at_processor'))) {
+      const compared = await compare(context, { ...known, refund_id: known.id }, null)
+      if (compared.kind !== 'done') return await lookAgain(context, news, compared)
+    }
     return is_look
       ? await note(context, succeeded(job), 'ignored')
       : await park(context, news, 'not_at_processor')
@@ -123,16 +127,20 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
     of = await takeIn(context, behind, refund)
     if (of === undefined) return await waitForRoom(context, news, behind, refund)
   }
-  const ids = { tenant_id: of.tenant_id, payment_id: of.payment_id, refund_id: of.id }
+  const payment = { tenant_id: of.tenant_id, payment_id: of.payment_id }
+  const ids = { ...payment, refund_id: of.id }
   about(ids)
   const heard = toldOfRefund(ids, refund)
-  const settlement = await settleNews(job, (settled) =>
-    settle.refund({ ...settled, told: heard, notification_id: job.id }),
-  )
-  if (is_look || (ours?.status === 'failed' && heard.status !== 'failed'))
-    await compare(context, ids, sideOfRefund(refund))
-  if (wasDrift(news)) await compare(context, { tenant_id: of.tenant_id, payment_id: of.payment_id }, null)
-  return settlement
+  const apply = (settlement: Settlement) =>
+    settle.refund({ ...settlement, told: heard, notification_id: job.id })
+  const may_differ = is_look || (ours?.status === 'failed' && heard.status !== 'failed')
+  if (!may_differ && !wasDrift(news)) return await settleNews(context, news, payment, { apply })
+  const compareAfter = async () => {
+    const compared = may_differ ? await compare(context, ids, sideOfRefund(refund)) : COMPARED
+    if (compared.kind !== 'done' || !wasDrift(news)) return compared
+    return await compare(context, payment, null, { news: job.id })
+  }
+  return await settleNews(context, news, payment, { apply, compareAfter })
 }
 
 // The job of an authorization stays open until its outcome is known. One that an earlier version closed before is moved by news.
@@ -153,12 +161,27 @@ function wasDrift({ notification }: News): boolean {
   return (notification.parked_ms ?? 0) >= WAITS_MS
 }
 
+// Applies news and ends its job. Where it is compared after that, the job ends when that is done: it comes again when the
+// processor gives no answer, or when its worker is killed.
 async function settleNews(
-  job: ClaimedJob,
-  settle: (settlement: Settlement) => Promise<boolean>,
+  context: WorkerContext,
+  news: News,
+  of: { tenant_id: string; payment_id: string },
+  {
+    apply,
+    compareAfter,
+  }: {
+    apply?: ((settlement: Settlement) => Promise<boolean>) | undefined
+    compareAfter?: () => Promise<Outcome<unknown>>
+  },
 ): Promise<Settlement> {
-  const settlement = succeeded(job)
-  return fencedUnless(await settle(settlement), settlement)
+  const settlement = succeeded(news.job)
+  if (compareAfter !== undefined) {
+    if (apply !== undefined && !(await apply(goesOn(news.job)))) return fencedUnless(false, settlement)
+    const compared = await compareAfter()
+    if (compared.kind !== 'done') return await lookAgain(context, news, compared)
+  } else if (apply !== undefined) return fencedUnless(await apply(settlement), settlement)
+  return await note(context, settlement, 'applied', { of })
 }
 
 // By our own ids where the processor kept them: the news may be faster than the answer that names its reference. A copy
@@ -227,7 +250,9 @@ async function waitForRoom(
   { payment_reference }: ProcessorRefund,
 ): Promise<Settlement> {
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-  const settlement = await park(context, news, 'does_not_fit', { waits_for: payment_reference, of })
-  if (hasWaited(news, 'does_not_fit')) await compare(context, of, null, { reference: payment_reference })
-  return settlement
+  if (hasWaited(news, 'does_not_fit')) {
+    const compared = await compare(context, of, null, { reference: payment_reference })
+    if (compared.kind !== 'done') return await lookAgain(context, news, compared)
+  }
+  return await park(context, news, 'does_not_fit', { waits_for: payment_reference, of })
 }

@@ -1,6 +1,6 @@
 // Parked notifications: their jobs stay open until what they need is here; when they look again, and what is given up when.
 import { metrics } from '#core/metrics.ts'
-import type { Outcome } from '#core/outcome.ts'
+import type { Undone } from '#core/outcome.ts'
 import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import {
   findNotification,
@@ -14,10 +14,10 @@ import type { WorkerContext } from './context.ts'
 import { compare } from './drifts.ts'
 import { paymentNamedBy } from './news.ts'
 import { fencedUnless } from './payments.ts'
-import { discarded, retried, returned, succeeded } from './settlement.ts'
+import { discarded, goesOn, retried, returned, succeeded } from './settlement.ts'
 
-/** Where the processor has given no answer, `lookAgain` says when it is asked again. */
-type Waiting = Exclude<ParkedReason, 'no_answer'>
+/** Where the processor has given no answer, `lookAgain` says when it is asked again; what is poison looks no more. */
+type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -36,7 +36,6 @@ const REASONS: Record<Waiting, string> = {
   not_at_processor: 'the processor does not know what it names',
   does_not_fit: 'the refund does not fit what is captured and reserved yet',
   refunds_differ: 'the processor has refunded another amount than we know of',
-  poison: 'no attempt came to an end',
 }
 
 /** A notification while its job is performed. */
@@ -54,8 +53,8 @@ export async function park(
   { job, notification }: News,
   reason: Waiting,
   about: About = {},
-  message = REASONS[reason],
 ): Promise<Settlement> {
+  const message = REASONS[reason]
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
   const delay_ms = delayOf(reason, parked_ms)
   if (delay_ms !== undefined) {
@@ -80,7 +79,6 @@ export async function park(
 function delayOf(reason: Waiting, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
-  if (reason === 'poison') return DAY_MS
   if (reason === 'refunds_differ') return WAITS_MS
   // As long again as it has waited.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
@@ -101,32 +99,48 @@ export async function parkPoison(
   const reference = paymentNamedBy(notification)
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
-  const settlement = await park(context, { job, notification }, 'poison', { of }, reason)
+  const poison = { reason: 'poison', of } as const
   const { kind, object_id } = notification
   log.error(
     { notification_id: job.id, kind, object_id, ...of, reason },
     'a notification is given up until it is retried',
   )
-  if (of !== null) await compare(context, of, null)
-  return settlement
+  if (of !== null) {
+    const noted = await note(context, goesOn(job), 'parked', poison)
+    if (noted.outcome === 'fenced') return noted
+    const compared = await compare(context, of, null)
+    // Its attempts stay used up: it comes again to be compared, not to be tried.
+    if (compared.kind !== 'done')
+      return await note(context, { ...unanswered(job, compared), forgive: false }, 'parked', poison)
+  }
+  const parked = {
+    ...returned(job, reason),
+    outcome: 'parked',
+    error: { code: 'poison', message: reason },
+    delay_ms: null,
+  }
+  return await note(context, parked, 'parked', poison)
 }
 
 /** The processor could not be asked: it is asked again until it can be, which uses up no attempt. */
 export async function lookAgain(
   context: WorkerContext,
   { job, notification }: News,
-  looked: Exclude<Outcome<unknown>, { kind: 'done' }>,
+  looked: Undone,
 ): Promise<Settlement> {
-  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  const settlement: Settlement = {
-    ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
-    forgive: true,
-    ...(looked.kind === 'misconfigured' && { outcome: looked.kind }),
-  }
-  // One that is parked goes on waiting for what it waits for.
-  return notification.state === 'parked'
+  const settlement = unanswered(job, looked)
+  // One that is parked goes on waiting for what it waits for; one that a person retried is given up no more.
+  return notification.state === 'parked' && notification.reason !== 'poison'
     ? fencedUnless(await context.settle.job(settlement), settlement)
     : await note(context, settlement, 'parked', { reason: 'no_answer' })
+}
+
+function unanswered(job: ClaimedJob, looked: Undone): Settlement {
+  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
+  return {
+    ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
+    ...(looked.kind === 'misconfigured' && { outcome: looked.kind }),
+  }
 }
 
 /** Settles the job of a notification together with the state of it. */

@@ -26,6 +26,11 @@ export function succeeded(job: ClaimedJob, provider_reference: string | null = n
   }
 }
 
+/** What it learnt is written before it ends: until then the job is not over, and comes again if its worker is killed. */
+export function goesOn(job: ClaimedJob): Settlement {
+  return { ...base(job), state: 'running', outcome: 'done', forgive: false }
+}
+
 /** It definitively did not and will not happen. */
 export function failed(job: ClaimedJob, failure: Omit<Failure, 'code'> & { code: string }): Settlement {
   return {

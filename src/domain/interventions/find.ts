@@ -1,4 +1,4 @@
-// What operators see of jobs: lists of them, and one with all that was tried and done about it.
+// What operators see of jobs.
 import type { Fragment, Sql } from '#core/db.ts'
 
 /** The states of jobs, and what they have in common. Parked is what is not performed by itself any more. */
@@ -42,12 +42,10 @@ export type ListedJob = {
   finished_at: string | null
 }
 
-/** Jobs, newest first. */
+/** Jobs, newest first; of those that are over for long, the ones that ended last. */
 export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
   const { state, queue, payment_id, tenant_id, limit } = filters
-  const open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
   const conditions: Fragment[] = [
-    ...(open ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
     // One that is being looked up is unknown too.
     ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
@@ -55,14 +53,22 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
   ]
+  const filtered = conditions.reduce((all, each) => sql`${all} ${each}`, sql``)
+  const is_open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
+  const open = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
+    order by j.created_at desc, j.id desc limit ${limit})`
+  // What is over is found from its end on, by an index: nothing sorts all of it.
+  const over = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered} order by j.finished_at desc limit ${limit})
+    union all (select ${jobColumns(sql)} from job_history j where true ${filtered} order by j.finished_at desc limit ${limit})`
+  const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
   // Payments are found by their tenant; whose it is, the operator need not know.
   const source =
     payment_id === undefined
-      ? sql`${open ? sql`jobs` : everyJob(sql)} j left join tenants t on t.id = j.tenant_id where true`
-      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id} where true`
+      ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
+      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id}
+          where ${is_open ? sql`j.finished_at is null` : sql`true`} ${filtered}`
   return await sql<ListedJob[]>`
-    select ${listed(sql)} from ${source} ${conditions.reduce((all, each) => sql`${all} ${each}`, sql``)}
-    order by ${open ? sql`j.created_at` : sql`j.id`} desc limit ${limit}`
+    select ${listed(sql)} from ${source} order by j.created_at desc, j.id desc limit ${limit}`
 }
 
 type Intervention = {
@@ -120,8 +126,12 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
 
 // What is over for long is in the history.
 function everyJob(sql: Sql): Fragment {
-  const columns = sql`id, tenant_id, queue, name, state, run_at, subject_id, payload, attempt, max_attempts, unknown_since, last_error, created_at, finished_at`
-  return sql`(select ${columns} from jobs union all select ${columns} from job_history)`
+  return sql`(select ${jobColumns(sql)} from jobs j union all select ${jobColumns(sql)} from job_history j)`
+}
+
+function jobColumns(sql: Sql): Fragment {
+  return sql`j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts, j.unknown_since,
+    j.last_error, j.created_at, j.finished_at`
 }
 
 function callColumns(sql: Sql): Fragment {

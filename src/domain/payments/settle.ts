@@ -55,7 +55,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ...settlement,
     change: {
       ...told,
-      notification_id,
+      // What goes on is not applied yet.
+      notification_id: settlement.state === 'running' ? null : notification_id,
       to: told.status,
       ...stepOf(told, notification_id !== null && !orphaned),
       event_id: newId(),

@@ -188,26 +188,32 @@ export type Ours = {
 /** So long the processor may be ahead of us without that being a drift. */
 export const WAITS_MS = 5_000
 
-/** A payment or refund as we see it now; undefined when there is none. */
+/** A payment or refund as we see it now; undefined when there is none. `news`: a notification that does not count as waiting. */
 export async function findOurs(
   sql: Sql,
-  { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
+  { tenant_id, subject, subject_id, news = null }: Omit<Subject, 'payment_id'> & { news?: string | null },
 ): Promise<Ours | undefined> {
   const works = (payment_id: Fragment) => sql`exists (
     select from jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.finished_at is null)`
-  const waiting = sql`(
-    select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]') from notifications n
-    where n.tenant_id = p.tenant_id and n.subject_id = p.id and n.state = 'parked'
-      and (n.reason = 'poison' or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
   const [row] = await sql<Ours[]>`
     ${
       subject === 'payment'
-        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on, ${waiting} as waiting
+        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on, ${waitingNews(sql, news)} as waiting
             from payments p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
         : sql`select ${sidesOfRefund(sql)} as ours, r.updated_at as since, ${works(sql`r.payment_id`)} as worked_on, '[]'::jsonb as waiting
             from refunds r where r.tenant_id = ${tenant_id} and r.id = ${subject_id}`
     }`
   return row
+}
+
+/** News of the payment `p` that finds no place here; not `besides`. */
+export function waitingNews(sql: Sql, besides: string | null): Fragment {
+  return sql`(
+    select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]')
+    -- The offset keeps it a look-up: planned while nothing was parked, it would go through all that is parked for ever.
+    from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
+    where n.state = 'parked' and n.id is distinct from ${besides}::uuid
+      and (n.reason = 'poison' or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 
 function sidesOfPayment(sql: Sql): Fragment {

@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import type { Settlement } from '../jobs.ts'
+import { keyIsTooOld, type Settlement } from '../jobs.ts'
 import { storeNotifications } from '../notifications.ts'
 import { settlePayments, type PaymentTold } from '../payments/settle.ts'
 import { lookAt } from '../reconciliation/looks.ts'
@@ -20,7 +20,7 @@ export type Done = { after: string; look_only: boolean } | undefined
 export async function retryJob(sql: Sql, act: Act): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state, coalesce(c.first_sent_at < now() - interval '23 hours', false) as look_only
+      select j.id, j.tenant_id, j.state, coalesce(${keyIsTooOld(sql)}, false) as look_only
       from jobs j ${withOpenCall(sql)}
       where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and not exists (
         select from provider_calls made where made.tenant_id = j.tenant_id and made.job_id = j.id)))
@@ -49,7 +49,7 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
       from before where c.tenant_id = before.tenant_id and c.job_id = before.id and c.outcome is null
     ), told as (
       -- A notification and its job have one id.
-      update notifications n set state = 'ignored', applied_at = clock_timestamp()
+      update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
     ), after as (
       update jobs j set state = 'discarded', finished_at = now()
@@ -163,9 +163,7 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   const failure = NEVER_HAPPENED
   if (refund_id !== null) {
     const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
-    await settleRefunds(tx, [
-      { ...settlement, told: { ...told, status: 'failed' }, notification_id: null },
-    ])
+    await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
     return
   }
   const [payment] = await tx<{ held: boolean }[]>`
