@@ -4,7 +4,13 @@ import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
 import { createGate } from '#core/gate.ts'
 import type { Log } from '#core/log.ts'
-import { findCredentials, findEachCredentials, isKeyShaped, touchApiKey, type Credentials } from '#domain/api-keys.ts'
+import {
+  findCredentials,
+  findEachCredentials,
+  isKeyShaped,
+  touchApiKey,
+  type Credentials,
+} from '#domain/api-keys.ts'
 import { createFailures, networkOf } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 

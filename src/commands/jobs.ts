@@ -109,7 +109,13 @@ async function retry(sql: Sql, values: Values, id: string | undefined): Promise<
 
 async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
   const done = await discardJob(sql, actOf(values, id))
-  await act(sql, values, done, id, 'A payment or refund waits for it: use resolve to say what became of that.')
+  await act(
+    sql,
+    values,
+    done,
+    id,
+    'A payment or refund waits for it: use resolve to say what became of that.',
+  )
 }
 
 async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {

@@ -152,5 +152,8 @@ export async function migrateQueue(config: QueueConfig): Promise<void> {
 
 /** Whether it says no more than that a connection is gone. */
 function isLost(error: unknown): boolean {
-  return isUnavailable(error) || (error instanceof Error && /^(Connection is closed|Stream isn't writ)/.test(error.message))
+  return (
+    isUnavailable(error) ||
+    (error instanceof Error && /^(Connection is closed|Stream isn't writ)/.test(error.message))
+  )
 }
