@@ -1,9 +1,12 @@
 // Starting a process: what is misconfigured is said, by name and with an example.
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import { runCommand } from '#test/commands.ts'
+import { makeFolder } from '#test/folders.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -41,6 +44,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['API_URL', 'api.example.com'],
     ['API_URL', 'ftp://api.example.com'],
     ['DATABASE_URL', 'mysql://localhost/sluice'],
+    ['DATABASE_URL', 'postgres:bad@127.0.0.1:27534/sluice'],
     ['DATABASE_POOL', '0'],
     ['REDIS_URL', 'localhost:6379'],
     ['QUEUE', 'rabbit'],
@@ -73,6 +77,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
     expect(refusal).toMatch(
       new RegExp(`^The configuration is not usable:\\n  ${name}: .+\\. Example: ${name}=.+$`),
     )
+    expect(refusal).not.toMatch(/Invalid|expected|received|NaN/)
     // What was given may be a secret.
     expect(refusal).not.toContain(`${name}=${value}`)
   }
@@ -83,6 +88,47 @@ test('everything that is wrong is named at once, and an empty variable counts as
   expect(refusal.split('\n')).toHaveLength(4)
   expect(refusal).toContain('DISABLED_AREAS: no area is called "custommers"; there are customers, payments')
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
+})
+
+test('names in .env that are nearly ours are told of; those of others, and the environment, are not', async () => {
+  const { path, remove } = await makeFolder()
+  onTestFinished(remove)
+  await writeFile(
+    join(path, '.env'),
+    [
+      'APIPORT=3',
+      'REDIS_URI=x',
+      'log_level=info',
+      'API_PORT=0',
+      'PGHOST=x',
+      'PORT=3',
+      'HOSTNAME=x',
+      'DEBUG=1',
+    ].join('\n'),
+  )
+  const { stderr } = await runCommand(
+    'src/commands/keys.ts',
+    ['list', '--tenant', 'x'],
+    { METRIC_PORT: '1' },
+    path,
+  )
+  expect(stderr.split('\n').filter((line) => line.startsWith('.env'))).toEqual([
+    '.env: there is no variable APIPORT: did you mean API_PORT?',
+    '.env: there is no variable REDIS_URI: did you mean REDIS_URL?',
+    '.env: there is no variable log_level: did you mean LOG_LEVEL?',
+  ])
+})
+
+test('an option that there is not is refused by every command', async () => {
+  const files = ['api/main', 'webhooks/main', 'workers/main', 'start/main']
+  const commands = ['migrate', 'keys', 'jobs', 'audit'].map((name) => `commands/${name}`)
+  const ran = await Promise.all(
+    [...files, ...commands].map((file) => runCommand(`src/${file}.ts`, ['--x', '-y'], env)),
+  )
+  for (const { code, stderr } of ran) {
+    expect(stderr).toBe('There is no option --x. See --help.\n')
+    expect(code).toBeGreaterThan(0)
+  }
 })
 
 test('a process does not start with a wrong variable, and says why without a stack', async () => {

@@ -247,7 +247,9 @@ test('who guesses keys is soon refused, with few look-ups, and who has a key at 
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
   // 20 at once, 5 more a second, those under way when the budget ran out, the slow lane's, and the owner's own.
-  expect(await lookUps(statistics)).toBeLessThan(before + 20 + 5 * seconds + 16 + (2 + 10 * seconds) + (2 + seconds))
+  expect(await lookUps(statistics)).toBeLessThan(
+    before + 20 + 5 * seconds + 16 + (2 + 10 * seconds) + (2 + seconds),
+  )
   // Its cached look-up lapses meanwhile: the next needs nobody's leave.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)

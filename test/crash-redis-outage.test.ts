@@ -36,7 +36,10 @@ describe.concurrent.each(outages)(`for ${OUTAGE_S} s Redis is $name`, ({ begin, 
       const load = startLoad(deployment.client, { clients: 3, pause_ms: 300 })
       await sleep(1_000)
       await begin(deployment.redis!)
-      await Promise.all([api.says('jobs are claimed from PostgreSQL'), worker.says('jobs are claimed from PostgreSQL')])
+      await Promise.all([
+        api.says('jobs are claimed from PostgreSQL'),
+        worker.says('jobs are claimed from PostgreSQL'),
+      ])
       const before = load.paid.length
       await sleep(OUTAGE_S * 1000)
       expect(load.paid.length).toBeGreaterThan(before)

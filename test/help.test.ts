@@ -25,5 +25,8 @@ test.for([
   const listed = Array.from(stdout.matchAll(/^ {2}([A-Z_]+) /gm), ([, variable]) => variable)
   const read = variables().filter(({ read_by }) => name === 'start' || read_by.includes(name))
   expect(listed).toEqual(read.map((variable) => variable.name))
+  expect(stdout).not.toContain('[object')
+  // What is needed is not said to be brought where it is unset.
+  expect(stdout).not.toMatch(/Unset, `npm start`/)
   for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
 })

@@ -179,12 +179,17 @@ test('a retry of a call whose key is too old sends nothing and looks', async () 
 test('a capture that never happened is resolved as failed, and the hold can be captured', async () => {
   const { payment, job_id } = await parkedCapture(30)
   const refused = await jobs('discard', job_id, ...BY)
-  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('unknown')])
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^Not possible: the job is .+ unknown .+\nA payment or refund waits for it: use resolve to say/,
+    ),
+  ])
   await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect(await paymentIn(client, payment.id, 'authorized')).toMatchObject({
     amount_capturable_minor: 1000,
     capture_before: payment.capture_before,
-    failure: { code: 'processor_error' },
+    failure: { code: 'processor_error', message: 'It did not take effect at the processor.' },
   })
   const [event] =
     await world.sql`select type from events where subject_id = ${payment.id} order by created_at desc limit 1`

@@ -35,6 +35,10 @@ async function statusOf(secret: string, url = world.client.url): Promise<number>
 async function made(scopes = 'customer:write', tenant = 'shop'): Promise<{ id: string; secret: string }> {
   const { code, stdout } = await keys('create', '--tenant', tenant, '--scopes', scopes)
   expect(code).toBe(0)
+  return shown({ stdout })
+}
+
+function shown({ stdout }: { stdout: string }): { id: string; secret: string } {
   return { id: ID.exec(stdout)![0], secret: SECRET.exec(stdout)![0] }
 }
 
@@ -136,16 +140,15 @@ test('the command makes a key that works at once and is shown once', async () =>
 })
 
 test('the command makes keys that expire, or with every scope', async () => {
-  const expired = await keys(
-    'create',
-    '--tenant',
-    'shop',
-    '--scopes',
-    'all',
-    '--expires',
-    '2020-01-01T00:00:00Z',
-  )
-  expect(await statusOf(SECRET.exec(expired.stdout)![0])).toBe(401)
+  const asked = ['create', '--tenant', 'expiries', '--scopes', 'all', '--expires']
+  const { id, secret: ending } = shown(await keys(...asked, '2099-01-01T00:00:00Z'))
+  expect(await statusOf(ending)).toBe(200)
+  const tenant = await ensureTenant(world.sql, 'expiries')
+  const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
+  const { id: expired } = await createApiKey(world.sql, tenant, over)
+  const { stdout } = await keys('list', '--tenant', 'expiries')
+  expect(stdout).toMatch(new RegExp(`${id}  \\S+  expires 2099`))
+  expect(stdout).toMatch(new RegExp(`${expired}  \\S+  expired 2020`))
   const { secret } = await made('all')
   expect((await createClient(world.client.url, secret).get('/v1/payments')).status).toBe(200)
 })
@@ -192,13 +195,17 @@ test('the command says what it needs', async () => {
     [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
     [['create', '--tenant', 'shop', '--scopes', ''], 'there is no scope'],
     [['create', '--tenant', 'shop', '--scopes', 'all', '--expires', 'soon'], '--expires must be a date'],
+    [
+      ['create', '--tenant', 'shop', '--scopes', 'all', '--expires', '2020-01-01'],
+      '--expires is in the past',
+    ],
     [['rotate', '--tenant', 'shop'], '--id is missing'],
     [['rotate', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['revoke', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['rotate', '--tenant', 'shop', '--id', 'x', '--grace', 'soon'], '--grace must be a number of seconds'],
     [['list', '--tenant', 'nobody'], 'There is no tenant "nobody"'],
     [['destroy', '--tenant', 'shop'], 'There is no command "destroy"'],
-    [['list', '--tennant', 'shop'], '--tennant'],
+    [['list', '--tennant', 'shop'], 'There is no option --tennant. See --help.'],
   ]
   await Promise.all(
     mistakes.map(async ([args, message]) => {

@@ -70,6 +70,7 @@ test('each process does all of its work as its own user', async () => {
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
   const VALUES = `'0198e1f0-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000000'`
+  const LOCK_MIGRATIONS = `do $$ begin lock table schema_migrations in access share mode; end $$`
   const REFUSED: Record<ProcessRole, string[]> = {
     api: [
       `create temporary table mine (id int)`,
@@ -96,6 +97,8 @@ describe('no role may do more than its process does', () => {
       `truncate events`,
       `create table mine (id int)`,
       `set role sluice_worker`,
+      LOCK_MIGRATIONS,
+      `insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state) select id, tenant_id, queue, name, payload, 1, state from jobs`,
     ],
     webhooks: [
       `create temporary table mine (id int)`,
@@ -106,6 +109,17 @@ describe('no role may do more than its process does', () => {
         'notification.apply', '{"notification_id":"0198e1f0-0000-7000-8000-000000000001"}', 1)`,
       `insert into notifications (id, provider, event_id, kind, payload, state)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'applied')`,
+      ...['attempt', 'priority', 'run_at', 'unknown_since', 'created_at'].map(
+        (column) =>
+          `insert into jobs (id, tenant_id, queue, name, payload, max_attempts, ${column})
+            values (${VALUES}, 'notifications', 'notification.apply', '{"notification_id":"0198e1f0-0000-7000-8000-000000000001"}', 1, default)`,
+      ),
+      `insert into jobs ${JOB} values (${VALUES}, 'notifications', 'notification.apply',
+        jsonb_build_object('notification_id', '0198e1f0-0000-7000-8000-000000000001', 'more', repeat('x', 1000)), 1)`,
+      `insert into notifications (id, provider, event_id, kind, payload)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', to_jsonb(repeat('x', 9 * 1024 * 1024)))`,
+      `insert into notifications (id, provider, event_id, kind, payload, received_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', now())`,
       `select from payments`,
       `select from api_keys`,
       `select payload from notifications`,
@@ -141,6 +155,10 @@ describe('no role may do more than its process does', () => {
       `update payments set status = 'captured'`,
       `delete from events`,
       `select from schema_migrations`,
+      LOCK_MIGRATIONS,
+      `select lo_from_bytea(0, 'x')`,
+      `select lo_create(0)`,
+      `select lo_put(1, 0, 'x')`,
     ],
   }
   test.each(
@@ -425,10 +443,33 @@ test('a user who may not create roles migrates all the same, is told, and has th
   await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
   expect(warnings).toEqual([])
   const again = await migrated()
-  expect([again.code, again.stdout]).toEqual([0, 'The database is up to date.\n'])
+  // What only a superuser may close is said every time.
+  expect([again.code, again.stdout.split('\n')]).toEqual([
+    0,
+    [expect.stringContaining('revoke execute on function lo_'), 'The database is up to date.', ''],
+  ])
   expect(await fenced()).toBe(true)
   expect(await mayMakeTables(first)).toBe(false)
   expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
+})
+
+test('what anybody may lock stops no migration, and who holds a table that is to be changed is told of', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  onTestFinished(() => admin.end())
+  const name = new URL(url).pathname.slice(1)
+  await admin.unsafe(`alter database ${name} set lock_timeout = '300ms'`)
+  const reader = postgres(urlAs('reader', url), { max: 1 })
+  onTestFinished(() => reader.end())
+  await reader`select pg_advisory_lock(7583240117)`
+  expect(await migrate(url)).toEqual([])
+  const holder = await admin.reserve()
+  await holder`begin`
+  await holder`lock table schema_migrations in access exclusive mode`
+  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: somebody else holds a table/)
+  await holder`rollback`
+  holder.release()
 })
 
 test('where the database is not theirs to close, migrating says what its owner should do', async () => {

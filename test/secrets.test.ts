@@ -2,6 +2,7 @@
 import { createCipheriv, randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { metrics } from '#core/metrics.ts'
 import { createVault, SealError } from '#core/secrets.ts'
 import type { Sql } from '#core/db.ts'
 import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
@@ -56,7 +57,7 @@ test('a vault never seals alike, and opens nothing that was changed, cut or move
   expect(vault.open(sealed, { ...HERE })).toBe('pm_1')
 })
 
-test('what an earlier version sealed, for no place, is opened', () => {
+test('what an earlier version sealed, for no place, is opened, and counted', async () => {
   const key = randomBytes(32)
   const vault = createVault(key.toString('base64'))
   const nonce = randomBytes(12)
@@ -64,7 +65,11 @@ test('what an earlier version sealed, for no place, is opened', () => {
   const text = Buffer.concat([cipher.update('pm_1', 'utf8'), cipher.final()])
   const body = Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')
   const [, name] = vault.seal('', HERE).split('.')
+  const opened = async () => (await metrics.sealedUnbound.get()).values[0]!.value
+  const before = await opened()
   expect(vault.open(`${name}.${body}`, HERE)).toBe('pm_1')
+  expect(vault.open(vault.seal('pm_1', HERE), HERE)).toBe('pm_1')
+  expect(await opened()).toBe(before + 1)
 })
 
 test('after all that can happen to a payment no secret is to be found anywhere', async () => {

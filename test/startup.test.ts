@@ -169,6 +169,8 @@ test(
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
+      ['/proc/nowhere', /^DATA_DIR: nothing can be written to \/proc\/nowhere \(\w+\)\..+\n$/],
+      ['/proc/nowhere/below', /^DATA_DIR: nothing can be written to \S+ \(\w+\)\..+\n$/],
       ['/sys/nowhere', /^DATA_DIR: nothing can be written to \/sys\/nowhere \(\w+\)\..+\n$/],
       [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
       ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
@@ -219,7 +221,7 @@ test(
 )
 
 test(
-  'a Redis that evicts, and a key of Stripe without its webhook secret, are warned of',
+  'a Redis that evicts or is away, and a key of Stripe without its webhook secret, are warned of',
   { timeout: 60_000 },
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
@@ -238,11 +240,22 @@ test(
     onTestFinished(remove)
     const { STRIPE_WEBHOOK_SECRET: _, ...without } = env
     const started = await startProcess(START, {
-      env: { ...without, DATA_DIR: path },
+      env: { ...without, DATA_DIR: path, REDIS_URL: 'redis://:guessed@127.0.0.1:1' },
       ready: 'Ctrl-C stops everything.',
     })
     await started.end('SIGTERM')
     expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused')
+    // Of a Redis that is away all parts together say one line.
+    const told = started
+      .output()
+      .split('\n')
+      .filter((line) => line.startsWith('{') && /redis/i.test(line))
+    expect(told.map((line) => JSON.parse(line))).toEqual([
+      expect.objectContaining({
+        level: 40,
+        msg: 'REDIS_URL: no Redis answers at 127.0.0.1:1; jobs are claimed from PostgreSQL',
+      }),
+    ])
   },
 )
 

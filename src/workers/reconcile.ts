@@ -123,7 +123,10 @@ async function takeIn({ sql, log, processor }: WorkerContext, events: unknown[])
   const fresh = await storeNotifications(sql, notifications)
   if (fresh.size === 0) return
   metrics.eventsRecovered.inc({ provider: processor.name }, fresh.size)
-  log.warn({ events: fresh.size }, 'notifications never arrived and were read from the processor')
+  log.warn(
+    { events: fresh.size },
+    'notifications never arrived and were read from the processor: is there a webhooks host, with STRIPE_WEBHOOK_SECRET of the endpoint?',
+  )
 }
 
 async function measure({ sql }: WorkerContext): Promise<void> {

@@ -7,7 +7,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'key by its hash',
     tables: ['api_keys'],
-    part: /where hash = \$\d+ and revoked_at is null/,
+    part: /where hash = any\(\$\d+::text\[\]::bytea\[\]\) and revoked_at is null/,
     reason: 'the key is what says who the tenant is',
   },
   {

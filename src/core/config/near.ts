@@ -16,9 +16,9 @@ function bare(name: string): string {
 /** How many letters have to be put in, taken out or replaced (Levenshtein). */
 function changesBetween(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at)
-  for (const [index, letter] of [...one].entries()) {
+  for (const [index, letter] of Array.from(one).entries()) {
     const next = [index + 1]
-    for (const [at, wanted] of [...other].entries())
+    for (const [at, wanted] of Array.from(other).entries())
       next.push(Math.min(next[at]! + 1, row[at + 1]! + 1, row[at]! + (letter === wanted ? 0 : 1)))
     row = next
   }
