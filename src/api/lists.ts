@@ -7,14 +7,12 @@ import { createGate } from '#core/gate.ts'
 import type { Limit } from './auth.ts'
 import { createTurns } from './turns.ts'
 
+const tooMany = () =>
+  new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
 /** The lists of one key under way: what is read and is not yet with who asked. */
-const OF_A_KEY = {
-  running: 8,
-  waiting: 256,
-  wait_ms: 5_000,
-  refuse: () =>
-    new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' }),
-}
+const OF_A_KEY = { running: 8, waiting: 256, wait_ms: 5_000, refuse: tooMany }
+/** What a tenant has under way and waits for its share of the connections. */
+const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** How many wait for a connection, and for how long. */
 const OF_ALL = { waiting: 256, wait_ms: 2_000, refuse: () => new AppError('overloaded') }
 const STATEMENT_MS = 2_000
@@ -22,8 +20,8 @@ const CANCELED_STATEMENT = '57014'
 /** A list counts as one request for so much time in the database each; the first is that of one request. */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
-/** Who does not take the answer in this time is hung up on. */
-const TAKEN_MS = 30_000
+/** Who does not take the answer in this time is hung up on; before it in a pipeline may be one that waits. */
+const TAKEN_MS = 60_000
 
 /**
  * Answers with what `ask` reads, in the turn of who asks, over connections that only lists use. Throws `rate_limited` when
@@ -51,8 +49,11 @@ export function connectLists(url: string, pool: number): Sql {
 
 export function createLists(sql: Sql, pool: number, limit: Limit): Lists {
   const turn = createTurns(OF_A_KEY)
+  const most = listConnections(pool)
+  // Where there are several, no tenant has them all.
+  const share = createTurns({ running: Math.max(1, most - 1), ...OF_A_TENANT })
   // One statement a connection: another sent behind it would wait for it.
-  const connection = createGate({ running: listConnections(pool), ...OF_ALL })
+  const connection = createGate({ running: most, ...OF_ALL })
 
   async function timed<T>(key_id: string, ask: (sql: Sql) => Promise<T>): Promise<T> {
     const began_at = performance.now()
@@ -71,15 +72,15 @@ export function createLists(sql: Sql, pool: number, limit: Limit): Lists {
   }
 
   return async (request, reply, ask) => {
-    const { key_id } = request.credentials
+    const { key_id, tenant_id } = request.credentials
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
       turn(key_id, async () => {
         // What went before may have cost more than there was.
         limit(key_id, reply, 0)
-        const asked = connection(async () => {
+        const asked = share(tenant_id, async () => {
           if (socket.destroyed) throw new AppError('request_timeout')
-          return await timed(key_id, ask)
+          return await connection(() => timed(key_id, ask))
         })
         asked.then(resolve, reject)
         // A statement runs on when who asked has hung up, and an answer takes memory until it has left.
