@@ -103,9 +103,7 @@ async function unansweredRefund() {
   await lost.hit()
   await failing.hit()
   const [job] = await listed('--payment', payment.id, '--state', 'open')
-  const { data } = await world.stripe('GET', `/_emulator/effects?payment_intent=${payment.processor_reference}`)
-  const made = data.find(({ effect }: any) => effect === 'refund')
-  return { payment, refund_id: body.id as string, job_id: job!.id, reference: made.refund as string, failing }
+  return { payment, refund_id: body.id as string, job_id: job!.id, failing }
 }
 
 test('a refund that the processor has told of meanwhile cannot be resolved as failed', async () => {
@@ -130,20 +128,6 @@ test('a refund that the processor has told of meanwhile cannot be resolved as fa
   await eventually(async () =>
     expect(await shown(job_id)).toMatchObject({ state: 'succeeded', calls: [{ outcome: 'done' }] }),
   )
-})
-
-test('a refund that is resolved as failed and was made all the same is a drift soon', async () => {
-  const { payment, refund_id, job_id, reference } = await unansweredRefund()
-  await eventually(async () =>
-    expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),
-  )
-  await refundIs(refund_id, 'failed')
-  await eventually(async () =>
-    expect((await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body).toMatchObject([
-      { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
-    ]),
-  )
-  await world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status: 'failed' })
 })
 
 test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
@@ -259,4 +243,18 @@ test('what is asked wrongly is said in a line, and nothing is done without a rea
 test('after all of these stories the books balance and agree with the processor', async () => {
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
+})
+
+// It leaves the books apart, so it comes last.
+test('a refund that is resolved as failed and was made all the same is a drift soon', async () => {
+  const { payment, refund_id, job_id } = await unansweredRefund()
+  await eventually(async () =>
+    expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),
+  )
+  await refundIs(refund_id, 'failed')
+  await eventually(async () =>
+    expect((await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body).toMatchObject([
+      { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
+    ]),
+  )
 })

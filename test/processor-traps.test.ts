@@ -625,6 +625,92 @@ test('a capture that the processor is still working on goes on until it is known
   expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
 })
 
+test('an authorization that the processor is still working on goes on until it is known', async () => {
+  const description = freshKey()
+  // Its key answers the same for ever.
+  const working = await fault(world, {
+    match: { contains: description },
+    times: 1000,
+    fault: 'still_processing',
+  })
+  const looked = await fault(world, {
+    match: { method: 'GET', path: 'payment_intents/pi_' },
+    times: 1000,
+    fault: 'still_processing',
+  })
+  const { status, body } = await createPayment(
+    client,
+    {
+      description,
+      payment_method: 'pm_card_authenticationRequired',
+      return_url: 'https://shop.example.com/back',
+    },
+    { prefer: 'wait=1' },
+  )
+  expect([status, body.status]).toEqual([202, 'pending'])
+  await working.hit()
+  await looked.hit(2)
+  expect(await callsOf(body.id, 'authorize')).toMatchObject([{ generation: 1, outcome: null }])
+  const canceled = await client.post(`/v1/payments/${body.id}/cancel`, undefined, ASYNC)
+  expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
+  await looked.remove()
+  await paymentIn(client, body.id, 'canceled')
+  await expectOneKey(body.id, 'authorize')
+})
+
+test('a refusal of an authorization that may have got in is final when the search has had its time', async () => {
+  const description = freshKey()
+  const idempotency_key = freshKey()
+  const ask = () =>
+    createPayment(client, { description, idempotency_key, payment_method: 'pm_nonsense' }, ASYNC)
+  const lost = await fault(world, { match: { contains: description }, fault: 'drop_before' })
+  const { body } = await ask()
+  await lost.hit()
+  const looking = async (refused_at_least_s: number) =>
+    await eventually(async () => {
+      const [job] = await world.sql`
+        select j.state, j.unknown_since, c.refused_since <= now() - ${refused_at_least_s} * interval '1 second' as refused,
+          j.run_at > now() + interval '30 seconds' as patient
+        from jobs j join provider_calls c on c.job_id = j.id where j.subject_id = ${body.id}`
+      expect(job).toMatchObject({ state: 'ready', unknown_since: null, refused: true })
+      return job!.patient as boolean
+    })
+  /** As if the looks until then had been made. */
+  const refusedFor = (seconds: number) =>
+    world.sql.begin(async (tx) => {
+      await tx`
+      update provider_calls c set refused_since = now() - ${seconds} * interval '1 second' from jobs j
+      where j.id = c.job_id and j.subject_id = ${body.id}`
+      await tx`update jobs set run_at = now(), rung_at = null where subject_id = ${body.id} and state = 'ready'`
+    })
+  expect(await looking(0)).toBe(false)
+  await refusedFor(6)
+  await eventually(async () => expect(await looking(6)).toBe(true))
+  expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  await refusedFor(301)
+  expect(await paymentIn(client, body.id, 'failed')).toMatchObject({ failure: { code: 'payment_invalid' } })
+  const again = await ask()
+  expect([again.status, again.body.error.code]).toEqual([422, 'payment_invalid'])
+})
+
+test('tries that were given back untouched do not make the next failure wait longer', async () => {
+  const description = freshKey()
+  const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await wrong.hit()
+  const failing = await fault(world, { match: { contains: description }, fault: 'error_500_unstored' })
+  // As after an hour of refused credentials.
+  await eventually(async () => {
+    const aged = await world.sql`
+      update jobs set attempt = 120, max_attempts = 145, run_at = now(), rung_at = null
+      where subject_id = ${body.id} and state = 'ready' returning id`
+    expect(aged).toHaveLength(1)
+  })
+  await failing.hit()
+  const payment = await paymentIn(client, body.id, 'authorized')
+  expect(await effectNames(payment.processor_reference)).toEqual(['authorize'])
+})
+
 test('Retry-After: 0 asks for no patience and gets the usual one', async () => {
   const description = freshKey()
   const busy = await fault(world, {

@@ -2,11 +2,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
-import { capturedPayment, eventually, fault, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import {
   deliver,
   listEvents,
@@ -249,6 +259,51 @@ describe('a drift', () => {
     await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
     await mended(filter)
+    await checkBooks(world)
+  })
+
+  test('of an authorization that nobody works on is shown while the processor works, then goes on', async () => {
+    const ask = async () =>
+      (
+        await createPayment(client, {
+          payment_method: 'pm_card_authenticationRequired',
+          return_url: 'https://shop.example.com/back',
+        })
+      ).body
+    const [left, given_up] = [await ask(), await ask()]
+    const working = await fault(world, {
+      match: {
+        method: 'GET',
+        path: `payment_intents/(${left.processor_reference}|${given_up.processor_reference})`,
+      },
+      times: 1000,
+      fault: 'still_processing',
+    })
+    // An earlier version closed the job when the processor had taken it in, and wrote nothing of the payment.
+    for (const { id } of [left, given_up])
+      await world.sql`
+        update payments set status = 'pending', client_secret = null, processor_reference = null, updated_at = now() where id = ${id}`
+    const canceled = await client.post(`/v1/payments/${given_up.id}/cancel`, undefined, ASYNC)
+    expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
+    for (const { id } of [left, given_up]) {
+      expect(await onlyDrift(`?payment_id=${id}`)).toMatchObject({
+        state: 'stale',
+        ours: { status: 'pending' },
+        theirs: { status: 'processing' },
+      })
+      const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
+      expect(problems).toContainEqual(expect.objectContaining({ check: 'in_flight', payment_id: id }))
+    }
+    await working.remove()
+    // The next look is due a minute after it came to stand so.
+    for (const { id } of [left, given_up])
+      await world.sql`update payments set updated_at = now() - interval '2 minutes' where id = ${id}`
+    expect(await paymentIn(client, left.id, 'requires_action')).toMatchObject({
+      client_secret: expect.any(String),
+    })
+    await paymentIn(client, given_up.id, 'canceled')
+    for (const { id } of [left, given_up]) await mended(`?payment_id=${id}`)
+    await client.post(`/v1/payments/${left.id}/cancel`)
     await checkBooks(world)
   })
 

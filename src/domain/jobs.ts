@@ -4,6 +4,8 @@ import type { Failure } from '#core/outcome.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 const LEASE_MS = 4000
+/** Attempts that are looked back at. */
+const RECENT_ATTEMPTS = 20
 
 /** A provider call as it was stored with the job. */
 type ProviderCall = {
@@ -15,7 +17,7 @@ type ProviderCall = {
   look_only: boolean
   /** An attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
   in_doubt: boolean
-  /** How long each try has been turned away before it had an effect; null when the last one was not. */
+  /** How long each try has been turned away before it had an effect; null when the last one was not, or came to no end. */
   refused_ms: number | null
   /** What the provider calls its effect, where somebody said so before it was settled. */
   reference: string | null
@@ -32,6 +34,8 @@ export type ClaimedJob = {
   request_id: string | null
   attempt: number
   max_attempts: number
+  /** How many of the last attempts before this one failed; what was given back untouched is none. */
+  failures: number
   lease_token: string
   waited_ms: number
   age_ms: number
@@ -75,9 +79,9 @@ export async function claimJobs(
   const look_only = sql`(claimed.unknown_since is not null or c.first_sent_at < now() - interval '23 hours')`
   return await sql<ClaimedJob[]>`
     with due as (
-      select j.id from (select unnest(${ids}::uuid[]) as id order by 1) asked
+      select j.id, j.state from (select unnest(${ids}::uuid[]) as id order by 1) asked
       cross join lateral (
-        select j.id from jobs j
+        select j.id, j.state from jobs j
         where j.id = asked.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
@@ -88,19 +92,23 @@ export async function claimJobs(
       update jobs j set state = 'running', attempt = j.attempt + 1, lease_token = gen_random_uuid(),
         lease_until = now() + ${LEASE_MS} * interval '1 millisecond', started_at = coalesce(j.started_at, now())
       from due where j.id = due.id
-      returning j.*
+      returning j.*, due.state as was
     ), attempted as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
       select tenant_id, id, attempt, ${worker}, now() from claimed
     ), sent as (
       update provider_calls c set last_sent_at = now(),
         first_sent_at = case when ${look_only} then c.first_sent_at else coalesce(c.first_sent_at, now()) end,
-        -- What nobody took up for an hour was paused, and was not turned away meanwhile.
-        refused_since = case when claimed.run_at > now() - interval '1 hour' then c.refused_since end
+        -- What nobody took up for an hour was paused, and was not turned away meanwhile; what came to no end may have got in.
+        refused_since = case when claimed.was <> 'running' and claimed.run_at > now() - interval '1 hour' then c.refused_since end
       from claimed where c.tenant_id = claimed.tenant_id and c.job_id = claimed.id and c.outcome is null
       returning c.*, coalesce(${look_only}, false) as look_only
     )
     select j.id, j.tenant_id, j.queue, j.name, j.payload, j.trace_context as request_id, j.attempt, j.max_attempts, j.lease_token,
+      case when j.attempt = 1 then 0 else (
+        select count(*) from job_attempts a
+        where a.tenant_id = j.tenant_id and a.job_id = j.id and a.attempt between j.attempt - ${RECENT_ATTEMPTS} and j.attempt - 1
+          and coalesce(a.outcome, 'lost') in ('retry', 'ambiguous', 'lost')) end as failures,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms,
       extract(epoch from now() - j.unknown_since)::float8 * 1000 as unknown_ms,
@@ -148,7 +156,8 @@ export function finishing(sql: Sql | Tx): Fragment {
         refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(c.refused_since, now())
           when held.unsent and held.outcome = 'returned' then c.refused_since end
       from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
-        and (held.rotate or held.call_outcome is not null or held.unsent or c.refused_since is not null)
+        and (held.rotate or held.call_outcome is not null or held.unsent or c.refused_since is not null
+          or held.provider_reference is not null)
       returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
     ), rotated as (
       insert into provider_calls (tenant_id, job_id, generation, key, operation, request)

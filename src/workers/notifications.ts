@@ -4,7 +4,7 @@ import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
 import { findNotification, storeNotifications } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
-import { WAITS_MS } from '#domain/reconciliation/drift.ts'
+import { findOurs, WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND, lookAt } from '#domain/reconciliation/looks.ts'
 import { findRefundByIds, findRefundByReference, importRefund, type KnownRefund } from '#domain/refunds.ts'
 import type { PayloadOf } from '#jobs/index.ts'
@@ -66,10 +66,13 @@ async function applyPayment(
   if (is_look && differs?.passing === true && patient)
     return await park(context, news, 'refunds_differ', { waits_for: reference, of })
   const told = toldOf(context, of, looked.value)
+  const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
   const settlement =
     told === undefined
       ? await note(context, succeeded(job), 'applied')
-      : await settleNews(job, (settled) => settle.payment({ ...settled, told, notification_id: job.id }))
+      : await settleNews(job, (settled) =>
+          settle.payment({ ...settled, told, notification_id: job.id, orphaned }),
+        )
   // What is settled here may stand otherwise there, and then no news moves it.
   if (is_look || differs !== null || wasDrift(news)) {
     const passing = await compare(context, of, theirs, { patient })
@@ -130,6 +133,15 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
     await compare(context, ids, sideOfRefund(refund))
   if (wasDrift(news)) await compare(context, { tenant_id: of.tenant_id, payment_id: of.payment_id }, null)
   return settlement
+}
+
+// The job of an authorization stays open until its outcome is known. One that an earlier version closed before is moved by news.
+async function isOrphaned(
+  { sql }: WorkerContext,
+  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
+): Promise<boolean> {
+  const found = await findOurs(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
+  return found?.ours.status === 'pending' && !found.worked_on
 }
 
 function isLook({ notification }: News): boolean {

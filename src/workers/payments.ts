@@ -12,7 +12,7 @@ import type {
 } from '#providers/processor.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from './context.ts'
-import { failed, retried, rotated, succeeded, unfinished, unknown } from './settlement.ts'
+import { failed, refusedInDoubt, retried, rotated, succeeded, unfinished, unknown } from './settlement.ts'
 
 type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
 type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {
@@ -24,6 +24,7 @@ type Failure = NonNullable<PaymentTold['failure']>
 /** In place of a call that may only be looked up. */
 export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = { code: 'processor_error', message: 'the processor could not be reached' } as const
+const STILL_WORKING = 'the processor is still working on it'
 /** Each key that is used up by a stored error costs two calls. */
 const MAX_GENERATIONS = 12
 
@@ -31,13 +32,16 @@ const MAX_GENERATIONS = 12
 export async function authorizePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
   const { key, look_only, in_doubt } = job.call!
   const sent: Outcome<ProcessorPayment> = look_only ? TOO_LATE : await authorize(context, job, key)
+  // While the processor works on it, the stored answer of this key goes on saying so: it is asked by its reference.
+  if (sent.kind === 'done' && sent.value.status === 'processing')
+    return await settleSearched(context, job, { reference: sent.value.reference })
   if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
   // The stored answer of this key tells nothing, nor does a refusal after an attempt that may have authorized, or of a key
   // that went out before with other parameters; only the processor's own books can.
-  const doubtful =
-    (sent.kind === 'ambiguous' && sent.replayed) ||
-    (sent.kind === 'declined' && (in_doubt || sent.failure.code === 'processor_error'))
-  if (doubtful) return await settleSearched(context, job)
+  if (sent.kind === 'ambiguous' && sent.replayed) return await settleSearched(context, job)
+  if (sent.kind === 'declined' && sent.failure.code === 'processor_error')
+    return await settleSearched(context, job)
+  if (sent.kind === 'declined' && in_doubt) return await settleSearched(context, job, { refusal: sent })
   if (sent.kind === 'declined') return await settleFailure(context, job, sent.failure, sent.reference ?? null)
   const settlement = unfinished(job, sent)
   return settlement === 'never sent'
@@ -45,16 +49,31 @@ export async function authorizePayment(context: WorkerContext, job: PaymentJob):
     : await settleJob(context, settlement)
 }
 
-// What the processor's own books say of an authorization in doubt.
-async function settleSearched(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const { request, reference } = job.call!
+// What the processor's own books say of an authorization in doubt. `reference`: what it is called there; `refusal`: how it was
+// refused this time.
+async function settleSearched(
+  context: WorkerContext,
+  job: PaymentJob,
+  {
+    reference = job.call!.reference,
+    refusal,
+  }: { reference?: string | null; refusal?: { failure: Failure; reference?: string } } = {},
+): Promise<Settlement> {
+  const { request } = job.call!
   const { payment_id } = job.payload
   const looked =
     reference === null
       ? await context.processor.searchPayment(payment_id)
       : await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+  if (looked.kind !== 'done')
+    return await settleJob(context, { ...lookFailed(job, looked), unsent: refusal !== undefined })
   const found = looked.value
+  if (found === null && refusal !== undefined) {
+    const settlement = refusedInDoubt(job, refusal.failure.message)
+    return settlement === 'never got in'
+      ? await settleFailure(context, job, refusal.failure, refusal.reference ?? null)
+      : await settleJob(context, settlement)
+  }
   if (found === null)
     return await settleJob(
       context,
@@ -65,6 +84,11 @@ async function settleSearched(context: WorkerContext, job: PaymentJob): Promise<
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
   if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
     return await settleJob(context, unknown(job, `${found.reference} is another payment`))
+  if (found.status === 'processing')
+    return await settleJob(context, {
+      ...lookAgain(job, STILL_WORKING),
+      provider_reference: found.reference,
+    })
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const refused = found.status === 'requires_action' && found.failure !== null
   // The card that we sent was declined. Who fails to authenticate may try again.
@@ -140,8 +164,7 @@ async function change(
     return await settleTold(context, job, failed(job, failure), found)
   }
   const told = toldOf(context, of(job), found)
-  if (told === undefined)
-    return await settleJob(context, lookAgain(job, 'the processor is still working on it'))
+  if (told === undefined) return await settleJob(context, lookAgain(job, STILL_WORKING))
   // It stands untouched. A stored error of this key would be repeated for ever: only a new key can get through.
   if (sent.kind === 'ambiguous' && generation < MAX_GENERATIONS)
     return await settleJob(context, rotated(job, sent.reason))

@@ -7,6 +7,11 @@ const RETRY_CAP_MS = 10 * 60_000
 const MISCONFIGURED_MS = 30_000
 /** What is turned away before it has an effect for as long as this has failed. */
 const REFUSED_MS = 24 * 3_600_000
+/**
+ * How long after its first refusal an authorization in doubt is refused and searched for again: a search of Stripe's is usually
+ * less than a minute behind.
+ */
+const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 /** How long after it became unknown a job is looked at again. */
 const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 
@@ -42,9 +47,20 @@ export function rotated(job: ClaimedJob, reason: string): Settlement {
  * the provider asks for.
  */
 export function retried(job: ClaimedJob, reason: string, after_ms = 0): Settlement {
-  const ceiling_ms = Math.min(RETRY_CAP_MS, RETRY_BASE_MS * 2 ** Math.min(job.attempt, 20))
+  const ceiling_ms = Math.min(RETRY_CAP_MS, RETRY_BASE_MS * 2 ** (job.failures + 1))
   const delay_ms = Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
   return { ...base(job), state: 'ready', outcome: 'retry', error: problem(reason), delay_ms }
+}
+
+/**
+ * Refused, after an attempt that may have got in and that the provider's search does not show: tried again under the same key
+ * until the search has had its time. `never got in`: it has had it.
+ */
+export function refusedInDoubt(job: ClaimedJob, reason: string): Settlement | 'never got in' {
+  const refused_ms = job.call?.refused_ms ?? 0
+  const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
+  if (look_ms === undefined) return 'never got in'
+  return { ...retried(job, reason), delay_ms: look_ms - refused_ms, unsent: true }
 }
 
 /** The handler threw. Such attempts count: whoever throws each time must not do so for ever. */

@@ -190,7 +190,7 @@ function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment
         select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
 }
 
-/** What is on its way has a job that works on it; what is pending may also wait for the processor, which was asked. */
+/** What is on its way has a job that works on it; a refund may also wait for the processor, which was asked. */
 function in_flight(sql: Sql | Tx, { open_payments, pending_refunds }: Scope): Fragment {
   const asked = sql`exists (select from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
   return sql`
@@ -198,8 +198,7 @@ function in_flight(sql: Sql | Tx, { open_payments, pending_refunds }: Scope): Fr
       p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
     from ${open_payments} p
     where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
-      select from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id
-        and (j.finished_at is null or (p.status = 'pending' and ${asked})))
+      select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)
     union all
     select 'a refund is under way and nothing works on it', r.tenant_id, r.payment_id, r.id::text,
       r.status || ' since ' || r.updated_at, null, null, null

@@ -163,9 +163,7 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   const failure = NEVER_HAPPENED
   if (refund_id !== null) {
     const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
-    await settleRefunds(tx, [
-      { ...settlement, told: { ...told, status: 'failed' }, notification_id: null },
-    ])
+    await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
     return
   }
   const [payment] = await tx<{ held: boolean }[]>`

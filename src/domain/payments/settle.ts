@@ -36,21 +36,28 @@ export type PaymentTold = {
   failure: { code: string; message: string; decline_code?: string | null } | null
 }
 
-/** A settlement of a job together with what it learnt of a payment, and of the notification that brought the news. */
-export type PaymentSettlement = Settlement & { told: PaymentTold; notification_id: string | null }
+/**
+ * A settlement of a job together with what it learnt of a payment, and of the notification that brought the news. `orphaned`:
+ * the payment is under way and no job of its own works on it.
+ */
+export type PaymentSettlement = Settlement & {
+  told: PaymentTold
+  notification_id: string | null
+  orphaned?: boolean
+}
 
 /**
  * Settles jobs that learnt something of a payment. Set-based; no two settlements of one call may be of the same payment.
  * Answers the ids of the jobs that were still ours; of the others nothing was written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+  const items = settlements.map(({ told, notification_id, orphaned = false, ...settlement }) => ({
     ...settlement,
     change: {
       ...told,
       notification_id,
       to: told.status,
-      ...stepOf(told, notification_id !== null),
+      ...stepOf(told, notification_id !== null && !orphaned),
       event_id: newId(),
       transaction_id: newId(),
       follow_up_job_id: newId(),
@@ -125,13 +132,13 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
 // Where the payment must be for what is told to move it, and what the event of it is called.
 function stepOf(
   { status, failed_operation, failure }: PaymentTold,
-  is_news: boolean,
+  beside_job: boolean,
 ): { from: PaymentStatus[]; event: string | null } {
   if (failed_operation !== null)
     return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
-  // While the payment is pending its own job is open, and only that knows whether the buyer may still act: a declined card
+  // While the payment is pending and its own job is open, only that knows whether the buyer may still act: a declined card
   // leaves the same status at the processor. Later the buyer's own tries fail, and are begun anew.
-  if (is_news && status === 'requires_action')
+  if (beside_job && status === 'requires_action')
     return {
       from: ['requires_action'],
       event: failure === null ? null : 'payment.authorization_failed',

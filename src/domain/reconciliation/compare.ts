@@ -5,8 +5,8 @@ import type { Drift, Ours, Side } from './drift.ts'
 const AGREES: Record<Drift['subject'], Record<string, string[]>> = {
   payment: {
     // A declined card leaves the payment waiting there for another one.
-    requires_action: ['requires_action', 'pending', 'failed'],
-    processing: ['pending', 'requires_action'],
+    requires_action: ['requires_action', 'failed'],
+    processing: ['requires_action'],
     authorized: ['authorized'],
     captured: ['captured'],
     // What failed here holds no money there either.
