@@ -295,6 +295,9 @@ describe('a drift', () => {
       expect(problems).toContainEqual(expect.objectContaining({ check: 'in_flight', payment_id: id }))
     }
     await working.remove()
+    // The next look is due a minute after it came to stand so.
+    for (const { id } of [left, given_up])
+      await world.sql`update payments set updated_at = now() - interval '2 minutes' where id = ${id}`
     expect(await paymentIn(client, left.id, 'requires_action')).toMatchObject({
       client_secret: expect.any(String),
     })
