@@ -30,10 +30,10 @@ const STATEMENTS_PER_CONNECTION = 500
 
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
-  const { config, sql, lists_sql, log } = context
+  const { config, sql, lanes, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
-  const routes = { ...context, lists: createLists(lists_sql, config.DATABASE_POOL, limit) }
+  const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
   const refusals = createRefusals(config, log)

@@ -5,14 +5,13 @@ import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { Queue } from '#queue/main.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
-import type { Lists } from './lists.ts'
+import type { ListLanes, Lists } from './lists.ts'
 import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
   config: Config
   sql: Sql
-  /** For lists alone. */
-  lists_sql: Sql
+  lanes: ListLanes
   log: Log
   vault: Vault
   queue: Queue

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { connectDatabase, databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
+import type { Credentials } from '#domain/api-keys.ts'
 import type { Limit } from './auth.ts'
 import { createTurns } from './turns.ts'
 
@@ -11,13 +12,17 @@ const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
 /** The lists of one key under way: what is read and is not yet with who asked. */
 const OF_A_KEY = { running: 8, waiting: 256, wait_ms: 5_000, refuse: tooMany }
-/** What a tenant has under way and waits for its share of the connections. */
+/** What a tenant has in the long lane and waits for its share of the connections there. */
 const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
-/** How many wait for a connection, and for how long. */
+/** How many wait for a connection of the long lane, and for how long. */
 const OF_ALL = { waiting: 256, wait_ms: 2_000, refuse: () => new AppError('overloaded') }
-const STATEMENT_MS = 2_000
+/** A statement gets so much time in the quick lane, where others may wait behind it, and so much in the long one. */
+const QUICK_MS = 50
+const LONG_MS = 2_000
+/** The lists of a tenant that had a long one go straight to the long lane for so much time. */
+const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
-/** A list counts as one request for so much time in the database each; the first is that of one request. */
+/** In the long lane, so much time in the database counts as one request each; the first is that of the request itself. */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
 /** Who does not take the answer in this time is hung up on; before it in a pipeline may be one that waits. */
@@ -33,55 +38,73 @@ export type Lists = <T>(
   ask: (sql: Sql) => Promise<T>,
 ) => Promise<T>
 
-/** How many of `pool` connections lists have. */
-export function listConnections(pool: number): number {
-  return Math.ceil(pool / 4)
+/** The connections of lists, in two lanes: statements follow each other closely in one, and have a connection each in the other. */
+export type ListLanes = { quick: Sql; long: Sql }
+
+/** How many of `pool` connections the lanes have. */
+export function listConnections(pool: number): { quick: number; long: number } {
+  const all = Math.max(2, Math.ceil(pool / 4))
+  const quick = Math.ceil(all / 3)
+  return { quick, long: all - quick }
 }
 
-/** The connections of lists: few, and their statements end soon. */
-export function connectLists(url: string, pool: number): Sql {
-  return connectDatabase(url, {
-    max: listConnections(pool),
-    application_name: 'sluice-api-lists',
-    statement_timeout_ms: STATEMENT_MS,
-  })
+export function connectLists(url: string, pool: number): ListLanes {
+  const { quick, long } = listConnections(pool)
+  const connect = (max: number, statement_timeout_ms: number) =>
+    connectDatabase(url, { max, application_name: 'sluice-api-lists', statement_timeout_ms })
+  return { quick: connect(quick, QUICK_MS), long: connect(long, LONG_MS) }
 }
 
-export function createLists(sql: Sql, pool: number, limit: Limit): Lists {
+export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists {
   const turn = createTurns(OF_A_KEY)
-  const most = listConnections(pool)
+  const { long: most } = listConnections(pool)
   // Where there are several, no tenant has them all.
   const share = createTurns({ running: Math.max(1, most - 1), ...OF_A_TENANT })
   // One statement a connection: another sent behind it would wait for it.
   const connection = createGate({ running: most, ...OF_ALL })
+  /** Until when the lists of a tenant are taken for long ones. */
+  const long_until = new Map<string, number>()
 
-  async function timed<T>(key_id: string, ask: (sql: Sql) => Promise<T>): Promise<T> {
-    const began_at = performance.now()
-    try {
-      return await ask(sql)
-    } catch (error) {
-      if (databaseCode(error) !== CANCELED_STATEMENT) throw error
-      throw new AppError('overloaded', {
-        message: 'The list took too long: narrow it, for example by a shorter time or a customer.',
-        cause: error,
-      })
-    } finally {
-      const over_ms = performance.now() - began_at - FREE_MS
-      if (over_ms > 0) limit.charge(key_id, Math.floor(over_ms / MS_PER_REQUEST))
+  async function read<T>({ tenant_id, key_id }: Credentials, socket: Socket, ask: (sql: Sql) => Promise<T>) {
+    if ((long_until.get(tenant_id) ?? 0) < performance.now()) {
+      long_until.delete(tenant_id)
+      try {
+        return await ask(lanes.quick)
+      } catch (error) {
+        if (databaseCode(error) !== CANCELED_STATEMENT) throw error
+        long_until.set(tenant_id, performance.now() + STAYS_MS)
+      }
     }
+    return await share(tenant_id, async () => {
+      if (socket.destroyed) throw new AppError('request_timeout')
+      return await connection(async () => {
+        const began_at = performance.now()
+        try {
+          return await ask(lanes.long)
+        } catch (error) {
+          if (databaseCode(error) !== CANCELED_STATEMENT) throw error
+          throw new AppError('overloaded', {
+            message: 'The list took too long: narrow it, for example by a shorter time or a customer.',
+            cause: error,
+          })
+        } finally {
+          const took_ms = performance.now() - began_at
+          if (took_ms > QUICK_MS) long_until.set(tenant_id, performance.now() + STAYS_MS)
+          if (took_ms > FREE_MS) limit.charge(key_id, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
+        }
+      })
+    })
   }
 
   return async (request, reply, ask) => {
-    const { key_id, tenant_id } = request.credentials
+    const { credentials } = request
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
-      turn(key_id, async () => {
+      turn(credentials.key_id, async () => {
+        if (socket.destroyed) throw new AppError('request_timeout')
         // What went before may have cost more than there was.
-        limit(key_id, reply, 0)
-        const asked = share(tenant_id, async () => {
-          if (socket.destroyed) throw new AppError('request_timeout')
-          return await connection(() => timed(key_id, ask))
-        })
+        limit(credentials.key_id, reply, 0)
+        const asked = read(credentials, socket, ask)
         asked.then(resolve, reject)
         // A statement runs on when who asked has hung up, and an answer takes memory until it has left.
         await Promise.allSettled([asked, taken(reply, socket)])

@@ -16,12 +16,10 @@ import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
 export async function startApi(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
-  const pool = {
-    ...config,
-    DATABASE_POOL: Math.max(1, config.DATABASE_POOL - listConnections(config.DATABASE_POOL)),
-  }
+  const { quick, long } = listConnections(config.DATABASE_POOL)
+  const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, 'sluice-api', log)
-  const lists_sql = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
+  const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
   const queue = openConfiguredQueue(config, log)
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)
@@ -32,7 +30,7 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
   const context = {
     config,
     sql,
-    lists_sql,
+    lanes,
     log,
     queue,
     doorbell,
@@ -57,7 +55,7 @@ export async function startApi(config: Config, log: Log): Promise<Part & { url: 
       await app.close()
       await subscription.close()
       await queue.close()
-      await Promise.all([sql.end({ timeout: 5 }), lists_sql.end({ timeout: 5 })])
+      await Promise.all([sql, lanes.quick, lanes.long].map((each) => each.end({ timeout: 5 })))
     },
   }
 }

@@ -36,7 +36,7 @@ const queue = openConfiguredQueue(config, log)
 const api = await buildApi({
   config,
   sql,
-  lists_sql: sql,
+  lanes: { quick: sql, long: sql },
   log,
   queue,
   vault: createVault(randomBytes(32).toString('base64')),

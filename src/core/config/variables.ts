@@ -36,7 +36,7 @@ export const VARIABLES = {
   DATABASE_POOL: [
     count(10, 500),
     '10',
-    'connections to PostgreSQL, at most, of each process; in the API a quarter of them, one at least, is for lists',
+    'connections to PostgreSQL, at most, of each process; in the API a quarter of them, two at least, is for lists',
     SERVICES,
   ],
   ALLOW_NEWER_DATABASE: [
