@@ -275,9 +275,10 @@ function keys(sql: Sql | Tx, _scope: Scope, limits: Limits): Fragment {
 
 /**
  * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
- * none sleeps on when what it waits for is known.
+ * none sleeps on when what it waits for is known, or there is room for its refund.
  */
 function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: Limits): Fragment {
+  const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
     select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
@@ -292,7 +293,12 @@ function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: L
       ('a parked notification sleeps and what it waits for is known', n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and (
           exists (select from payments p where p.processor = n.provider and p.processor_reference = n.waits_for)
-          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for)))
+          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for))),
+      ('a parked notification sleeps and its refund fits by now', n.state = 'parked' and n.reason = 'does_not_fit'
+        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
+          select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
+            and case when jsonb_typeof(${amount}) = 'number'
+              then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as told(problem, wrong)
     where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
 }
