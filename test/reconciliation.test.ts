@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
@@ -240,6 +241,29 @@ describe('a drift', () => {
     await mended(filter)
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
     await world.drain()
+    await checkBooks(world)
+  })
+
+  test('that is known to differ stays so while a job of its payment is unknown, and after that', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const [held] = (await listEvents(world, processor_reference)).filter(
+      ({ type }) => type === 'payment_intent.amount_capturable_updated',
+    )
+    await world.sql`update payments set amount_capturable_minor = 900, updated_at = clock_timestamp() where id = ${id}`
+    await deliver(world, { ...held!, id: `${held!.id}_again` })
+    const filter = `?payment_id=${id}`
+    const differs = { state: 'differs', detail: 'the amounts that can be captured differ' }
+    expect(await onlyDrift(filter)).toMatchObject(differs)
+    const [job] = await world.sql`
+      update jobs set state = 'unknown', unknown_since = now(), finished_at = null, run_at = 'infinity' where subject_id = ${id} returning id`
+    await followUnknownJobs(world.sql)
+    expect(await driftsOf(client, filter)).toMatchObject([differs])
+    await world.sql`
+      update jobs set state = 'succeeded', unknown_since = null, finished_at = now() where id = ${job!.id}`
+    await followUnknownJobs(world.sql)
+    expect(await driftsOf(client, filter)).toMatchObject([differs])
+    await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
+    await mended(filter)
     await checkBooks(world)
   })
 

@@ -149,7 +149,7 @@ export async function mendDrift(
 
 /**
  * Brings the drifts of state `unknown` in line with the jobs: open for each whose effect nobody knows, mended for the
- * others. These jobs look again by themselves.
+ * others. These jobs look again by themselves. What is known to differ stays on record as that, as it may outlast the job.
  */
 export async function followUnknownJobs(sql: Sql): Promise<void> {
   const refund_id = sql`(j.payload ->> 'refund_id')::uuid`
@@ -173,7 +173,7 @@ export async function followUnknownJobs(sql: Sql): Promise<void> {
     left join refunds r on r.tenant_id = u.tenant_id and r.id = u.refund_id
     on conflict (tenant_id, subject, subject_id) where mended_at is null do update
       set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
-      where (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))`
+      where d.state <> 'differs' and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))`
 }
 
 /** As we see it, since when, whether a job works on it, and what the processor did that finds no place in our books. */
