@@ -137,14 +137,21 @@ export async function openDrift(
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
 }
 
-/** Records that they agree. */
+/**
+ * Records that they agree. While refunds are under way in `ours` a total of theirs agrees that is anywhere in between, so a drift
+ * of the total stays open until they are settled: what is reserved may hide it.
+ */
 export async function mendDrift(
   sql: Sql,
   { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
+  ours: Side,
 ): Promise<void> {
+  const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
   await sql`
     update drifts set mended_at = now(), checked_at = now()
-    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null`
+    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
+      and (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
+        between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
 }
 
 /**
