@@ -273,6 +273,12 @@ function keys(sql: Sql | Tx, _scope: Scope, limits: Limits): Fragment {
         and not exists (select from all_jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
 }
 
+const GIVEN_UP = 'a notification was given up'
+const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
+const FITS_BY_NOW = 'a parked notification sleeps and its refund fits by now'
+/** Found as long as they last, whatever time is looked at: of what is parked. */
+export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_BY_NOW, FITS_BY_NOW])
+
 /**
  * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
  * none sleeps on when what it waits for is known, or there is room for its refund.
@@ -289,12 +295,12 @@ function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: L
       ('a notification has no job', j.id is null and not n_is.over),
       ('the job of a notification ended and it was neither applied nor ignored', j.finished_at is not null and not n_is.over),
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
-      ('a notification was given up', n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
-      ('a parked notification sleeps and what it waits for is known', n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
+      (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
+      (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and (
           exists (select from payments p where p.processor = n.provider and p.processor_reference = n.waits_for)
           or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for))),
-      ('a parked notification sleeps and its refund fits by now', n.state = 'parked' and n.reason = 'does_not_fit'
+      (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
             and case when jsonb_typeof(${amount}) = 'number'
