@@ -130,7 +130,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   paymentRoutes(app, routes)
   refundRoutes(app, routes)
   reconciliationRoutes(app, routes)
-  idempotencyKeyRoutes(app, context)
+  idempotencyKeyRoutes(app, routes)
   areaRoutes(app)
 
   app.get('/healthz', () => ({ status: 'ok' }))
