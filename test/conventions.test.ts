@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vites
 import { createLimit } from '#api/auth.ts'
 import { startApi } from '#api/main.ts'
 import { connectDatabase, type Sql } from '#core/db.ts'
+import { createListener } from '#core/listener.ts'
 import { createLog } from '#core/log.ts'
 import type { Part } from '#core/service.ts'
 import { createClient, freshKey } from '#test/client.ts'
@@ -116,7 +117,7 @@ test('a list is under way until its answer has left: who does not read has no mo
     const { status, body } = await greedy.get('/v1/customers')
     return status === 429 && body.error.message.includes('Too many lists at once')
   })
-  expect((await greedy.get('/v1/none')).status).toBe(404)
+  expect((await greedy.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
   expect((await world.client.get('/v1/customers')).status).toBe(200)
   flood.socket.destroy()
   await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
@@ -136,7 +137,7 @@ test('lists never take all connections, nor one tenant all of theirs, and one th
     })
     // What long lists have is in use; neither the quick ones of others nor the rest of the API are held up.
     expect((await other.get('/v1/payments')).status).toBe(200)
-    expect((await other.get('/v1/idempotency_keys/none')).status).toBe(404)
+    expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of asked) socket.destroy()
   })
   const greedy = await world.clientOf()
@@ -179,6 +180,36 @@ test('more statements than the database can keep up with are refused, with few w
     return lines > 0 && lines
   })
   expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
+})
+
+test('what comes after its time is over is told once, however many they are', async () => {
+  const lines: { err: { code?: string; message: string } }[] = []
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const app = createListener('test', {
+    log,
+    request_timeout_ms: 30_000,
+    trusted_proxies: [],
+    logged_part: 0,
+    errorBody: () => ({}),
+    handlerTimeout: 1,
+  })
+  onTestFinished(() => app.close())
+  const { promise: late, resolve: go } = Promise.withResolvers<void>()
+  app.get('/answers', () => late.then(() => 'at last'))
+  app.get('/fails', async () => {
+    await late
+    throw new Error('too late')
+  })
+  const url = await app.listen({ port: 0 })
+  for (const path of ['/answers', '/fails']) {
+    const asked = Array.from({ length: 10 }, () => fetch(url + path))
+    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([503]))
+  }
+  lines.length = 0
+  go()
+  await late
+  await app.close()
+  expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */

@@ -275,7 +275,10 @@ test('what a key protects comes in pages, and what was accepted in one moment on
   expect([pages, ids.size]).toEqual([[1, 2, 1, 0], 4])
   for (let n = 1; n <= 30; n++) await remember(1, `${n} min`)
   const standard = await world.client.get(`/v1/idempotency_keys/${key}`)
-  expect([standard.body.length, standard.headers.get('link')]).toEqual([25, expect.stringContaining('before=')])
+  expect([standard.body.length, standard.headers.get('link')]).toEqual([
+    25,
+    expect.stringContaining('before='),
+  ])
   expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
 })
 
