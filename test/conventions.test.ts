@@ -99,6 +99,18 @@ test('a large answer counts as the many requests that it could have been', async
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
+test('a large body counts as several requests, also one that is refused, and one without a key is not read', async () => {
+  const greedy = await world.clientOf()
+  const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }), greedy.key)
+  const body = `"${'x'.repeat(200 * 1024)}`
+  const headers = { 'content-type': 'application/json' }
+  const statuses: number[] = []
+  for (let i = 0; i < 10; i++)
+    statuses.push((await client.send('POST', '/v1/customers', { body, headers })).status)
+  expect(new Set(statuses)).toEqual(new Set([400, 429]))
+  expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
+})
+
 test('pipelined requests are charged like any others, each before the next is answered', async () => {
   const greedy = await largeLists()
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
