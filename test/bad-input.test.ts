@@ -223,6 +223,19 @@ test('metadata above 16 KiB is refused, counted in bytes', async () => {
   expect(await accepted(bodies, { routes: CREATE_CUSTOMER, param: 'metadata' })).toEqual([])
 })
 
+test('metadata of more than 1,000 values is refused; lists and objects count as one each', async () => {
+  const lists = (count: number) => Array.from({ length: count }, (_, n) => (n % 2 === 0 ? [] : [{ a: 'b' }]))
+  const create = async (metadata: unknown) =>
+    await client.post('/v1/customers', { idempotency_key: freshKey(), metadata })
+  const fits = [...lists(498), [], [], []]
+  expect((await create(fits)).body.metadata).toEqual(fits)
+  const refused = await create([...fits, 0])
+  expect([refused.status, refused.body.error.message]).toEqual([
+    400,
+    'metadata must have at most 1,000 values; lists and objects count too.',
+  ])
+})
+
 test('SQL is text', async () => {
   for (const text of [
     "'; drop table customers; --",

@@ -8,6 +8,7 @@ export const BODY_LIMIT_BYTES = 256 * 1024
 /** Reading takes time by the value, not by the byte. */
 const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
+const METADATA_MAX_VALUES = 1_000
 const MAX_DEPTH = 32
 /** Postgres writes numbers out in full: 5e-324 takes 327 characters. From here on none takes more than 34. */
 const SMALLEST = 1e-15
@@ -116,14 +117,18 @@ function survives(value: number): boolean {
   return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
 }
 
-/** Free-form JSON of the caller's, up to 16 KiB; at most some 60 as Postgres writes it, because no number grows much. */
+/** Free-form JSON of the caller's, up to 16 KiB and 1,000 values; not much more as Postgres writes it, because no number grows much. */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
+    abort: true,
+  })
+  .refine((value) => !holdsMoreThan(METADATA_MAX_VALUES, Buffer.from(JSON.stringify(value))), {
+    error: 'must have at most 1,000 values; lists and objects count too',
   })
   .meta({
     description:
-      'Any JSON value, up to 16 KiB; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
+      'Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
     example: { order: 'A-17' },
   })
 
