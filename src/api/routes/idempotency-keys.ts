@@ -5,9 +5,9 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 import { listByKey } from '#domain/idempotency.ts'
-import { idempotencyKey } from './body.ts'
-import type { RouteContext } from './context.ts'
-import { EXAMPLE_ID, nextPage, page, route } from './route.ts'
+import { idempotencyKey } from '../body.ts'
+import type { RouteContext } from '../context.ts'
+import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
 
 const remembered = z
   .object({
