@@ -140,6 +140,7 @@ test('lists never take all connections, nor one tenant all of theirs, and one th
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
   const other = createClient(url, world.client.key)
+  expect((await other.get('/v1/payments')).status).toBe(200)
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
     const asked = clients.flatMap(({ key }) => pipelined(url, key, 4))
