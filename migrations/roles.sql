@@ -99,8 +99,8 @@ begin
     ('sluice_api', 'ledger_accounts', 'select'),
     ('sluice_api', 'ledger_transactions', 'select'),
     ('sluice_api', 'ledger_entries', 'select'),
-    -- Erasing a customer erases what earlier events told.
-    ('sluice_api', 'events', 'select, insert, update (data)'),
+    ('sluice_api', 'events', 'select, insert'),
+    ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
     ('sluice_api', 'job_history', 'select'),
     ('sluice_api', 'job_attempt_history', 'select'),
@@ -149,7 +149,7 @@ begin
   end loop;
 
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
-    move_finished_jobs(timestamptz, uuid, integer) to sluice_worker;
+    move_finished_jobs(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
 
   -- Readers read everything but secrets. Partitions are read through the table that they are parts of.
   for each in

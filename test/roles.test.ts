@@ -95,6 +95,8 @@ describe('no role may do more than its process does', () => {
       `drop table payments`,
       `alter table payments disable row level security`,
       `truncate events`,
+      `update events set data = '{}'`,
+      `delete from erasures`,
       `create table mine (id int)`,
       `set role sluice_worker`,
       LOCK_MIGRATIONS,
@@ -140,6 +142,7 @@ describe('no role may do more than its process does', () => {
       `update ledger_accounts set balance_minor = 0`,
       `delete from ledger_transactions`,
       `update events set data = '{}'`,
+      `insert into erasures (tenant_id, customer_id) select tenant_id, id from customers`,
       `drop table jobs`,
     ],
     reader: [
@@ -181,6 +184,7 @@ describe('no role may do more than its process does', () => {
     expect(owners.map(({ name }) => name)).toEqual([
       'count_strays()',
       'drop_next_partition(text,integer)',
+      'erase_next_events(integer)',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'post_entries()',
@@ -268,6 +272,7 @@ describe('readers', () => {
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
+    await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!
     const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {
@@ -288,9 +293,9 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
+    // Nothing differs in this story, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
     // of a payment, and are moved with a job of the system's.
-    expect([...empty]).toEqual(['drifts', 'notification_history'])
+    expect([...empty]).toEqual(['drifts', 'erasures', 'notification_history'])
   })
 
   test('views show a reader what their tables do, and a partition is nobody’s', async () => {
