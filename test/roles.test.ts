@@ -1,10 +1,12 @@
 // Who may do what in the database: each process with the rights of its role and no others, readers within one tenant.
+import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { warnOfRights, type Fragment, type Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { migrateQueue } from '#queue/main.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { checkBooks } from '#test/books.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -475,6 +477,26 @@ test('what anybody may lock stops no migration, and who holds a table that is to
   await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: somebody else holds a table/)
   await holder`rollback`
   holder.release()
+})
+
+test('nor does it stop the tables of a queue on PostgreSQL: what is migrated asks for no lock, what is not says who holds it', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  onTestFinished(() => admin.end())
+  const reader = postgres(urlAs('reader', url), { max: 1 })
+  onTestFinished(() => reader.end())
+  const queue = { redis_url: null, database_url: url }
+  const lock = () => reader`select pg_advisory_lock(${MIGRATION_ADVISORY_LOCK_KEY}::int, hashtext('bullmq'))`
+  await lock()
+  await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
+  await expect(migrateQueue(queue)).rejects.toThrow(
+    /^Nothing was migrated: somebody else holds.+pg_stat_activity/,
+  )
+  await reader`select pg_advisory_unlock_all()`
+  await migrateQueue(queue)
+  await lock()
+  await migrateQueue(queue)
 })
 
 test('where the database is not theirs to close, migrating says what its owner should do', async () => {
