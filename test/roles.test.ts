@@ -122,6 +122,17 @@ describe('no role may do more than its process does', () => {
         jsonb_build_object('notification_id', '0198e1f0-0000-7000-8000-000000000001', 'more', repeat('x', 1000)), 1)`,
       `insert into notifications (id, provider, event_id, kind, payload)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', to_jsonb(repeat('x', 9 * 1024 * 1024)))`,
+      ...['provider', 'account', 'event_id', 'kind', 'object_id'].map((column) => {
+        const texts = {
+          provider: `'stripe'`,
+          account: `''`,
+          event_id: `'evt_1'`,
+          kind: `'x'`,
+          object_id: `'y'`,
+        }
+        return `insert into notifications (id, payload, ${Object.keys(texts).join()}) values ('0198e1f0-0000-7000-8000-000000000001', '{}',
+          ${Object.values({ ...texts, [column]: `repeat('x', 256)` }).join()})`
+      }),
       `insert into notifications (id, provider, event_id, kind, payload, received_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', now())`,
       `select from payments`,
