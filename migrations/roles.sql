@@ -9,10 +9,11 @@ declare
   -- `sluice_service` is what the three have in common: they see every tenant, because their statements name one. `sluice_reader` is for
   -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
-  -- Large objects belong to who makes them, can be of any size and have no policies.
-  large constant text := (
+  -- What anybody could fill the disk with: large objects belong to who makes them, can be of any size and have no policies; messages go to
+  -- the write-ahead log, also those of no transaction.
+  filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
-    where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite'))
+    where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
       and has_function_privilege('public', p.oid, 'execute'));
   missing text[] := '{}';
   open text[] := '{}';
@@ -35,12 +36,12 @@ begin
     from pg_namespace, aclexplode(coalesce(nspacl, acldefault('n', nspowner))) a
     where nspname = here and a.grantee = 0 and a.privilege_type = 'CREATE'
     union all
-    select 'execute on function ' || large, rolsuper from pg_roles where rolname = current_user and large is not null
+    select 'execute on function ' || filling, rolsuper from pg_roles where rolname = current_user and filling is not null
   loop
     if each.mine then execute format('revoke %s from public', each.what); else open := open || each.what; end if;
   end loop;
   if open <> '{}' then
-    raise warning 'Every user of this server may make tables or large objects here, which no process needs. % may not change that; its owner should: revoke % from public',
+    raise warning 'Every user of this server may make tables or large objects here, or fill the write-ahead log, which no process needs. % may not change that; its owner should: revoke % from public',
       current_user, array_to_string(open, ' from public; revoke ');
   end if;
 

@@ -175,6 +175,8 @@ describe('no role may do more than its process does', () => {
       `select lo_from_bytea(0, 'x')`,
       `select lo_create(0)`,
       `select lo_put(1, 0, 'x')`,
+      `select pg_logical_emit_message(false, 'a', 'x')`,
+      `select pg_logical_emit_message(false, 'a', 'x'::bytea)`,
     ],
   }
   test.each(
