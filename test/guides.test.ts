@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/api-keys.ts'
-import { FAULT_NAMES } from '#emulators/stripe/faults.ts'
+import { FAULT_NAMES } from '#emulators/shared/faults.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 

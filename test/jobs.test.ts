@@ -6,7 +6,7 @@ import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
-import { findDue } from '#domain/dispatch.ts'
+import { findDue } from '#domain/jobs/dispatch.ts'
 import {
   claimJobs,
   pauseJobs,
@@ -15,11 +15,11 @@ import {
   settleJobs,
   type ClaimedJob,
   type Settlement,
-} from '#domain/jobs.ts'
+} from '#domain/jobs/claim.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { settlePayments } from '#domain/payments/settle.ts'
-import { settleRefunds } from '#domain/refunds.ts'
+import { settleRefunds } from '#domain/refunds/refund.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { startWorker } from '#workers/main.ts'
 import { failed, retried, returned, rotated, succeeded, unknown } from '#workers/settlement.ts'

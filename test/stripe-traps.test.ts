@@ -4,8 +4,8 @@ import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, expect, test } from 'vitest'
 import type { Outcome } from '#core/outcome.ts'
-import { stripeProcessor, type StripeOptions } from '#providers/payments.ts'
-import type { AuthorizeRequest } from '#providers/processor.ts'
+import { stripeProcessor, type StripeOptions } from '#providers/stripe/payments.ts'
+import type { AuthorizeRequest } from '#providers/payments.ts'
 
 type Received = { line: string; headers: Record<string, string>; body: string }
 type Script = (socket: Socket, received: Received) => void
@@ -313,7 +313,7 @@ const run = (code: string) =>
 test('a string as the answer ends a process that uses the SDK as it comes, and not one that uses ours', async () => {
   const { api_base } = await serve(answer(200, '"ok"'))
   const ours = await run(`
-    const { stripeProcessor } = await import('./src/providers/payments.ts')
+    const { stripeProcessor } = await import('./src/providers/stripe/payments.ts')
     const outcome = await stripeProcessor({ secret_key: 'sk_test_1', api_base: '${api_base}' }).findPayment('pi_1')
     console.log(outcome.kind)
     process.exit()`)

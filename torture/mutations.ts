@@ -19,7 +19,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['stop-worker'],
     patches: [
       {
-        file: 'src/domain/jobs.ts',
+        file: 'src/domain/jobs/claim.ts',
         from: 'where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()\n        for update',
         to: 'where j.id = s.job_id\n        for update',
       },
@@ -32,7 +32,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['provider-lost'],
     patches: [
       {
-        file: 'src/domain/jobs.ts',
+        file: 'src/domain/jobs/claim.ts',
         from: "'generation', c.generation, 'key', c.key,",
         to: "'generation', c.generation, 'key', c.key || '/' || j.attempt,",
       },
@@ -71,7 +71,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['provider-slow'],
     patches: [
       {
-        file: 'src/domain/refunds.ts',
+        file: 'src/domain/refunds/refund.ts',
         from: "where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
         to: "where p.status = 'captured'\n      order",
       },
@@ -112,7 +112,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['pause-flushall'],
     patches: [
       {
-        file: 'src/domain/jobs.ts',
+        file: 'src/domain/jobs/claim.ts',
         from: 'select from pauses p where (p.queue is null or p.queue = j.queue)',
         to: 'select from pauses p where false and (p.queue is null or p.queue = j.queue)',
       },

@@ -3,7 +3,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
-import { stripeProcessor } from '#providers/payments.ts'
+import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { need, openPool } from './serve.ts'
 
 const CONCURRENCY = 100

@@ -1,7 +1,7 @@
 // Answering a request that asked for a job: the outcome if it comes in time, else 202 and where to look.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
-import type { Found } from '#domain/found.ts'
+import type { Found } from '#domain/jobs/found.ts'
 import type { ApiContext } from './context.ts'
 import { preferredWait } from './prefer.ts'
 import { hasEnded } from './wait.ts'

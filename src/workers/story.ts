@@ -2,7 +2,7 @@
 // the payment that it is about.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
 
 type Facts = Record<string, unknown>
 

@@ -1,11 +1,11 @@
 // Finds work without being told: what is due and no bell will bring, by turns, and a watchdog over the bells.
 import { metrics } from '#core/metrics.ts'
-import { findDue, findOldestDue } from '#domain/dispatch.ts'
+import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
-import { every, type Loop } from './schedule.ts'
+import { every, type Loop } from './recurring/holds.ts'
 
 /** A bell that has brought nobody for this long is taken for lost. */
 const OVERDUE_MS = 1000

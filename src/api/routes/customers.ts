@@ -16,10 +16,10 @@ import {
   type Customer,
   type CustomerFields,
 } from '#domain/customers.ts'
-import { idempotencyKey, metadata, metadataValue, text } from './body.ts'
-import type { RouteContext } from './context.ts'
-import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
-import { idParams, nextPage, page, route } from './route.ts'
+import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
+import type { RouteContext } from '../context.ts'
+import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
+import { idParams, nextPage, page, route } from '../route.ts'
 
 const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
 const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }

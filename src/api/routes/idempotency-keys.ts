@@ -5,9 +5,9 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 import { findByKey } from '#domain/idempotency.ts'
-import { idempotencyKey } from './body.ts'
-import type { ApiContext } from './context.ts'
-import { EXAMPLE_ID, route } from './route.ts'
+import { idempotencyKey } from '../body.ts'
+import type { ApiContext } from '../context.ts'
+import { EXAMPLE_ID, route } from '../route.ts'
 
 const remembered = z
   .object({

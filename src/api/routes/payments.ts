@@ -1,10 +1,10 @@
 // Routes of payments.
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
-import { actionRoutes } from './actions.ts'
-import { createRoute } from './create.ts'
-import { createPaymentAnswers } from './answers.ts'
-import { readRoutes } from './read.ts'
+import { actionRoutes } from './payments/actions.ts'
+import { createRoute } from './payments/create.ts'
+import { createPaymentAnswers } from './payments/answers.ts'
+import { readRoutes } from './payments/read.ts'
 
 export function paymentRoutes(app: FastifyInstance, context: RouteContext): void {
   const answers = createPaymentAnswers(context)

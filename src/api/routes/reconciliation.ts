@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
-import type { RouteContext } from './context.ts'
-import { EXAMPLE_ID, nextPage, page, route } from './route.ts'
+import type { RouteContext } from '../context.ts'
+import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
 
 const listQuery = page.extend({
   state: driftState.optional().meta({ description: 'Only those of this state.' }),

@@ -7,7 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/payment.ts'
-import type { AskedFor, Found } from '#domain/found.ts'
+import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import {
   findRefunds,
   listRefunds,
@@ -15,13 +15,13 @@ import {
   requestRefunds,
   type Refund,
   type RefundRequest,
-} from '#domain/refunds.ts'
+} from '#domain/refunds/refund.ts'
 import { createRefund } from '#jobs/payments.ts'
-import { idempotencyKey, metadata } from './body.ts'
-import type { RouteContext } from './context.ts'
-import { acceptOnce, idempotent, requiredKeyOf } from './idempotent.ts'
-import { answerOutcome } from './outcome.ts'
-import { idParams, nextPage, page, route } from './route.ts'
+import { idempotencyKey, metadata } from '../body.ts'
+import type { RouteContext } from '../context.ts'
+import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
+import { answerOutcome } from '../outcome.ts'
+import { idParams, nextPage, page, route } from '../route.ts'
 
 const createBody = z
   .strictObject({

@@ -2,11 +2,11 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import { keyIsTooOld, type Settlement } from '../jobs.ts'
+import { keyIsTooOld, type Settlement } from '../jobs/claim.ts'
 import { storeNotifications } from '../notifications.ts'
 import { settlePayments, type PaymentTold } from '../payments/settle.ts'
 import { lookAt } from '../reconciliation/looks.ts'
-import { settleRefunds } from '../refunds.ts'
+import { settleRefunds } from '../refunds/refund.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }

@@ -4,7 +4,7 @@ import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../found.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 
 const PAYMENT_STATUSES = [
   'pending',

@@ -7,11 +7,11 @@ import { timestamp } from '#core/time.ts'
 import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { enqueue, recordCall } from '#jobs/job.ts'
-import { findWithJobs, type AskedFor, type Found } from './found.ts'
-import { isKnown, remember, type IdempotentRequest } from './idempotency.ts'
-import { finishing, holding, type Settlement } from './jobs.ts'
-import { postings } from './ledger.ts'
-import { noted, waking } from './notifications.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { finishing, holding, type Settlement } from '../jobs/claim.ts'
+import { postings } from '../ledger.ts'
+import { noted, waking } from '../notifications.ts'
 
 /** A refund as it is answered. */
 export const refundSchema = z

@@ -1,6 +1,6 @@
 // Scripted failures: which requests they meet, how often, and what goes wrong.
-import { stripeId } from './ids.ts'
-import { parameterRefused } from './errors.ts'
+import { stripeId } from '../stripe/ids.ts'
+import { parameterRefused } from '../stripe/errors.ts'
 
 /** What goes wrong, and whether it does so when it is usual for it: before or after the effect. */
 const ACTIONS = {

@@ -1,6 +1,6 @@
 // One request and its answer over node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Refusal } from './errors.ts'
+import { Refusal } from '../stripe/errors.ts'
 
 export type Exchange = {
   request: IncomingMessage

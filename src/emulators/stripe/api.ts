@@ -13,15 +13,15 @@ import {
   type StripeError,
 } from './errors.ts'
 import { checkExpand, expandList, renderShown, show } from './expand.ts'
-import { countHit, hold, takeFault, type Fault } from './faults.ts'
-import { header, send, sendHalf, type Exchange } from './http.ts'
+import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
+import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
 import { refuseUnknown, stringsOf } from './params.ts'
 import { parseForm } from './parse.ts'
 import { expireDue } from './payment-intents.ts'
 import { API_VERSION } from './render.ts'
-import { logRequest, type LoggedRequest } from './requests.ts'
+import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { findRoute, type Route } from './routes.ts'
 
 const LONGEST_KEY = 255

@@ -1,9 +1,9 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
 import { BROWSER, DASHBOARD, type Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
-import { addFault, PLACES, release, removeFaults } from './faults.ts'
-import { sendPage } from './html.ts'
-import { send, type Exchange } from './http.ts'
+import { addFault, PLACES, release, removeFaults } from '../shared/faults.ts'
+import { sendPage } from '../shared/html.ts'
+import { send, type Exchange } from '../shared/http.ts'
 import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'

@@ -1,5 +1,5 @@
 // What comes of confirming a payment intent: an authorization, a decline or a challenge to the buyer.
-import { recordEffect } from './effects.ts'
+import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
 import { invalidState, Refusal } from './errors.ts'
 import { emit } from './events.ts'

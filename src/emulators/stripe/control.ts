@@ -1,12 +1,12 @@
 // What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
 import { authenticate } from './confirmation.ts'
-import { findEffects } from './effects.ts'
+import { findEffects } from '../shared/effects.ts'
 import { BROWSER, DASHBOARD, nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
-import { addFault, describeFault, hitsOf, release, removeFaults, waitForHits } from './faults.ts'
-import { sendPage } from './html.ts'
-import { jsonBody, header, send, type Exchange } from './http.ts'
+import { addFault, describeFault, hitsOf, release, removeFaults, waitForHits } from '../shared/faults.ts'
+import { sendPage } from '../shared/html.ts'
+import { jsonBody, header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
 import { parseForm, isParams, type Params } from './parse.ts'
@@ -20,7 +20,7 @@ import {
 } from './payment-intents.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
 import { render } from './render.ts'
-import { findRequests } from './requests.ts'
+import { findRequests } from '../shared/requests.ts'
 import type { Refund } from './store.ts'
 
 const WAIT_MS = 30_000

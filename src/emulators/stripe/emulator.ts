@@ -1,10 +1,10 @@
 // What every operation of the emulator gets first: its state, its clock and its record.
-import type { AppendFile } from './append-file.ts'
-import type { Effects } from './effects.ts'
+import type { AppendFile } from '../shared/append-file.ts'
+import type { Effects } from '../shared/effects.ts'
 import type { EventLog } from './events.ts'
-import type { Faults } from './faults.ts'
+import type { Faults } from '../shared/faults.ts'
 import type { Idempotency } from './idempotency.ts'
-import type { RequestLog } from './requests.ts'
+import type { RequestLog } from '../shared/requests.ts'
 import type { Store } from './store.ts'
 import type { Webhooks } from './webhooks.ts'
 

@@ -1,6 +1,6 @@
 // Idempotency keys: the first answer under a key is the answer, for 24 hours.
 import { hash } from 'node:crypto'
-import type { AppendFile } from './append-file.ts'
+import type { AppendFile } from '../shared/append-file.ts'
 import { keyInUse, otherParameters } from './errors.ts'
 import type { Shown } from './expand.ts'
 

@@ -1,7 +1,7 @@
 // Payment intents: created, confirmed, captured, canceled, lapsed.
 import { inWords, isCurrency, LARGEST_AMOUNT, leastAmount, supportedCurrencies } from './currencies.ts'
 import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
-import { recordEffect } from './effects.ts'
+import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
 import { invalidState, missing, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'

@@ -1,6 +1,6 @@
 // Refunds: asked for, settled later, failed after all.
 import { inWords } from './currencies.ts'
-import { recordEffect } from './effects.ts'
+import { recordEffect } from '../shared/effects.ts'
 import { nowS, type Call, type Emulator } from './emulator.ts'
 import { invalidState, missing, parameterRefused, Refusal } from './errors.ts'
 import { emit } from './events.ts'

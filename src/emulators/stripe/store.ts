@@ -1,5 +1,5 @@
 // What the emulator knows: payment intents, charges and refunds, each as a row of versions that are never changed.
-import type { AppendFile } from './append-file.ts'
+import type { AppendFile } from '../shared/append-file.ts'
 
 /** A change makes a new version, so that events and stored answers keep what they were about without copying it. */
 type Versioned = {

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
-import { causeOf, classify, isMissing } from './payments/classify.ts'
-import { guardClient, NoAnswer } from './payments/guard.ts'
-import { NotStarted } from './permit.ts'
+import { causeOf, classify, isMissing } from './classify.ts'
+import { guardClient, NoAnswer } from './guard.ts'
+import { NotStarted } from '../permit.ts'
 import type {
   AuthorizeRequest,
   CancelRequest,
@@ -12,7 +12,7 @@ import type {
   ProcessorPayment,
   ProcessorRefund,
   RefundRequest,
-} from './processor.ts'
+} from '../payments.ts'
 
 export type StripeOptions = {
   secret_key: string

@@ -1,23 +1,28 @@
 // Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
 import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
 import { findNotification, storeNotifications } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs, WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND, lookAt } from '#domain/reconciliation/looks.ts'
-import { findRefundByIds, findRefundByReference, importRefund, type KnownRefund } from '#domain/refunds.ts'
+import {
+  findRefundByIds,
+  findRefundByReference,
+  importRefund,
+  type KnownRefund,
+} from '#domain/refunds/refund.ts'
 import type { PayloadOf } from '#jobs/index.ts'
-import type { ProcessorPayment, ProcessorRefund } from '#providers/processor.ts'
-import type { WorkerContext } from './context.ts'
-import { COMPARED, compare, sideOfPayment, sideOfRefund } from './drifts.ts'
-import { isMarked, toldBy, type Told } from './news.ts'
-import { hasWaited, lookAgain, note, park, type News } from './parked.ts'
+import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
+import type { WorkerContext } from '../context.ts'
+import { COMPARED, compare, sideOfPayment, sideOfRefund } from '../recurring/drifts.ts'
+import { isMarked, toldBy, type Told } from '../news.ts'
+import { hasWaited, lookAgain, note, park, type News } from '../recurring/parked.ts'
 import { fencedUnless, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
-import { goesOn, succeeded } from './settlement.ts'
-import { about } from './story.ts'
+import { goesOn, succeeded } from '../settlement.ts'
+import { about } from '../story.ts'
 
 type NotificationJob = ClaimedJob & { payload: PayloadOf<'notification.apply'> }
 

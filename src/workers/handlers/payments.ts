@@ -1,7 +1,7 @@
 // Performs what payments ask for: authorize, capture, cancel. Load, one provider call, settle.
 import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
 import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type {
@@ -9,10 +9,10 @@ import type {
   CancelRequest,
   CaptureRequest,
   ProcessorPayment,
-} from '#providers/processor.ts'
+} from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'
-import type { WorkerContext } from './context.ts'
-import { failed, refusedInDoubt, retried, rotated, succeeded, unfinished, unknown } from './settlement.ts'
+import type { WorkerContext } from '../context.ts'
+import { failed, refusedInDoubt, retried, rotated, succeeded, unfinished, unknown } from '../settlement.ts'
 
 type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
 type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {

@@ -1,12 +1,12 @@
 // Performs refunds: one provider call, or a look where sending again could refund twice.
 import type { Outcome } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
-import type { RefundTold } from '#domain/refunds.ts'
-import type { ProcessorRefund, RefundRequest } from '#providers/processor.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { RefundTold } from '#domain/refunds/refund.ts'
+import type { ProcessorRefund, RefundRequest } from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'
-import type { WorkerContext } from './context.ts'
+import type { WorkerContext } from '../context.ts'
 import { fencedUnless, lookFailed, settleJob, TOO_LATE, UNREACHABLE } from './payments.ts'
-import { failed, succeeded, unfinished, unknown } from './settlement.ts'
+import { failed, succeeded, unfinished, unknown } from '../settlement.ts'
 
 type RefundJob = ClaimedJob & { payload: PayloadOf<'refund.create'> }
 

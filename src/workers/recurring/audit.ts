@@ -11,9 +11,9 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
-import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/recurring.ts'
-import type { WorkerContext } from './context.ts'
-import { every, type Loop } from './schedule.ts'
+import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/jobs/recurring.ts'
+import type { WorkerContext } from '../context.ts'
+import { every, type Loop } from './holds.ts'
 
 const NAME = 'audit'
 const LOOK_MS = 10_000

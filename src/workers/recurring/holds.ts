@@ -2,11 +2,11 @@
 import type { Log } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
-import { countUnknown } from '#domain/jobs.ts'
+import { countUnknown } from '#domain/jobs/claim.ts'
 import { countParked } from '#domain/notifications.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import type { WorkerContext } from './context.ts'
+import type { WorkerContext } from '../context.ts'
 
 /** A gauge that says "many" need not count them all. */
 const MOST_COUNTED = 10_000

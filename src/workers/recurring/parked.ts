@@ -1,7 +1,7 @@
 // Parked notifications: their jobs stay open until what they need is here; when they look again, and what is given up when.
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs.ts'
+import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
 import {
   findNotification,
   type NotificationSettlement,
@@ -10,11 +10,11 @@ import {
 } from '#domain/notifications.ts'
 import { findPaymentByReference } from '#domain/payments/payment.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
-import type { WorkerContext } from './context.ts'
+import type { WorkerContext } from '../context.ts'
 import { compare } from './drifts.ts'
-import { paymentNamedBy } from './news.ts'
-import { fencedUnless } from './payments.ts'
-import { discarded, goesOn, retried, returned, succeeded } from './settlement.ts'
+import { paymentNamedBy } from '../news.ts'
+import { fencedUnless } from '../handlers/payments.ts'
+import { discarded, goesOn, retried, returned, succeeded } from '../settlement.ts'
 
 /** Where the processor has given no answer, `lookAgain` says when it is asked again; what is poison looks no more. */
 type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>

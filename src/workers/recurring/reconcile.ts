@@ -4,9 +4,9 @@ import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStalePayments, findStaleRefunds, looksOf } from '#domain/reconciliation/looks.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
-import type { WorkerContext } from './context.ts'
-import { every, type Loop } from './schedule.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import type { WorkerContext } from '../context.ts'
+import { every, type Loop } from './holds.ts'
 
 const LEASE_S = 60
 /** Stripe keeps its events for 30 days. */

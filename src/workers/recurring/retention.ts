@@ -13,9 +13,9 @@ import {
   moveFinished,
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/recurring.ts'
-import type { WorkerContext } from './context.ts'
-import { every, type Loop } from './schedule.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import type { WorkerContext } from '../context.ts'
+import { every, type Loop } from './holds.ts'
 
 const LOOK_MS = 1_000
 const LEASE_S = 60

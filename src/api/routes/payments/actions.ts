@@ -15,10 +15,10 @@ import {
   type CaptureRequest,
 } from '#domain/payments/request.ts'
 import { authorizePayment } from '#jobs/payments.ts'
-import { idempotencyKey } from '../body.ts'
-import type { ApiContext } from '../context.ts'
-import { acceptOnce, idempotent, keyOf } from '../idempotent.ts'
-import { idParams, route } from '../route.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { acceptOnce, idempotent, keyOf } from '../../idempotent.ts'
+import { idParams, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { CANCELED, CANCELING, CAPTURED, CAPTURING } from './examples.ts'
 

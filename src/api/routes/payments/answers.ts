@@ -3,11 +3,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'
-import type { AskedFor, Found } from '#domain/found.ts'
+import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findPayments, type Payment } from '#domain/payments/payment.ts'
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
-import type { ApiContext } from '../context.ts'
-import { answerOutcome } from '../outcome.ts'
+import type { ApiContext } from '../../context.ts'
+import { answerOutcome } from '../../outcome.ts'
 
 export type PaymentAnswers = {
   /** A payment as its owner sees it. */

@@ -6,7 +6,7 @@ import { currencyCode } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
 import { listPayments, paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteContext } from '../../context.ts'
 import {
   asInteger,
   EXAMPLE_ID,
@@ -17,7 +17,7 @@ import {
   page,
   pageSize,
   route,
-} from '../route.ts'
+} from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
 
