@@ -1,7 +1,8 @@
 // The connection to Postgres: what our own types make of values.
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { connectDatabase, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { createDatabase } from '#test/databases.ts'
 

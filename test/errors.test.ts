@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
-import { connectDatabase } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Part } from '#core/service.ts'
 import { createApiKey, SCOPES } from '#domain/api-keys.ts'

@@ -1,6 +1,7 @@
 // Growth: what is over leaves the tables that are worked on, stays explained, and goes with its partition.
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
-import { connectDatabase, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import {

@@ -2,7 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { list as parts } from '#core/config.ts'
-import { statementsUnderWay } from '#core/db.ts'
+import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { areaRoutes } from './areas.ts'

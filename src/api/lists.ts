@@ -1,7 +1,8 @@
 // Lists: what reads and answers many rows, kept from taking all connections, all memory and all of the time.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { connectDatabase, databaseCode, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'

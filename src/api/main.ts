@@ -1,7 +1,7 @@
 // The `api` process: {base_url}.
 import { AREA_NAMES, areaStates } from '#core/areas.ts'
 import { list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase } from '#core/db.ts'
+import { connectConfiguredDatabase } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { assertMigrated } from '#core/migrate.ts'

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
-import { connectDatabase, databaseError, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { databaseError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
 
 const Started = z.object({ database_url: z.string() })

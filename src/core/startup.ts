@@ -3,7 +3,8 @@ import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import postgres from 'postgres'
 import { ConfigError, need, type Config } from './config.ts'
-import { connectDatabase, databaseCode, databaseError, isUnavailable } from './db.ts'
+import { connectDatabase } from './pool.ts'
+import { databaseCode, databaseError, isUnavailable } from './db.ts'
 import { migrationProblem } from './migrate.ts'
 
 /** Where a process listens, and the variables that say so. */

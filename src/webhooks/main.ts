@@ -1,6 +1,6 @@
 // The `webhooks` process: {webhooks_url}.
 import { list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase } from '#core/db.ts'
+import { connectConfiguredDatabase } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { runService, type Part, type Ready } from '#core/service.ts'

@@ -1,7 +1,7 @@
 // The `worker` process: performs jobs, claims what waits in turns of the tenants, and does what the clock asks.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase, connectDatabase } from '#core/db.ts'
+import { connectConfiguredDatabase, connectDatabase } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { metrics } from '#core/metrics.ts'

@@ -4,7 +4,7 @@ import { createConfig, formatProblems, getTotals, lintFromString } from '@redocl
 import { buildApi } from '#api/app.ts'
 import { createWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
-import { connectDatabase } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'

@@ -1,6 +1,7 @@
 // A deployment of real processes for crash tests: each part by itself, to be killed, frozen and started again.
 import { randomBytes } from 'node:crypto'
-import { connectDatabase, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { createApiKey, SCOPES } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
