@@ -7,15 +7,9 @@ import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { findDue } from '#domain/jobs/dispatch.ts'
-import {
-  claimJobs,
-  pauseJobs,
-  renewLeases,
-  resumeJobs,
-  settleJobs,
-  type ClaimedJob,
-  type Settlement,
-} from '#domain/jobs/claim.ts'
+import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { settlePayments } from '#domain/payments/settle.ts'

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/claim.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'

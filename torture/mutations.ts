@@ -19,7 +19,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['stop-worker'],
     patches: [
       {
-        file: 'src/domain/jobs/claim.ts',
+        file: 'src/domain/jobs/settle.ts',
         from: 'where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()\n        for update',
         to: 'where j.id = s.job_id\n        for update',
       },

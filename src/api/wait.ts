@@ -1,7 +1,7 @@
 // Waiting for a job: what is heard on the one channel, and polling, say when to look at its row; the row says whether it ended.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { findOutcomes } from '#domain/jobs/claim.ts'
+import { findOutcomes } from '#domain/jobs/outcomes.ts'
 import type { Queue } from '#queue/main.ts'
 
 /** Waiting ends on these; `ready` and `running` go on. */

@@ -4,7 +4,7 @@ import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import { enqueue } from '#jobs/job.ts'
-import { finishing, holding, type Settlement } from './jobs/claim.ts'
+import { finishing, holding, type Settlement } from './jobs/settle.ts'
 
 /** Why a notification is parked, or was ignored in the end. */
 const PARKED_REASONS = [

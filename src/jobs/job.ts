@@ -36,13 +36,3 @@ export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fra
       case when rung then now() end, dedupe_key, request_id
     from (${asked}) asked`
 }
-
-/**
- * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
- * what is sent under a key. `asked` selects `tenant_id, job_id, request`.
- */
-export function recordCall(sql: Sql | Tx, operation: string, asked: Fragment): Fragment {
-  return sql`
-    insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
-    select tenant_id, job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
-}

@@ -1,6 +1,7 @@
 // From the outcome of an attempt to what is written about it: when to try again, when to look, when to give up.
 import type { Failure, Outcome } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 
 const RETRY_BASE_MS = 250
 const RETRY_CAP_MS = 10 * 60_000

@@ -2,7 +2,8 @@
 // the payment that it is about.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 
 type Facts = Record<string, unknown>
 

@@ -1,6 +1,6 @@
 // Postgres: restarted, its sessions ended, its tables locked, its connections silent, cut and slow.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pauseJobs, resumeJobs } from '#domain/jobs/claim.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'

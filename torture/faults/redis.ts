@@ -1,7 +1,7 @@
 // Redis: wiped, killed, refusing, silent, slow, away while a worker starts.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { pauseJobs, resumeJobs } from '#domain/jobs/claim.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Proxy } from '#test/proxy.ts'
 import { until } from '#test/process.ts'

@@ -1,6 +1,6 @@
 // Time: clocks that differ, a loop that stands still, a day that passes between a call and its next attempt.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pauseJobs, resumeJobs } from '#domain/jobs/claim.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'

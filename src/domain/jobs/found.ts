@@ -1,6 +1,6 @@
 // What a request waits for: a resource and the job that works on it, read in one statement.
 import type { Fragment, Sql } from '#core/db.ts'
-import type { JobOutcome } from './claim.ts'
+import type { JobOutcome } from './outcomes.ts'
 
 /** `job_id` null: nobody waits for a job. */
 export type AskedFor = { tenant_id: string; id: string; job_id: string | null }

@@ -1,7 +1,8 @@
 // What callers ask of a payment: each is one statement that guards the state, remembers the key and asks for the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
-import { enqueue, recordCall } from '#jobs/job.ts'
+import { enqueue } from '#jobs/job.ts'
+import { recordCall } from '../jobs/calls.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 

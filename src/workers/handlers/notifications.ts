@@ -1,7 +1,8 @@
 // Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
 import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 import { findNotification, storeNotifications } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'

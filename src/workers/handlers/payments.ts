@@ -1,7 +1,8 @@
 // Performs what payments ask for: authorize, capture, cancel. Load, one provider call, settle.
 import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type {

@@ -1,6 +1,7 @@
 // Performs refunds: one provider call, or a look where sending again could refund twice.
 import type { Outcome } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 import type { RefundTold } from '#domain/refunds/refund.ts'
 import type { ProcessorRefund, RefundRequest } from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'

@@ -2,7 +2,7 @@
 import type { Log } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
-import { countUnknown } from '#domain/jobs/claim.ts'
+import { countUnknown } from '#domain/jobs/outcomes.ts'
 import { countParked } from '#domain/notifications.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'

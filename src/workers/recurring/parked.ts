@@ -1,7 +1,8 @@
 // Parked notifications: their jobs stay open until what they need is here; when they look again, and what is given up when.
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
-import type { ClaimedJob, Settlement } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
 import {
   findNotification,
   type NotificationSettlement,

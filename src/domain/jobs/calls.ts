@@ -1,0 +1,33 @@
+// Provider calls: written with the jobs that make them, each under a key of its own.
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+
+/** A provider call as it was stored with the job. */
+export type ProviderCall = {
+  generation: number
+  key: string
+  operation: string
+  request: Json
+  /** It may be looked up, never sent: its key is too old, or its effect was given up as unknown. */
+  look_only: boolean
+  /** An attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
+  in_doubt: boolean
+  /** How long each try has been turned away before it had an effect; null when the last one was not, or came to no end. */
+  refused_ms: number | null
+  /** What the provider calls its effect, where somebody said so before it was settled. */
+  reference: string | null
+}
+
+/**
+ * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
+ * what is sent under a key. `asked` selects `tenant_id, job_id, request`.
+ */
+export function recordCall(sql: Sql | Tx, operation: string, asked: Fragment): Fragment {
+  return sql`
+    insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
+    select tenant_id, job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
+}
+
+/** Whether the call `c` may not be sent again: a provider keeps a key for 24 hours. */
+export function keyIsTooOld(sql: Sql): Fragment {
+  return sql`c.first_sent_at < now() - interval '23 hours'`
+}

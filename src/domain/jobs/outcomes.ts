@@ -1,0 +1,27 @@
+// How jobs stand, as those who wait for them ask.
+import type { Sql } from '#core/db.ts'
+import type { Settlement } from './settle.ts'
+
+export type JobOutcome = { id: string; state: string; last_error: Settlement['error'] }
+
+/** How jobs stand; ids that do not exist are left out. */
+export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
+  const found = await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+  if (found.length === ids.length) return found
+  const known = new Set(found.map(({ id }) => id))
+  const old = ids.filter((id) => !known.has(id))
+  return [
+    ...found,
+    ...(await sql<
+      JobOutcome[]
+    >`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+  ]
+}
+
+/** How many jobs have an effect at their provider that nobody knows. */
+export async function countUnknown(sql: Sql): Promise<number> {
+  const [row] = await sql<
+    { count: number }[]
+  >`select count(*) from jobs where finished_at is null and unknown_since is not null`
+  return row!.count
+}
