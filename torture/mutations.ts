@@ -71,7 +71,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['provider-slow'],
     patches: [
       {
-        file: 'src/domain/refunds/refund.ts',
+        file: 'src/domain/refunds/request.ts',
         from: "where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
         to: "where p.status = 'captured'\n      order",
       },

@@ -6,7 +6,7 @@ import type { Vault } from '#core/secrets.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { settleNotifications } from '#domain/notifications.ts'
 import { settlePayments, type PaymentSettlement } from '#domain/payments/settle.ts'
-import { settleRefunds, type RefundSettlement } from '#domain/refunds/refund.ts'
+import { settleRefunds, type RefundSettlement } from '#domain/refunds/settle.ts'
 import type { PaymentProcessor } from '#providers/payments.ts'
 import type { Story } from './story.ts'
 

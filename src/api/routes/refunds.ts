@@ -8,14 +8,8 @@ import { newId } from '#core/ids.ts'
 import { amountMinor, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/payment.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
-import {
-  findRefunds,
-  listRefunds,
-  refundSchema,
-  requestRefunds,
-  type Refund,
-  type RefundRequest,
-} from '#domain/refunds/refund.ts'
+import { findRefunds, listRefunds, refundSchema, type Refund } from '#domain/refunds/refund.ts'
+import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { idempotencyKey, metadata } from '../body.ts'
 import type { RouteContext } from '../context.ts'

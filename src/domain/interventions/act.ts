@@ -7,7 +7,7 @@ import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications.ts'
 import { settlePayments, type PaymentTold } from '../payments/settle.ts'
 import { lookAt } from '../reconciliation/looks.ts'
-import { settleRefunds } from '../refunds/refund.ts'
+import { settleRefunds } from '../refunds/settle.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }

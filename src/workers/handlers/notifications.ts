@@ -8,12 +8,8 @@ import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#do
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs, WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND, lookAt } from '#domain/reconciliation/looks.ts'
-import {
-  findRefundByIds,
-  findRefundByReference,
-  importRefund,
-  type KnownRefund,
-} from '#domain/refunds/refund.ts'
+import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/refund.ts'
+import { importRefund } from '#domain/refunds/settle.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'

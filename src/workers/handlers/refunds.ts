@@ -2,7 +2,7 @@
 import type { Outcome } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import type { RefundTold } from '#domain/refunds/refund.ts'
+import type { RefundTold } from '#domain/refunds/settle.ts'
 import type { ProcessorRefund, RefundRequest } from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from '../context.ts'

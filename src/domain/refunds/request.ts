@@ -1,0 +1,78 @@
+// What callers ask of a refund: reserved on the payment's own row, in the statement that asks for the job.
+import type { Json, Sql } from '#core/db.ts'
+import { createRefund } from '#jobs/payments.ts'
+import { enqueue } from '#jobs/job.ts'
+import { recordCall } from '../jobs/calls.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+
+export type RefundRequest = IdempotentRequest & {
+  tenant_id: string
+  payment_id: string
+  refund_id: string
+  job_id: string
+  event_id: string
+  rung: boolean
+  /** Null: all that is left. */
+  amount_minor: number | null
+  reason: string | null
+  metadata: Json
+}
+
+/**
+ * Reserves refunds on captured payments and asks for them. The guard reads only the row it locks. Answers by id the refunds
+ * `accepted`, and those whose key was `known`. No two requests of one call may be of the same payment or have the same key.
+ */
+export async function requestRefunds(
+  sql: Sql,
+  requests: RefundRequest[],
+): Promise<Map<string, 'accepted' | 'known'>> {
+  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'refunds')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+        tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
+        fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+    ), locked as (
+      select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
+      from (select * from given where not known) a
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+      where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
+      order by p.tenant_id, p.id
+      for update of p
+    ), p as (
+      update payments p set updated_at = clock_timestamp(),
+        amount_refund_reserved_minor = p.amount_refund_reserved_minor + coalesce(l.amount_minor, l.left_minor)
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
+      returning l.*, p.currency, p.processor, p.processor_reference
+    ), r as (
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
+      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason, processor,
+        coalesce(metadata, 'null')
+      from p
+      returning *
+    ), remembered as (${remember(sql, 'refund', sql`select *, refund_id as resource_id from p`)}
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select r.tenant_id, p.event_id, 'refund.created', r.payment_id, to_jsonb(r) from r join p on p.refund_id = r.id
+    ), job as (${enqueue(
+      sql,
+      createRefund,
+      sql`
+      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
+        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`,
+    )}
+    ), call as (${recordCall(
+      sql,
+      'refund',
+      sql`
+      select p.tenant_id, p.job_id, jsonb_build_object(
+        'payment_reference', p.processor_reference,
+        'amount_minor', r.amount_minor,
+        'reason', r.reason,
+        'metadata', jsonb_build_object(
+          'sluice_refund_id', r.id, 'sluice_payment_id', r.payment_id, 'sluice_tenant_id', r.tenant_id)) as request
+      from p join r on r.id = p.refund_id`,
+    )}
+    )
+    select id, 'accepted' as became from r union all select refund_id, 'known' from given where known`
+  return new Map(rows.map(({ id, became }) => [id, became]))
+}

@@ -1,0 +1,143 @@
+// What a processor says of refunds: settled as it tells, imported when they were made there.
+import { newId } from '#core/ids.ts'
+import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
+import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { postings } from '../ledger.ts'
+import { noted, waking } from '../notifications.ts'
+import { findRefundByReference } from './refund.ts'
+
+/** What the processor said of a refund that we know. */
+export type RefundTold = {
+  tenant_id: string
+  payment_id: string
+  refund_id: string
+  status: 'pending' | 'succeeded' | 'failed'
+  processor_reference: string | null
+  failure: { code: string; message: string } | null
+}
+
+export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
+
+/**
+ * Settles jobs that learnt something of a refund: pending to succeeded or failed, and succeeded to failed, which gives the
+ * money back to the tenant. No two settlements of one call may be of the same payment. Answers the ids still ours.
+ */
+export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+    ...settlement,
+    change: {
+      ...told,
+      // What goes on is not applied yet.
+      notification_id: settlement.state === 'running' ? null : notification_id,
+      event_id: newId(),
+      transaction_id: newId(),
+    },
+  }))
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    told as (
+      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
+        transaction_id uuid, notification_id uuid)
+    ), locked as (
+      select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
+      from told
+      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
+      join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
+      order by p.tenant_id, p.id
+      for update of p, r
+    ), r as (
+      update refunds r set status = l.status, failure = l.failure, updated_at = clock_timestamp(),
+        processor_reference = coalesce(r.processor_reference, l.processor_reference)
+      from locked l
+      where r.tenant_id = l.tenant_id and r.id = l.refund_id
+        and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
+      returning r.*, l.before, l.event_id, l.transaction_id, l.payment_reference
+    ), moved_on as (
+      select * from r where r.status <> r.before
+    ), p as (
+      update payments p set updated_at = clock_timestamp(),
+        amount_refunded_minor = p.amount_refunded_minor + case
+          when m.status = 'succeeded' then m.amount_minor
+          when m.before = 'succeeded' then -m.amount_minor
+          else 0 end,
+        amount_refund_reserved_minor = p.amount_refund_reserved_minor - case when m.status = 'failed' then m.amount_minor else 0 end
+      from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
+    ), event as (
+      insert into events (tenant_id, id, type, subject_id, data)
+      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id,
+        to_jsonb(m) - array['before', 'event_id', 'transaction_id', 'payment_reference']
+      from moved_on m
+    ), ${postings(
+      sql,
+      sql`
+      select tenant_id, transaction_id, case when status = 'succeeded' then 'refund' else 'refund_failed' end as kind, id as subject_id,
+        currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
+      from moved_on where status = 'succeeded' or before = 'succeeded'`,
+    )},
+    ${noted(sql)},
+    ${waking(
+      sql,
+      sql`
+      select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`,
+    )},
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Takes in a refund that was made outside, as pending: settling it is the next step. One that has failed by now is taken
+ * in as failed and reserves nothing. One that is known already stays as it is. Answers whose it is, or undefined when the
+ * payment is not captured here yet or the amount is still reserved by refunds that the processor will have to refuse: then
+ * it must be tried again.
+ */
+export async function importRefund(
+  sql: Sql,
+  refund: {
+    tenant_id: string
+    payment_id: string
+    processor: string
+    processor_reference: string
+    amount_minor: number
+    /** Null unless it failed. */
+    failure: { code: string; message: string } | null
+  },
+): Promise<{ id: string } | undefined> {
+  const status = refund.failure === null ? 'pending' : 'failed'
+  const reserved_minor = refund.failure === null ? refund.amount_minor : 0
+  try {
+    const [row] = await sql<{ id: string }[]>`
+      with locked as (
+        select p.* from payments p
+        where p.tenant_id = ${refund.tenant_id} and p.id = ${refund.payment_id} and p.status = 'captured'
+          and p.amount_refund_reserved_minor + ${reserved_minor} <= p.amount_captured_minor
+        for update of p
+      ), r as (
+        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference, status, failure)
+        select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
+          ${refund.processor_reference}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
+        from locked returning *
+      ), p as (
+        update payments p set updated_at = clock_timestamp(),
+          amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
+        from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
+      ), event as (
+        insert into events (tenant_id, id, type, subject_id, data)
+        select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
+        union all
+        select tenant_id, ${newId()}::uuid, 'refund.failed', payment_id, to_jsonb(r) from r where status = 'failed'
+      ), ${waking(
+        sql,
+        sql`
+        select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
+        from r cross join locked`,
+      )}
+      select id from r`
+    return row
+  } catch (error) {
+    // Another notification of the same refund was faster; the whole step left no trace.
+    if (violatedConstraint(error) !== 'refunds_processor_reference') throw error
+    return await findRefundByReference(sql, refund.processor, refund.processor_reference)
+  }
+}
