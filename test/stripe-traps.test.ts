@@ -4,7 +4,8 @@ import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { afterEach, expect, test } from 'vitest'
 import type { Outcome } from '#core/outcome.ts'
-import { stripeProcessor, type StripeOptions } from '#providers/stripe/payments.ts'
+import { stripeProcessor } from '#providers/stripe/payments.ts'
+import type { StripeOptions } from '#providers/stripe/client.ts'
 import type { AuthorizeRequest } from '#providers/payments.ts'
 
 type Received = { line: string; headers: Record<string, string>; body: string }

@@ -1,45 +1,15 @@
-// The payments provider: Stripe through its official SDK, every answer checked and classified.
-import assert from 'node:assert/strict'
-import { Stripe } from 'stripe'
+// The payments provider: what is asked of Stripe, and with which parameters.
+import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
-import { causeOf, classify, isMissing } from './classify.ts'
-import { guardClient, NoAnswer } from './guard.ts'
-import { NotStarted } from '../permit.ts'
-import type {
-  AuthorizeRequest,
-  CancelRequest,
-  PaymentProcessor,
-  ProcessorPayment,
-  ProcessorRefund,
-  RefundRequest,
-} from '../payments.ts'
-
-export type StripeOptions = {
-  secret_key: string
-  /** Another server than Stripe's own, e.g. `http://127.0.0.1:12111`. */
-  api_base?: string | null
-  /** For a whole call, pages included; 15,000 unless told. */
-  deadline_ms?: number
-  onCall?: (call: { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }) => void
-}
+import { isMissing } from './classify.ts'
+import { NoAnswer } from './guard.ts'
+import type { AuthorizeRequest, CancelRequest, PaymentProcessor, RefundRequest } from '../payments.ts'
+import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
+import { keyed, openStripe, type StripeOptions } from './client.ts'
 
 /** The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same bytes. */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
-  const deadline_ms = options.deadline_ms ?? 15_000
-  const client = guardClient(options.api_base ?? 'https://api.stripe.com')
-  const stripe = new Stripe(options.secret_key, {
-    httpClient: client,
-    timeout: deadline_ms,
-    maxNetworkRetries: 0,
-    telemetry: false,
-  })
-
-  async function call<T>(operation: string, ask: () => Promise<T>): Promise<Outcome<T>> {
-    const started = performance.now()
-    const outcome = await ask().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
-    options.onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
-    return outcome
-  }
+  const { stripe, deadline_ms, call, close } = openStripe(options)
 
   return {
     name: 'stripe',
@@ -140,15 +110,8 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         }
       }),
 
-    close: () => client.close(),
+    close,
   }
-}
-
-/** What did not start has no outcome: the job is given back as it is. */
-function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
-  const cause = causeOf(error)
-  if (cause instanceof NotStarted) throw cause
-  return classify(error)
 }
 
 /** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
@@ -208,115 +171,6 @@ function refundParams(request: RefundRequest): Stripe.RefundCreateParams {
   }
   if (request.reason !== null && REFUND_REASONS.includes(request.reason)) params.reason = request.reason
   return params
-}
-
-/** The SDK makes up a random key where it is given none, and an empty one counts as none. */
-function keyed(key: string): Stripe.RequestOptions {
-  assert(key.length > 0 && key.length <= 255, 'a writing call carries its own idempotency key')
-  return { idempotencyKey: key }
-}
-
-const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
-  ['requires_payment_method', 'requires_action'],
-  ['requires_confirmation', 'requires_action'],
-  ['requires_action', 'requires_action'],
-  ['processing', 'processing'],
-  ['requires_capture', 'authorized'],
-  ['succeeded', 'captured'],
-  ['canceled', 'canceled'],
-])
-const PROGRESS: ProcessorPayment['status'][] = [
-  'failed',
-  'canceled',
-  'requires_action',
-  'processing',
-  'authorized',
-  'captured',
-]
-
-function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
-  const status = PAYMENT_STATUS.get(intent.status)
-  believe(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
-  believe(reference === undefined || intent.id === reference, 'another payment intent than asked for')
-  believe(status !== undefined, 'a payment intent in a status that we do not know')
-  believe(
-    isAmount(intent.amount) && isAmount(intent.amount_capturable) && isAmount(intent.amount_received),
-    'a payment intent without amounts',
-  )
-  believe(typeof intent.currency === 'string', 'a payment intent without a currency')
-  const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
-  const card = charge?.payment_method_details?.card
-  const error = intent.last_payment_error
-  return {
-    reference: intent.id,
-    status,
-    amount_minor: intent.amount,
-    amount_capturable_minor: intent.amount_capturable,
-    amount_captured_minor: intent.amount_received,
-    amount_refunded_minor: status === 'captured' ? charge && refundedOf(charge) : 0,
-    currency: intent.currency.toUpperCase(),
-    client_secret: status === 'requires_action' ? (intent.client_secret ?? null) : null,
-    capture_before: card?.capture_before ? new Date(card.capture_before * 1000).toISOString() : null,
-    cancellation_reason: intent.cancellation_reason ?? null,
-    failure: error
-      ? {
-          code: error.code ?? error.type,
-          message: error.message ?? '',
-          decline_code: error.decline_code ?? null,
-        }
-      : null,
-    metadata: intent.metadata ?? {},
-  }
-}
-
-// Stripe counts what was held and never captured as refunded, too.
-function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge): number | null {
-  if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
-  return Math.max(0, amount_refunded - (amount - amount_captured))
-}
-
-const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
-  ['pending', 'pending'],
-  ['requires_action', 'pending'],
-  ['succeeded', 'succeeded'],
-  ['failed', 'failed'],
-  ['canceled', 'failed'],
-])
-
-function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
-  const status = REFUND_STATUS.get(refund.status)
-  // Refunds of some methods are older than `re_`.
-  believe(refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')), 'not a refund')
-  believe(reference === undefined || refund.id === reference, 'another refund than asked for')
-  believe(status !== undefined, 'a refund in a status that we do not know')
-  believe(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
-  const payment = refund.payment_intent
-  return {
-    reference: refund.id,
-    payment_reference: typeof payment === 'string' ? payment : (payment?.id ?? null),
-    status,
-    amount_minor: refund.amount,
-    currency: refund.currency.toUpperCase(),
-    failure_reason: refund.failure_reason ?? (refund.status === 'canceled' ? 'canceled' : null),
-    // Stripe may show what was held and never captured as a refund; it has no movement on the balance.
-    released_hold:
-      refund.reason === 'expired_uncaptured_charge' ||
-      (status === 'succeeded' && refund.balance_transaction === null),
-    metadata: refund.metadata ?? {},
-  }
-}
-
-/** The types of the SDK say what Stripe promises; this asks whether it is so. */
-function believe(belief: boolean, otherwise: string): asserts belief {
-  if (!belief) throw new NoAnswer(`unreadable answer: ${otherwise}`, { sent: true })
-}
-
-function isId(value: unknown, prefix: string): boolean {
-  return typeof value === 'string' && value.length > prefix.length && value.startsWith(prefix)
-}
-
-function isAmount(value: unknown): boolean {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
 }
 
 function nullIfMissing(error: unknown): null {

@@ -1,0 +1,107 @@
+// Stripe's payments and refunds in our words, each answer checked before it is believed.
+import type { Stripe } from 'stripe'
+import { NoAnswer } from './guard.ts'
+import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
+
+const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
+  ['requires_payment_method', 'requires_action'],
+  ['requires_confirmation', 'requires_action'],
+  ['requires_action', 'requires_action'],
+  ['processing', 'processing'],
+  ['requires_capture', 'authorized'],
+  ['succeeded', 'captured'],
+  ['canceled', 'canceled'],
+])
+export const PROGRESS: ProcessorPayment['status'][] = [
+  'failed',
+  'canceled',
+  'requires_action',
+  'processing',
+  'authorized',
+  'captured',
+]
+
+export function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
+  const status = PAYMENT_STATUS.get(intent.status)
+  believe(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
+  believe(reference === undefined || intent.id === reference, 'another payment intent than asked for')
+  believe(status !== undefined, 'a payment intent in a status that we do not know')
+  believe(
+    isAmount(intent.amount) && isAmount(intent.amount_capturable) && isAmount(intent.amount_received),
+    'a payment intent without amounts',
+  )
+  believe(typeof intent.currency === 'string', 'a payment intent without a currency')
+  const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
+  const card = charge?.payment_method_details?.card
+  const error = intent.last_payment_error
+  return {
+    reference: intent.id,
+    status,
+    amount_minor: intent.amount,
+    amount_capturable_minor: intent.amount_capturable,
+    amount_captured_minor: intent.amount_received,
+    amount_refunded_minor: status === 'captured' ? charge && refundedOf(charge) : 0,
+    currency: intent.currency.toUpperCase(),
+    client_secret: status === 'requires_action' ? (intent.client_secret ?? null) : null,
+    capture_before: card?.capture_before ? new Date(card.capture_before * 1000).toISOString() : null,
+    cancellation_reason: intent.cancellation_reason ?? null,
+    failure: error
+      ? {
+          code: error.code ?? error.type,
+          message: error.message ?? '',
+          decline_code: error.decline_code ?? null,
+        }
+      : null,
+    metadata: intent.metadata ?? {},
+  }
+}
+
+// Stripe counts what was held and never captured as refunded, too.
+function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge): number | null {
+  if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
+  return Math.max(0, amount_refunded - (amount - amount_captured))
+}
+
+const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
+  ['pending', 'pending'],
+  ['requires_action', 'pending'],
+  ['succeeded', 'succeeded'],
+  ['failed', 'failed'],
+  ['canceled', 'failed'],
+])
+
+export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
+  const status = REFUND_STATUS.get(refund.status)
+  // Refunds of some methods are older than `re_`.
+  believe(refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')), 'not a refund')
+  believe(reference === undefined || refund.id === reference, 'another refund than asked for')
+  believe(status !== undefined, 'a refund in a status that we do not know')
+  believe(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
+  const payment = refund.payment_intent
+  return {
+    reference: refund.id,
+    payment_reference: typeof payment === 'string' ? payment : (payment?.id ?? null),
+    status,
+    amount_minor: refund.amount,
+    currency: refund.currency.toUpperCase(),
+    failure_reason: refund.failure_reason ?? (refund.status === 'canceled' ? 'canceled' : null),
+    // Stripe may show what was held and never captured as a refund; it has no movement on the balance.
+    released_hold:
+      refund.reason === 'expired_uncaptured_charge' ||
+      (status === 'succeeded' && refund.balance_transaction === null),
+    metadata: refund.metadata ?? {},
+  }
+}
+
+/** The types of the SDK say what Stripe promises; this asks whether it is so. */
+export function believe(belief: boolean, otherwise: string): asserts belief {
+  if (!belief) throw new NoAnswer(`unreadable answer: ${otherwise}`, { sent: true })
+}
+
+export function isId(value: unknown, prefix: string): boolean {
+  return typeof value === 'string' && value.length > prefix.length && value.startsWith(prefix)
+}
+
+export function isAmount(value: unknown): boolean {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+}

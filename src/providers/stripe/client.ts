@@ -1,0 +1,59 @@
+// Stripe's official SDK over our guarded HTTP client: every call is classified and observed.
+import assert from 'node:assert/strict'
+import { Stripe } from 'stripe'
+import type { Outcome } from '#core/outcome.ts'
+import { causeOf, classify } from './classify.ts'
+import { guardClient } from './guard.ts'
+import { NotStarted } from '../permit.ts'
+
+export type StripeOptions = {
+  secret_key: string
+  /** Another server than Stripe's own, e.g. `http://127.0.0.1:12111`. */
+  api_base?: string | null
+  /** For a whole call, pages included; 15,000 unless told. */
+  deadline_ms?: number
+  onCall?: (call: { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }) => void
+}
+
+export type StripeClient = {
+  stripe: Stripe
+  /** For a whole call, pages included. */
+  deadline_ms: number
+  /** Asks, and classifies what comes of it. */
+  call: <T>(operation: string, ask: () => Promise<T>) => Promise<Outcome<T>>
+  close: () => Promise<void>
+}
+
+/** The SDK for one secret key. */
+export function openStripe(options: StripeOptions): StripeClient {
+  const deadline_ms = options.deadline_ms ?? 15_000
+  const client = guardClient(options.api_base ?? 'https://api.stripe.com')
+  const stripe = new Stripe(options.secret_key, {
+    httpClient: client,
+    timeout: deadline_ms,
+    maxNetworkRetries: 0,
+    telemetry: false,
+  })
+
+  async function call<T>(operation: string, ask: () => Promise<T>): Promise<Outcome<T>> {
+    const started = performance.now()
+    const outcome = await ask().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
+    options.onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
+    return outcome
+  }
+
+  return { stripe, deadline_ms, call, close: () => client.close() }
+}
+
+/** What did not start has no outcome: the job is given back as it is. */
+function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
+  const cause = causeOf(error)
+  if (cause instanceof NotStarted) throw cause
+  return classify(error)
+}
+
+/** The SDK makes up a random key where it is given none, and an empty one counts as none. */
+export function keyed(key: string): Stripe.RequestOptions {
+  assert(key.length > 0 && key.length <= 255, 'a writing call carries its own idempotency key')
+  return { idempotencyKey: key }
+}
