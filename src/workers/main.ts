@@ -15,7 +15,8 @@ import { createSettle, type WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
-import { schedule } from './recurring/holds.ts'
+import { gauge } from './recurring/gauges.ts'
+import { expire } from './recurring/holds.ts'
 import { createStory } from './story.ts'
 import { sweep, watch } from './sweep.ts'
 
@@ -71,7 +72,8 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
   const loops = [
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
-    schedule(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    expire(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    gauge(context),
     retain(context, config.RETENTION_DAYS),
     audits(context, config.AUDIT_EVERY_S),
     reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),

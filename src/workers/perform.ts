@@ -5,34 +5,13 @@ import { metrics } from '#core/metrics.ts'
 import { findStartable } from '#domain/jobs/dispatch.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { JOB_NAMES, JOBS, type JobName, type PayloadOf } from '#jobs/index.ts'
+import { JOB_NAMES, JOBS, type JobName } from '#jobs/index.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
-import { applyNotification } from './handlers/notifications.ts'
-import { parkPoison } from './recurring/parked.ts'
-import { authorizePayment, cancelPayment, capturePayment } from './handlers/payments.ts'
+import { EXHAUSTED, HANDLERS, type Handler } from './handlers/index.ts'
 import { createPlaces, type Bringer, type Places } from './places.ts'
-import { createRefund } from './handlers/refunds.ts'
 import { discarded, parked, returned, threw, unknown } from './settlement.ts'
-
-type Handler<Name extends JobName> = (
-  context: WorkerContext,
-  job: ClaimedJob & { payload: PayloadOf<Name> },
-) => Promise<Settlement>
-
-const HANDLERS: { [Name in JobName]: Handler<Name> } = {
-  'payment.authorize': authorizePayment,
-  'payment.capture': capturePayment,
-  'payment.cancel': cancelPayment,
-  'refund.create': createRefund,
-  'notification.apply': applyNotification,
-}
-
-/** Jobs that end otherwise than the rest when no attempt is left: what a provider told us is never given up. */
-const EXHAUSTED: {
-  [Name in JobName]?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Settlement>
-} = { 'notification.apply': parkPoison }
 
 const TOO_OFTEN = 'it ended in no known way, too often: perhaps it ends the process that performs it'
 

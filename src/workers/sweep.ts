@@ -5,7 +5,7 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
-import { every, type Loop } from './recurring/holds.ts'
+import { every, type Loop } from './clock.ts'
 
 /** A bell that has brought nobody for this long is taken for lost. */
 const OVERDUE_MS = 1000

@@ -26,7 +26,7 @@ export const cancelPayment = `,
     to: '  [cancelPayment.name]: cancelPayment,\n  [takePayment.name]: takePayment,',
   },
   {
-    file: 'src/workers/perform.ts',
+    file: 'src/workers/handlers/index.ts',
     from: "  'payment.capture': capturePayment,",
     to: "  'payment.capture': capturePayment,\n  'payment.take': capturePayment,",
   },

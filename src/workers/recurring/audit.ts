@@ -13,7 +13,7 @@ import {
 import type { Problem } from '#domain/audit/checks.ts'
 import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from './holds.ts'
+import { every, type Loop } from '../clock.ts'
 
 const NAME = 'audit'
 const LOOK_MS = 10_000

@@ -6,7 +6,7 @@ import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconcilia
 import { findDrifting, findStalePayments, findStaleRefunds, looksOf } from '#domain/reconciliation/looks.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from './holds.ts'
+import { every, type Loop } from '../clock.ts'
 
 const LEASE_S = 60
 /** Stripe keeps its events for 30 days. */

@@ -15,7 +15,7 @@ import {
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from './holds.ts'
+import { every, type Loop } from '../clock.ts'
 
 const LOOK_MS = 1_000
 const LEASE_S = 60
