@@ -1,27 +1,15 @@
 // The webhooks host: verify, store once, ring, 200. Nothing else is here.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
-import { list, type Config } from '#core/config.ts'
-import { isUnavailable, type Sql } from '#core/db.ts'
+import { list } from '#core/config.ts'
+import { isUnavailable } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
-import type { Log } from '#core/log.ts'
 import { storeNotifications, type Notification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
-import type { Doorbell } from '#queue/doorbell.ts'
 import { LateError, within } from '#queue/late.ts'
+import type { Take, WebhooksContext } from './context.ts'
 import { stripeRoute } from './stripe.ts'
-
-export type WebhooksContext = {
-  config: Config
-  sql: Sql
-  log: Log
-  doorbell: Doorbell
-  stripe_secrets: string[]
-}
-
-/** Stores a notification and asks for its application; false when it was stored before. The request is the one that brought it. */
-export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */

@@ -4,7 +4,7 @@ import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications.ts'
 import { verifyStripe } from '#providers/signatures.ts'
-import type { Take, WebhooksContext } from './app.ts'
+import type { Take, WebhooksContext } from './context.ts'
 
 export function stripeRoute(
   app: FastifyInstance,
