@@ -9,17 +9,13 @@ import { areaRoutes } from './areas.ts'
 import { createAuthenticate, createLimit } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
-import { customerRoutes } from './routes/customers.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
-import { idempotencyKeyRoutes } from './routes/idempotency-keys.ts'
 import { createLists } from './lists.ts'
 import { openapiRoutes } from './openapi/routes.ts'
-import { paymentRoutes } from './routes/payments.ts'
 import { checkPath, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
-import { reconciliationRoutes } from './routes/reconciliation.ts'
-import { refundRoutes } from './routes/refunds.ts'
+import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
 
@@ -126,11 +122,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   // Before the routes that it describes.
   openapiRoutes(app, config)
-  customerRoutes(app, routes)
-  paymentRoutes(app, routes)
-  refundRoutes(app, routes)
-  reconciliationRoutes(app, routes)
-  idempotencyKeyRoutes(app, context)
+  for (const add of ROUTES) add(app, routes)
   areaRoutes(app)
 
   app.get('/healthz', () => ({ status: 'ok' }))
