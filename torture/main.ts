@@ -8,7 +8,7 @@ import { patchedCopy } from './copy.ts'
 import { MUTATIONS, type Mutation } from './mutations.ts'
 import { run } from './run.ts'
 import { plan } from './schedule.ts'
-import { PLACES, type Place } from './system.ts'
+import { PLACES, type Place } from './queue-servers.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 

@@ -4,30 +4,22 @@ import { createWriteStream } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createApiKey, SCOPES } from '#domain/api-keys.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/processes.ts'
-import { startRedis } from '#start/redis.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
+import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
 
 const HOST = '127.0.0.1'
 const STRIPE_KEY = 'sk_test_torture'
 const WEBHOOK_SECRET = 'whsec_torture'
 /** A process that was told to end has this long. */
 const TERM_LIMIT_MS = 30_000
-/** What the keys of the payments' queue have in common, and in a Cluster their server. */
-const KEYS = '{sluice:payments}'
-
-/** Where bells ring: one Redis, a Cluster of three and their replicas, one and its replica under Sentinels, or PostgreSQL. */
-export const PLACES = ['redis', 'cluster', 'sentinels', 'postgres'] as const
-export type Place = (typeof PLACES)[number]
 
 /** A process that is started again, on the same port, after it ended. */
 export type Member = {
@@ -37,15 +29,6 @@ export type Member = {
   kill(signal?: NodeJS.Signals): Promise<void>
   /** As it was before, but for what is told: it stays so. */
   start(as?: { root?: string; env?: Record<string, string> }): Promise<void>
-}
-
-/** The servers of the queue; of several, those that take writes to what belongs to the payments. */
-type QueueServers = {
-  url: string
-  kill(): Promise<void>
-  /** Those that were killed come back empty. */
-  start(): Promise<void>
-  flush(): Promise<void>
 }
 
 export type System = {
@@ -261,49 +244,5 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     await stop()
     await rm(folder, { recursive: true, force: true })
     throw error
-  }
-}
-
-async function startQueueServers(
-  queue: Place,
-  onStop: (stop: () => Promise<void>) => void,
-): Promise<QueueServers | null> {
-  if (queue === 'postgres') return null
-  if (queue === 'redis') {
-    const redis = await startOneRedis()
-    onStop(() => redis.kill())
-    return redis
-  }
-  const places = await (queue === 'cluster' ? startRedisCluster() : startRedisSentinels())
-  onStop(() => places.stop())
-  return {
-    url: places.url,
-    kill: () => places.killPrimaryOf(KEYS),
-    start: () => places.revive(),
-    flush: () => places.flush(),
-  }
-}
-
-async function startOneRedis(): Promise<QueueServers> {
-  const password = randomBytes(12).toString('hex')
-  const start = async (port: number) => {
-    const settings = { 'enable-protected-configs': 'yes' }
-    const redis = await startRedis({ data_dir: null, port, password, settings })
-    if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
-    return redis
-  }
-  let running = await start(await freePort(HOST))
-  const { url, port } = running
-  return {
-    url,
-    kill: () => running.kill(),
-    async start() {
-      running = await start(port)
-    },
-    async flush() {
-      const client = new Redis(url, { enableReadyCheck: false })
-      client.on('error', () => {})
-      await client.flushall().finally(() => client.disconnect())
-    },
   }
 }

@@ -1,7 +1,8 @@
 // What a fault is: how it is inflicted and lifted, and how soon everything must work again.
 import type { Problem } from '#test/invariants.ts'
 import type { Random } from '../random.ts'
-import type { Place, System } from '../system.ts'
+import type { Place } from '../queue-servers.ts'
+import type { System } from '../system.ts'
 
 /** With `late_job`, that this job was late: where other work goes on, that counts only if it is unfinished when all is quiet. */
 export type Found = Problem & { late_job?: string }
