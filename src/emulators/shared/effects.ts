@@ -1,6 +1,6 @@
 // The independent record of what really moved: one line per authorization, capture, release, refund and failed refund.
 import type { AppendFile } from './append-file.ts'
-import type { Call } from '../stripe/emulator.ts'
+import type { Call } from './call.ts'
 
 export type Effect = {
   /** From 1, without gaps. */

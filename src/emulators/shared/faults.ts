@@ -1,6 +1,4 @@
 // Scripted failures: which requests they meet, how often, and what goes wrong.
-import { stripeId } from '../stripe/ids.ts'
-import { parameterRefused } from '../stripe/errors.ts'
 
 /** What goes wrong, and whether it does so when it is usual for it: before or after the effect. */
 const ACTIONS = {
@@ -33,16 +31,6 @@ type Name = keyof typeof ACTIONS
 /** What can be scripted by its name. */
 export const FAULT_NAMES = ['delay_ms', ...Object.keys(ACTIONS)]
 
-/** What a fault of the page meets, in words. */
-export const PLACES: Record<string, { method?: string; path?: string }> = {
-  'any request': {},
-  authorization: { method: 'POST', path: '/payment_intents$' },
-  capture: { method: 'POST', path: '/capture$' },
-  cancellation: { method: 'POST', path: '/cancel$' },
-  refund: { method: 'POST', path: '/refunds$' },
-  'any look-up': { method: 'GET' },
-}
-
 export type Fault = {
   id: string
   match: { method: string | null; path: RegExp | null; contains: string | null; nth: number | null }
@@ -71,29 +59,32 @@ export function noFaults(): Faults {
   return { list: [], waiting: [] }
 }
 
+/** What each provider has its own way of: the id of a new fault, and how a script is refused that cannot be understood. */
+type ScriptRules = { id: string; refuse: (message: string, param: string) => Error }
+
 /**
  * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?, fault }`.
  * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
  * It happens once, unless `times` says otherwise or a `probability` (0..1) is given: then until it is deleted.
  */
-export function addFault(faults: Faults, script: unknown): Fault {
-  const { match, times, probability, seed, fault } = objectOf(script, 'fault script')
-  const { method, path, contains, nth } = objectOf(match ?? {}, 'match')
+export function addFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
+  const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)
+  const { method, path, contains, nth } = objectOf(match ?? {}, 'match', refuse)
   const {
     delay_ms = 0,
     retry_after_s,
     ...named
-  } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault')
+  } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault', refuse)
   const entries = Object.entries(named)
-  if (entries.length > 1) throw parameterRefused('A fault is one thing, perhaps after a delay.', 'fault')
+  if (entries.length > 1) throw refuse('A fault is one thing, perhaps after a delay.', 'fault')
   const [name, value] = entries[0] ?? [null, true]
   if (name !== null && !isName(name))
-    throw parameterRefused(`Unknown fault: ${name}. Known: ${FAULT_NAMES.join(', ')}`, 'fault')
+    throw refuse(`Unknown fault: ${name}. Known: ${FAULT_NAMES.join(', ')}`, 'fault')
   if (name === null && !(typeof delay_ms === 'number' && delay_ms > 0))
-    throw parameterRefused('A fault says what goes wrong.', 'fault')
+    throw refuse('A fault says what goes wrong.', 'fault')
   const known = name === null ? null : ACTIONS[name]
   const added: Fault = {
-    id: stripeId('flt_', 12),
+    id,
     match: {
       method: typeof method === 'string' ? method.toUpperCase() : null,
       path: typeof path === 'string' ? new RegExp(path) : null,
@@ -197,10 +188,10 @@ function isName(name: string): name is Name {
   return Object.hasOwn(ACTIONS, name)
 }
 
-function objectOf(value: unknown, what: string): Record<string, unknown> {
+function objectOf(value: unknown, what: string, refuse: ScriptRules['refuse']): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>
-  throw parameterRefused(`Invalid ${what}: must be an object`, what)
+  throw refuse(`Invalid ${what}: must be an object`, what)
 }
 
 /** The same numbers between 0 and 1 for the same seed (mulberry32). */

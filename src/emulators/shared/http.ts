@@ -1,6 +1,5 @@
 // One request and its answer over node:http.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Refusal } from '../stripe/errors.ts'
 
 export type Exchange = {
   request: IncomingMessage
@@ -77,22 +76,4 @@ export function sendHalf(
 export function header(request: IncomingMessage, name: string): string | null {
   const value = request.headers[name]
   return typeof value === 'string' ? value : null
-}
-
-/** Of a control request: a JSON object, or nothing. */
-export function jsonBody(body: string): Record<string, unknown> {
-  if (body.trim() === '') return {}
-  let value: unknown
-  try {
-    value = JSON.parse(body)
-  } catch {
-    value = null
-  }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>
-  throw new Refusal(
-    400,
-    { type: 'invalid_request_error', message: 'The body must be a JSON object.' },
-    { executed: false },
-  )
 }

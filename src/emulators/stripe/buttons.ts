@@ -1,7 +1,9 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
-import { BROWSER, DASHBOARD, type Emulator } from './emulator.ts'
+import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
-import { addFault, PLACES, release, removeFaults } from '../shared/faults.ts'
+import { addFault, PLACES } from './faults.ts'
+import { release, removeFaults } from '../shared/faults.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
 import { problemPage } from './page.ts'

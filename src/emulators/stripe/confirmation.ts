@@ -1,6 +1,7 @@
 // What comes of confirming a payment intent: an authorization, a decline or a challenge to the buyer.
 import { recordEffect } from '../shared/effects.ts'
-import { nowMs, nowS, type Call, type Emulator } from './emulator.ts'
+import { nowMs, nowS, type Emulator } from './emulator.ts'
+import type { Call } from '../shared/call.ts'
 import { invalidState, Refusal } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'

@@ -1,12 +1,14 @@
 // What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
 import { authenticate } from './confirmation.ts'
 import { findEffects } from '../shared/effects.ts'
-import { BROWSER, DASHBOARD, nowMs, type Emulator } from './emulator.ts'
+import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
-import { addFault, describeFault, hitsOf, release, removeFaults, waitForHits } from '../shared/faults.ts'
+import { addFault } from './faults.ts'
+import { describeFault, hitsOf, release, removeFaults, waitForHits } from '../shared/faults.ts'
 import { sendPage } from '../shared/html.ts'
-import { jsonBody, header, send, type Exchange } from '../shared/http.ts'
+import { header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
 import { parseForm, isParams, type Params } from './parse.ts'
@@ -255,4 +257,22 @@ function asParams(body: Record<string, unknown>): Params {
     else if (typeof value === 'number' || typeof value === 'boolean') params[name] = String(value)
   }
   return params
+}
+
+/** Of a control request: a JSON object, or nothing. */
+function jsonBody(body: string): Record<string, unknown> {
+  if (body.trim() === '') return {}
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    value = null
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>
+  throw new Refusal(
+    400,
+    { type: 'invalid_request_error', message: 'The body must be a JSON object.' },
+    { executed: false },
+  )
 }

@@ -1,7 +1,7 @@
 // What every operation of the emulator gets first: its state, its clock and its record.
 import type { AppendFile } from '../shared/append-file.ts'
 import type { Effects } from '../shared/effects.ts'
-import type { EventLog } from './events.ts'
+import type { EventLog } from './event-log.ts'
 import type { Faults } from '../shared/faults.ts'
 import type { Idempotency } from './idempotency.ts'
 import type { RequestLog } from '../shared/requests.ts'
@@ -31,17 +31,6 @@ export type Emulator = {
   /** Nothing may happen any more. */
   closed: boolean
 }
-
-/** Who asks: the API, a person in Stripe's dashboard, the buyer's browser, or time. */
-export type Call = {
-  source: 'api' | 'dashboard' | 'browser' | 'expiry'
-  request_id: string | null
-  idempotency_key: string | null
-}
-
-/** Somebody in the dashboard, and the buyer. */
-export const DASHBOARD: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
-export const BROWSER: Call = { source: 'browser', request_id: null, idempotency_key: null }
 
 export function nowMs(emulator: Emulator): number {
   return Date.now() + emulator.clock.offset_ms

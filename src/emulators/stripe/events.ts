@@ -1,35 +1,13 @@
-// Events: what Stripe tells about every change, kept in the order in which they happened.
-import { nowS, type Call, type Emulator } from './emulator.ts'
+// Events: what Stripe tells about every change.
+import { nowS, type Emulator } from './emulator.ts'
+import type { Call } from '../shared/call.ts'
 import { missing } from './errors.ts'
 import { stripeId } from './ids.ts'
 import { filterCreated, page, type Page } from './lists.ts'
 import type { Params } from './parse.ts'
 import { API_VERSION, render, type Rendered } from './render.ts'
 import type { Version } from './store.ts'
-
-export type StoredEvent = {
-  id: string
-  type: string
-  /** Unix seconds. */
-  created: number
-  object: Version
-  /** The version before, where Stripe says what changed. */
-  previous: Version | null
-  request_id: string | null
-  idempotency_key: string | null
-  /** Not yet delivered. */
-  pending: boolean
-}
-
-export type EventLog = { list: StoredEvent[]; indexOf: Map<string, number> }
-
-export function emptyEventLog(): EventLog {
-  return { list: [], indexOf: new Map() }
-}
-
-export function appendEvent(log: EventLog, event: StoredEvent): void {
-  log.indexOf.set(event.id, log.list.push(event) - 1)
-}
+import { appendEvent, type StoredEvent } from './event-log.ts'
 
 /** Creates the event and hands it to the webhook sender. */
 export function emit(

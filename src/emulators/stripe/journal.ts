@@ -1,5 +1,5 @@
 // What survives a restart: versions, events, stored answers and the clock, appended as they happen and read back at start.
-import { appendEvent, type EventLog, type StoredEvent } from './events.ts'
+import { appendEvent, type EventLog, type StoredEvent } from './event-log.ts'
 import type { Idempotency, StoredAnswer } from './idempotency.ts'
 import { remember, type Store, type Version } from './store.ts'
 

@@ -1,7 +1,8 @@
 // What a person sees: payments, refunds, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
-import { FAULT_NAMES, PLACES, type Fault } from '../shared/faults.ts'
+import { FAULT_NAMES, type Fault } from '../shared/faults.ts'
+import { PLACES } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'

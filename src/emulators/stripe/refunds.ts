@@ -1,7 +1,8 @@
 // Refunds: asked for, settled later, failed after all.
 import { inWords } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
-import { nowS, type Call, type Emulator } from './emulator.ts'
+import { nowS, type Emulator } from './emulator.ts'
+import type { Call } from '../shared/call.ts'
 import { invalidState, missing, parameterRefused, Refusal } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'

@@ -1,5 +1,6 @@
 // The endpoints of the API: which parameters they know and which operation they are.
-import type { Call, Emulator } from './emulator.ts'
+import type { Call } from '../shared/call.ts'
+import type { Emulator } from './emulator.ts'
 import { missing } from './errors.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
 import type { Params } from './parse.ts'

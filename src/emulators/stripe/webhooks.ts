@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import { Agent, request as httpRequest } from 'node:http'
 import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
-import type { StoredEvent } from './events.ts'
+import type { StoredEvent } from './event-log.ts'
 
 const CONCURRENCY = 32
 const DEADLINE_MS = 10_000

@@ -1,0 +1,19 @@
+// Faults as Stripe's emulator scripts them: where they can meet a request, and how a script is refused.
+import { addFault as add, type Fault, type Faults } from '../shared/faults.ts'
+import { parameterRefused } from './errors.ts'
+import { stripeId } from './ids.ts'
+
+/** What a fault of the page meets, in words. */
+export const PLACES: Record<string, { method?: string; path?: string }> = {
+  'any request': {},
+  authorization: { method: 'POST', path: '/payment_intents$' },
+  capture: { method: 'POST', path: '/capture$' },
+  cancellation: { method: 'POST', path: '/cancel$' },
+  refund: { method: 'POST', path: '/refunds$' },
+  'any look-up': { method: 'GET' },
+}
+
+/** Adds a fault, as scripted. */
+export function addFault(faults: Faults, script: unknown): Fault {
+  return add(faults, script, { id: stripeId('flt_', 12), refuse: parameterRefused })
+}
