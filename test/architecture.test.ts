@@ -1,10 +1,15 @@
-// Holds the import table: which layer may know which.
+// Holds the layout: which layer may know which, that no files import each other in a circle, and how long a file may be.
 import { readdir, readFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-const SRC = fileURLToPath(new URL('../src/', import.meta.url))
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+const SRC = join(ROOT, 'src')
+/** A file that passes this becomes a folder of the same name. */
+const MOST_LINES = 300
+
+const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g
 
 /** Who may import whom; `*` marks what puts the whole together. One file of a layer is named `layer/file`. */
 const MAY_IMPORT: Record<string, string[]> = {
@@ -43,7 +48,7 @@ async function imports(): Promise<Import[]> {
     const path = join(entry.parentPath, entry.name)
     const file = relative(SRC, path)
     const text = await readFile(path, 'utf8')
-    for (const [, target] of text.matchAll(/(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g)) {
+    for (const [, target] of text.matchAll(IMPORT)) {
       found.push({ file, layer: file.split('/')[0]!, target: target! })
     }
   }
@@ -85,6 +90,79 @@ test('every layer has a row in the table', async () => {
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)
   expect(layers.filter((layer) => !(layer in MAY_IMPORT))).toEqual([])
+})
+
+/** The files of these folders, as paths from the root, with their text. */
+async function sources(folders: string[]): Promise<Map<string, string>> {
+  const found = new Map<string, string>()
+  for (const folder of folders)
+    for (const name of await readdir(join(ROOT, folder), { recursive: true }))
+      if (name.endsWith('.ts')) {
+        const file = join(folder, name)
+        found.set(file, await readFile(join(ROOT, file), 'utf8'))
+      }
+  return found
+}
+
+/** From each file to those that it imports, types included. */
+async function importGraph(files: Map<string, string>): Promise<Map<string, string[]>> {
+  const manifest = await readFile(join(ROOT, 'package.json'), 'utf8')
+  const { imports: aliases } = JSON.parse(manifest) as { imports: Record<string, string> }
+  const graph = new Map<string, string[]>()
+  for (const [file, text] of files) {
+    const targets = Array.from(text.matchAll(IMPORT), ([, target]) => {
+      const [layer, ...rest] = target!.split('/')
+      const alias = aliases[`${layer}/*`]
+      return alias === undefined ? join(dirname(file), target!) : join(alias.replace('*', rest.join('/')))
+    })
+    graph.set(
+      file,
+      targets.filter((target) => files.has(target)),
+    )
+  }
+  return graph
+}
+
+/** A circle of imports, with its first file at both ends; undefined when there is none. */
+function findCycle(graph: Map<string, string[]>): string[] | undefined {
+  const done = new Set<string>()
+  const visit = (file: string, path: string[]): string[] | undefined => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return undefined
+    for (const target of graph.get(file) ?? []) {
+      const cycle = visit(target, [...path, file])
+      if (cycle !== undefined) return cycle
+    }
+    done.add(file)
+    return undefined
+  }
+  for (const file of graph.keys()) {
+    const cycle = visit(file, [])
+    if (cycle !== undefined) return cycle
+  }
+  return undefined
+}
+
+test('no files import each other in a circle, types included', async () => {
+  const graph = await importGraph(await sources(['src', 'test', 'bench', 'fuzz', 'torture']))
+  expect([...graph.values()].flat().length).toBeGreaterThan(500)
+  expect(findCycle(graph)).toBe(undefined)
+})
+
+test('a circle would be found', () => {
+  const graph = new Map([
+    ['a.ts', ['b.ts', 'c.ts']],
+    ['b.ts', []],
+    ['c.ts', ['d.ts']],
+    ['d.ts', ['c.ts']],
+  ])
+  expect(findCycle(graph)).toEqual(['c.ts', 'd.ts', 'c.ts'])
+})
+
+test('no file outside the tests is longer than 300 lines', async () => {
+  const files = await sources(['src', 'bench', 'fuzz', 'torture'])
+  const long = [...files].filter(([, text]) => text.trimEnd().split('\n').length > MOST_LINES)
+  expect(long.map(([file]) => file)).toEqual([])
 })
 
 test('the table would notice: a call to a provider inside the domain is a violation', () => {
