@@ -257,7 +257,7 @@ describe('the fence', () => {
     const before = await everythingOf(world)
     const failure = { code: 'payment_declined', message: 'no' } as const
     for (const settlement of [
-      succeeded(first, 're_1'),
+      { ...succeeded(first), provider_reference: 're_1' },
       failed(first, failure),
       retried(first, 'later'),
       rotated(first, 'anew'),

@@ -4,7 +4,7 @@ import postgres from 'postgres'
 import { z } from 'zod'
 
 /** The product's pool is as large. */
-export const POOL = 10
+const POOL = 10
 
 export function openPool(): postgres.Sql {
   return postgres(need('DATABASE_URL'), { max: POOL, onnotice: () => {} })

@@ -27,7 +27,7 @@ const DEMO_TENANT = 'demo'
 type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
 
 /** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
-export async function startAll(given: Config): Promise<Part & { log: Log }> {
+async function startAll(given: Config): Promise<Part & { log: Log }> {
   refuseInProduction(given)
   const data_dir = resolve(given.DATA_DIR)
   const folder = await claimFolder(data_dir)

@@ -17,13 +17,12 @@ const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 
 /** The job is done. */
-export function succeeded(job: ClaimedJob, provider_reference: string | null = null): Settlement {
+export function succeeded(job: ClaimedJob): Settlement {
   return {
     ...base(job),
     state: 'succeeded',
     outcome: 'done',
     call_outcome: job.call && 'done',
-    provider_reference,
   }
 }
 

@@ -253,7 +253,7 @@ function standardOf(must_be: z.ZodType): string {
 }
 
 /** What `--help` says: the variables that a process reads, those without which it does not start marked. */
-export function describeVariables(process: ProcessName, needs: readonly VariableName[] = []): string {
+export function describeVariables(process: ProcessName, needs: readonly VariableName[]): string {
   const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))
   const width = Math.max(...read.map(({ name }) => name.length)) + 2
   return read

@@ -5,7 +5,6 @@ import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 export type ProviderCall = {
   generation: number
   key: string
-  operation: string
   request: Json
   /** It may be looked up, never sent: its key is too old, or its effect was given up as unknown. */
   look_only: boolean

@@ -75,7 +75,7 @@ export async function claimJobs(
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms,
       extract(epoch from now() - j.unknown_since)::float8 * 1000 as unknown_ms,
       case when c.job_id is not null then jsonb_build_object(
-        'generation', c.generation, 'key', c.key, 'operation', c.operation, 'request', c.request,
+        'generation', c.generation, 'key', c.key, 'request', c.request,
         'look_only', c.look_only, 'in_doubt', c.look_only or c.first_sent_at <> c.last_sent_at,
         'refused_ms', extract(epoch from now() - c.refused_since)::float8 * 1000, 'reference', c.provider_reference) end as call
     from claimed j left join sent c on c.job_id = j.id`
