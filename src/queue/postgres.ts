@@ -1,8 +1,18 @@
 // The backend on PostgreSQL, in BullMQ's own schema: for those who start without a Redis.
-import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend, runMigrations } from 'bullmq'
+import {
+  LATEST_SCHEMA_VERSION,
+  PostgresConnection,
+  PostgresQueueBackend,
+  Queue,
+  SchemaMigrationRequiredError,
+  assertSchemaCompatibility,
+  createPostgresBackend,
+  runMigrations,
+} from 'bullmq'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Socket } from 'node:net'
+import { limitLocks, lockError } from '#core/migrate.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type BellData } from './bells.ts'
 import { within } from './late.ts'
@@ -16,7 +26,10 @@ const channel = 'sluice_outcomes'
 type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
 type Connected = { connection: PostgresConnection; queues: Map<string, PostgresQueue> }
 
-/** Creates or upgrades BullMQ's tables. */
+/**
+ * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, which anybody may take who can connect: so it is asked
+ * only where something has to be done, and waits no longer than our own migrations.
+ */
 export async function migratePostgres({
   database_url,
   schema = defaultSchema,
@@ -24,10 +37,22 @@ export async function migratePostgres({
   const client = new Client({ connectionString: database_url })
   await client.connect()
   try {
-    await runMigrations(client, schema)
+    await client.query(limitLocks({ in_transaction: false }))
+    if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
     await client.query(grants(schema))
+  } catch (error) {
+    throw lockError(error)
   } finally {
     await client.end()
+  }
+}
+
+async function isMigrated(client: Client, schema: string): Promise<boolean> {
+  try {
+    return (await assertSchemaCompatibility(client, schema)) >= LATEST_SCHEMA_VERSION
+  } catch (error) {
+    if (error instanceof SchemaMigrationRequiredError) return false
+    throw error
   }
 }
 
