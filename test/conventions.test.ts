@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { createLimit } from '#api/auth.ts'
 import { startApi } from '#api/main.ts'
+import { createSlowLane } from '#api/slow-lane.ts'
 import { createListener } from '#core/listener.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -322,6 +323,25 @@ test('valid keys that a process has not seen are let in while guesses go on from
   }
 })
 
+test('of too many that wait for one address any may be refused: who comes late is looked up as well', async () => {
+  const first = Promise.withResolvers<void>()
+  const served: number[] = []
+  const slowly = createSlowLane(
+    async (secrets) => {
+      served.push(...secrets.map(Number))
+      await first.promise
+      return secrets
+    },
+    () => new Error('refused'),
+  )
+  const asked = Promise.allSettled(Array.from({ length: 2_000 }, (_, n) => slowly('192.0.2.1', `${n}`)))
+  await until('the first is looked up', () => served.length > 0)
+  first.resolve()
+  const answered = (await asked).flatMap(({ status }, n) => (status === 'fulfilled' ? [n] : []))
+  expect(answered.toSorted((a, b) => a - b)).toEqual(served.toSorted((a, b) => a - b))
+  expect(answered.some((n) => n > 1_000)).toBe(true)
+})
+
 test('a proxy that nobody trusts is told of, with the variable that names it', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
@@ -373,6 +393,9 @@ test('the address of who asks is taken from a proxy only where it is one of ours
   // What a client writes in front of its own address counts for nothing; and a network of IPv6 is one address.
   expect(await guesses(behind, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
   expect(await guesses(behind, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
+  // Some proxies forward the port too.
+  expect(await guesses(behind, (n) => `198.51.100.9:${40_000 + n}`)).toEqual(new Set([401, 429]))
+  expect(await guesses(behind, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
 })
 
 test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async () => {

@@ -9,6 +9,10 @@ const FOLDER = new URL('../../migrations/', import.meta.url)
 /** Who waits for a lock on a table holds up all who use it after. */
 const LOCK_LIMIT_MS = 30_000
 
+/** The statement that limits waits for locks, where the user or the database has no limit already. */
+export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
+  `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
+
 /** Due jobs are looked for in an index that leads with their priority, which 18 skips; older ones read all that wait. */
 const OLDEST_SERVER = 18
 
@@ -49,7 +53,7 @@ export async function migrate(
       await tx.unsafe(MIGRATIONS)
       // One at a time. Not an advisory lock: that anybody may take who can connect.
       await tx`lock table schema_migrations in share row exclusive mode`
-      await tx`select set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true) where current_setting('lock_timeout') = '0'`
+      await tx.unsafe(limitLocks({ in_transaction: true }))
       const applied = new Map(
         (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
           (row) => [row.name, row.checksum],
@@ -71,10 +75,7 @@ export async function migrate(
       return fresh
     })
   } catch (error) {
-    if (databaseCode(error) !== '55P03') throw error
-    throw new ConfigError(
-      'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
-    )
+    throw lockError(error)
   } finally {
     await sql.end()
   }
@@ -85,6 +86,14 @@ function serverProblem(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
   if (major >= OLDEST_SERVER) return undefined
   return `DATABASE_URL: PostgreSQL ${OLDEST_SERVER} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
+}
+
+/** An error of waiting too long for a lock as a message for the operator; other errors as they are. */
+export function lockError(error: unknown): unknown {
+  if (databaseCode(error) !== '55P03') return error
+  return new ConfigError(
+    'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
+  )
 }
 
 /**

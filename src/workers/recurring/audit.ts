@@ -10,7 +10,8 @@ import {
   countsOf,
   type AuditReport,
 } from '#domain/audit/audit.ts'
-import { FOUND_AT_ANY_TIME, type Problem } from '#domain/audit/checks.ts'
+import type { Problem } from '#domain/audit/checks.ts'
+import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
 import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
