@@ -13,8 +13,8 @@ const LOCK_LIMIT_MS = 30_000
 export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
   `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
-/** Views that ask with the rights of who asks, and nulls that are not distinct, came with it. */
-const OLDEST = 15
+/** Due jobs are looked for in an index that leads with their priority, which 18 skips; older ones read all that wait. */
+const OLDEST_SERVER = 18
 
 /** Of several that make it at once one does; the others wait for that. */
 const MIGRATIONS = `
@@ -45,10 +45,10 @@ export async function migrate(
     },
   })
   try {
-    const [server] = await sql<{ version: string; major: number }[]>`
-      select current_setting('server_version') as version, current_setting('server_version_num')::integer / 10000 as major`
-    if (server!.major < OLDEST)
-      throw new Error(`PostgreSQL ${OLDEST} or newer is needed; this is ${server!.version}`)
+    const [server] = await sql<{ version_num: number }[]>`
+      select current_setting('server_version_num')::integer as version_num`
+    const problem = serverProblem(server!.version_num)
+    if (problem !== undefined) throw new ConfigError(problem)
     return await sql.begin(async (tx) => {
       await tx.unsafe(MIGRATIONS)
       // One at a time. Not an advisory lock: that anybody may take who can connect.
@@ -81,6 +81,13 @@ export async function migrate(
   }
 }
 
+// Why a server that tells this `server_version_num` is not used; undefined: it is.
+function serverProblem(version_num: number): string | undefined {
+  const major = Math.floor(version_num / 10_000)
+  if (major >= OLDEST_SERVER) return undefined
+  return `DATABASE_URL: PostgreSQL ${OLDEST_SERVER} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
+}
+
 /** An error of waiting too long for a lock as a message for the operator; other errors as they are. */
 export function lockError(error: unknown): unknown {
   if (databaseCode(error) !== '55P03') return error
@@ -90,13 +97,17 @@ export function lockError(error: unknown): unknown {
 }
 
 /**
- * What makes a database unfit for this version: migrations that are missing, or, unless `allow_newer`, some that only a newer
- * version knows. Undefined: it fits. Errors: those of the connection.
+ * What makes a database unfit for this version: a server that is too old, migrations that are missing, or, unless
+ * `allow_newer`, some that only a newer version knows. Undefined: it fits. Errors: those of the connection.
  */
 export async function migrationProblem(
   sql: Sql,
   { allow_newer }: { allow_newer: boolean },
 ): Promise<string | undefined> {
+  const [server] = await sql<{ version_num: number }[]>`
+    select current_setting('server_version_num')::integer as version_num`
+  const too_old = serverProblem(server!.version_num)
+  if (too_old !== undefined) return too_old
   let applied: Set<string>
   try {
     const rows = await sql<{ name: string }[]>`select name from schema_migrations`
@@ -122,7 +133,7 @@ export async function migrationProblem(
   return undefined
 }
 
-/** Rejects while the database does not answer or lacks a migration. One of a newer version is part of a deployment. */
+/** Rejects while the database does not answer, is of a server that is too old or lacks a migration. One of a newer version is part of a deployment. */
 export async function assertMigrated(sql: Sql): Promise<void> {
   const problem = await migrationProblem(sql, { allow_newer: true })
   if (problem !== undefined) throw new ConfigError(problem)
