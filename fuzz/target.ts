@@ -1,7 +1,8 @@
 // What is fuzzed: a system with two tenants, the things that they have, and a look at what it stores.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { createApiKey, SCOPES } from '#domain/api-keys.ts'
+import { createApiKey } from '#domain/api-keys.ts'
+import { SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'

@@ -84,9 +84,8 @@ test('a wrong value is refused with the name of its variable and an example', ()
 })
 
 test('everything that is wrong is named at once, and an empty variable counts as unset', () => {
-  const refusal = refusalOf({ API_PORT: 'x', LOG_LEVEL: 'x', DISABLED_AREAS: 'customers,custommers' })
-  expect(refusal.split('\n')).toHaveLength(4)
-  expect(refusal).toContain('DISABLED_AREAS: no area is called "custommers"; there are customers, payments')
+  const refusal = refusalOf({ API_PORT: 'x', LOG_LEVEL: 'x' })
+  expect(refusal.split('\n')).toHaveLength(3)
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
 })
 
@@ -149,12 +148,17 @@ test('a process says which variable it cannot do without', async () => {
     ['src/api/main.ts', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
     ['src/webhooks/main.ts', { STRIPE_WEBHOOK_SECRET: '' }, 'STRIPE_WEBHOOK_SECRET is not set. Example: '],
     ['src/workers/main.ts', { STRIPE_SECRET_KEY: '' }, 'STRIPE_SECRET_KEY is not set. Example: '],
+    [
+      'src/api/main.ts',
+      { DISABLED_AREAS: 'customers,custommers' },
+      'DISABLED_AREAS: no area is called "custommers"; there are customers, payments',
+    ],
     ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: no queue is called "paymens"'],
     ['src/api/main.ts', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],
     [
       'src/start/main.ts',
       { NODE_ENV: 'production', STRIPE_SECRET_KEY: '', REDIS_URL: '' },
-      'In production these must be set: REDIS_URL, STRIPE_SECRET_KEY. For embedded servers and emulators all the same: ALLOW_EMULATORS=true',
+      'In production these must be set: STRIPE_SECRET_KEY, REDIS_URL. For embedded servers and emulators all the same: ALLOW_EMULATORS=true',
     ],
   ]
   await Promise.all(

@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
-import { createLimit } from '#api/auth.ts'
+import { createLimit } from '#api/limit.ts'
 import { startApi } from '#api/main.ts'
 import { createSlowLane } from '#api/slow-lane.ts'
 import { createListener } from '#core/listener.ts'
@@ -471,7 +471,7 @@ test('a missing scope is named', async () => {
 })
 
 test('an area that is switched off answers 500 misconfigured_gateway, after authentication', async () => {
-  const url = await startedApi({ areas: new Set(['customers']) })
+  const url = await startedApi({ DISABLED_AREAS: 'payments' })
   const client = createClient(url, world.client.key)
   for (const [method, path] of [
     ['GET', '/v1/payments'],

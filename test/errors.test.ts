@@ -5,7 +5,8 @@ import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Part } from '#core/service.ts'
-import { createApiKey, SCOPES } from '#domain/api-keys.ts'
+import { createApiKey } from '#domain/api-keys.ts'
+import { SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { startWorker } from '#workers/main.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
@@ -172,7 +173,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   misconfigured_gateway: [
     'GET /v1/payments',
     async () =>
-      createClient(await startedApi({ areas: new Set(['customers']) }), client.key).get('/v1/payments'),
+      createClient(await startedApi({ DISABLED_AREAS: 'payments' }), client.key).get('/v1/payments'),
     { context: { area: 'payments' } },
   ],
   // The processor cannot be reached, for a day by now.

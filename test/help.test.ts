@@ -1,7 +1,8 @@
 // One table of variables: what parses them is what `--help` and the README tell.
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { variables, variablesAsMarkdown, type ProcessName } from '#core/config/variables.ts'
+import { variables, variablesAsMarkdown } from '#core/config/help.ts'
+import type { ProcessName } from '#core/config/variables.ts'
 import { runCommand } from '#test/commands.ts'
 
 const SECTION = /(?<=<!-- variables -->\n)[^]*?(?=<!-- \/variables -->)/

@@ -6,11 +6,12 @@ import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { areaRoutes } from './areas.ts'
-import { createAuthenticate, createLimit } from './auth.ts'
+import { createAuthenticate } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
+import { createLimit } from './limit.ts'
 import { createLists } from './lists.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { checkPath, checkQuery, parseQuery } from './query.ts'
@@ -26,7 +27,7 @@ const STATEMENTS_PER_CONNECTION = 500
 
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
-  const { config, sql, lanes, log } = context
+  const { config, areas, sql, lanes, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
@@ -92,7 +93,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
     }
-    if (area != null && !config.areas.has(area)) {
+    if (area != null && !areas.deployed.includes(area)) {
       throw new AppError('misconfigured_gateway', {
         message: `The area "${area}" is not deployed here.`,
         context: { area },

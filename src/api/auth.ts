@@ -1,4 +1,4 @@
-// Who is asking: API keys, looked up once a second at most, and how much they may ask.
+// Who is asking: API keys, looked up once a second at most.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
@@ -125,52 +125,4 @@ function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): v
   cache.set(secret, value)
   const [oldest] = cache.keys()
   if (cache.size > CACHE_SIZE) cache.delete(oldest!)
-}
-
-/** Takes `requests` (1) from what `id` may still ask; sets the headers; throws `rate_limited`. */
-export type Limit = ((id: string, reply: FastifyReply, requests?: number) => void) & {
-  /** Takes what a request turned out to cost beyond one: a debt that delays the next. */
-  charge(id: string, requests: number): void
-}
-
-/**
- * A bucket for each key: `burst` requests at once, refilled with `rps` a second (GCRA). Own, because the kept plug-ins count
- * in fixed windows and cannot say "500 a second with bursts of 2,000". Per process.
- */
-export function createLimit({ rps, burst }: { rps: number; burst: number }): Limit {
-  const perRequest_ms = 1000 / rps
-  const depth_ms = burst * perRequest_ms
-  const policy = `"default";q=${burst};w=${Math.ceil(burst / rps)}`
-  let full = new Map<string, number>()
-  let swept_at = performance.now()
-
-  // The time at which the bucket would be full again.
-  const fullAt = (id: string, now: number, requests: number) =>
-    Math.max(full.get(id) ?? now, now) + requests * perRequest_ms
-
-  function take(id: string, reply: FastifyReply, requests = 1): void {
-    const now = performance.now()
-    if (now - swept_at > 60_000) {
-      swept_at = now
-      full = new Map(Array.from(full).filter(([, at]) => at > now))
-    }
-    const at = fullAt(id, now, requests)
-    // What fits to the last request must not fail by a rounding of the clock's fractions.
-    const left = Math.floor((depth_ms - (at - now)) / perRequest_ms + 1e-6)
-    reply.header('ratelimit-policy', policy)
-    if (left < 0) {
-      const wait_s = Math.max(1, Math.ceil((at - now - depth_ms) / 1000))
-      reply.header('ratelimit', `"default";r=0;t=${wait_s}`)
-      throw new AppError('rate_limited', {
-        retry_after_s: wait_s,
-        message: `Too many requests: ${rps} a second, ${burst} at once; what is large counts as several.`,
-      })
-    }
-    full.set(id, at)
-    reply.header('ratelimit', `"default";r=${left};t=${Math.ceil((at - now) / 1000)}`)
-  }
-
-  return Object.assign(take, {
-    charge: (id: string, requests: number) => void full.set(id, fullAt(id, performance.now(), requests)),
-  })
 }

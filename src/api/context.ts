@@ -3,6 +3,7 @@ import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
+import type { AreaStates } from '#domain/areas.ts'
 import type { Queue } from '#queue/main.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import type { ListLanes, Lists } from './lists.ts'
@@ -10,6 +11,7 @@ import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
   config: Config
+  areas: AreaStates
   sql: Sql
   lanes: ListLanes
   log: Log

@@ -1,11 +1,10 @@
 // How many keys that are none an address may present before it is no longer listened to.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
+import { createBuckets } from './buckets.ts'
 
-const RPS = 5
-const BURST = 20
-const EACH_MS = 1000 / RPS
-const MOST_ADDRESSES = 20_000
+/** Of each address. */
+const BAD_KEYS = { rps: 5, burst: 20, most: 20_000 }
 
 export type Failures = {
   /** The refusal of an address that has used up what it may, else undefined. */
@@ -15,38 +14,21 @@ export type Failures = {
   tell(ip: string, reply: FastifyReply): void
 }
 
-/** A bucket of failures for each address (GCRA); of the addresses that failed least lately some may be forgotten. */
 export function createFailures(): Failures {
-  /** When an address will have all of its bucket back. */
-  const full = new Map<string, number>()
-
-  /** Until there is room for one more failure; negative while there is room. */
-  function wait_ms(ip: string): number {
-    return (full.get(networkOf(ip)) ?? 0) - performance.now() - (BURST - 1) * EACH_MS
-  }
-
+  const buckets = createBuckets(BAD_KEYS)
   return {
     refusal(ip) {
-      const left_ms = wait_ms(ip)
-      if (left_ms <= 0) return undefined
+      const { left, enough_in_ms } = buckets.without(networkOf(ip), 1)
+      if (left >= 0) return undefined
       return new AppError('rate_limited', {
         message: 'Too many keys that are not valid came from this address.',
-        retry_after_s: Math.ceil(left_ms / 1000),
+        retry_after_s: Math.ceil(enough_in_ms / 1000),
       })
     },
-    count(ip) {
-      const now = performance.now()
-      const network = networkOf(ip)
-      const at = Math.max(full.get(network) ?? 0, now) + EACH_MS
-      full.delete(network)
-      full.set(network, Math.min(at, now + BURST * EACH_MS))
-      const [oldest] = full.keys()
-      if (full.size > MOST_ADDRESSES) full.delete(oldest!)
-    },
+    count: (ip) => buckets.take(networkOf(ip), 1),
     tell(ip, reply) {
-      const left = Math.max(0, Math.min(BURST, Math.floor(1 - wait_ms(ip) / EACH_MS)))
-      reply.header('ratelimit-policy', `"default";q=${BURST};w=${BURST / RPS}`)
-      reply.header('ratelimit', `"default";r=${left};t=${Math.ceil((BURST - left) / RPS)}`)
+      const { left, full_in_ms } = buckets.without(networkOf(ip), 0)
+      buckets.tell(reply, left, full_in_ms)
     },
   }
 }

@@ -6,7 +6,7 @@ import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
-import type { Limit } from './auth.ts'
+import type { Limit } from './limit.ts'
 import { createTurns } from './turns.ts'
 
 const tooMany = () =>

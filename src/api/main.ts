@@ -1,13 +1,12 @@
 // The `api` process: {base_url}.
-import { AREA_NAMES, areaStates } from '#core/areas.ts'
-import { list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase } from '#core/pool.ts'
+import { need, type Config } from '#core/config.ts'
+import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { assertMigrated } from '#core/migrate.ts'
 import { createVault } from '#core/secrets.ts'
-import { runService, type Part, type Ready } from '#core/service.ts'
-import { places, portError } from '#core/startup.ts'
+import { runService, serviceOf, type Service } from '#core/service.ts'
+import { listenAt, places } from '#core/startup.ts'
+import { AREA_NAMES, areaStates } from '#domain/areas.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
@@ -15,57 +14,31 @@ import { connectLists, listConnections } from './lists.ts'
 import { createWaiters } from './wait.ts'
 
 /** Starts the API against the servers that `config` names. */
-export async function startApi(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
+export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
+  await using ends = new AsyncDisposableStack()
+  const areas = areaStates(config.DISABLED_AREAS)
   const { quick, long } = listConnections(config.DATABASE_POOL)
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, 'sluice-api', log)
   const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
+  ends.defer(() => endAll(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
+  ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)
   const subscription = await queue.subscribe((outcomes) => {
     waiters.heard(outcomes)
     doorbell.heard(outcomes)
   })
-  const context = {
-    config,
-    sql,
-    lanes,
-    log,
-    queue,
-    doorbell,
-    waiters,
-    vault: createVault(need(config, 'ENCRYPTION_KEY')),
-  }
-  const app = await buildApi(context)
-  const url = await app.listen({ host: config.HOST, port: config.API_PORT }).catch((error: unknown) => {
-    throw portError(error, places(config).api)
-  })
-  const areas = areaStates(list(config.DISABLED_AREAS))
+  ends.defer(() => subscription.close())
+  const vault = createVault(need(config, 'ENCRYPTION_KEY'))
+  const app = await buildApi({ config, areas, sql, lanes, log, queue, doorbell, waiters, vault })
+  ends.defer(() => app.close())
+  ends.defer(() => waiters.close())
+  const url = await listenAt(app, places(config).api)
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
-  return {
-    url,
-    async ready() {
-      await assertMigrated(sql)
-      return { areas }
-    },
-    async close() {
-      waiters.close()
-      await app.close()
-      await subscription.close()
-      await queue.close()
-      await Promise.all([sql, lanes.quick, lanes.long].map((each) => each.end({ timeout: 5 })))
-    },
-  }
+  return { url, ...serviceOf(ends.move(), sql, { areas }) }
 }
 
-if (import.meta.main) {
-  await runService({
-    name: 'api',
-    metrics_port: 9464,
-    about: 'serves /v1, /docs and /openapi.json.',
-    needs: ['DATABASE_URL', 'ENCRYPTION_KEY'],
-    start: startApi,
-  })
-}
+if (import.meta.main) await runService('api', 'serves /v1, /docs and /openapi.json.', startApi)

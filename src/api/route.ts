@@ -1,8 +1,8 @@
 // A route is one literal: what it takes, what it answers, which scope it needs and which errors it can end in.
 import { z } from 'zod'
-import type { Area } from '#core/areas.ts'
 import { dateTime } from '#core/time.ts'
-import type { Credentials, Scope } from '#domain/api-keys.ts'
+import type { Credentials } from '#domain/api-keys.ts'
+import type { Area, Scope } from '#domain/areas.ts'
 import type { Literal } from './openapi/operation.ts'
 
 declare module 'fastify' {

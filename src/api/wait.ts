@@ -14,14 +14,16 @@ const HINT_EVERY_MS = 50
 const CLOSE_MS = 5_000
 
 /** What is heard of one job, from `listen` on. */
-type Hints = Disposable & {
+export type Hints = Disposable & {
   /** Resolves with true when something was heard since the last time, and with false when the time is over. */
   next(): Promise<boolean>
 }
 
+const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
+
 export type Waiters = {
-  /** Listens for what is heard of a job, at most for `wait_ms`. */
-  listen(job_id: string, wait_ms: number): Hints
+  /** Listens for what is heard of a job, at most for `wait_ms`. Null: of none, so that the time is over at once. */
+  listen(job_id: string | null, wait_ms: number): Hints
   /** Tells who waits that something was heard. What was said of a job is not believed. */
   heard(outcomes: { id: string }[]): void
   /** New waits end at once; those under way have a few seconds more. The work goes on, the answer is 202. */
@@ -63,6 +65,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   return {
     heard,
     listen(job_id, wait_ms) {
+      if (job_id === null) return OF_NONE
       let over = closed || wait_ms === 0
       let hinted = false
       let told_at = -Infinity
@@ -84,7 +87,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         resolve(!over)
         resolve = undefined
       }
-      function end(): void {
+      const end = () => {
         over = true
         clearTimeout(timeout)
         clearTimeout(later)

@@ -4,14 +4,8 @@ import { z } from 'zod'
 import { ConfigError, list, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { told } from '#core/startup.ts'
-import {
-  createApiKey,
-  listApiKeys,
-  revokeApiKey,
-  rotateApiKey,
-  SCOPES,
-  type Scope,
-} from '#domain/api-keys.ts'
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
+import { SCOPES, type Scope } from '#domain/areas.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 

@@ -2,14 +2,13 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
-import { AREA_NAMES, areaStates, type Area } from './areas.ts'
 import { nearestName } from './config/near.ts'
-import { VARIABLES, type VariableName } from './config/variables.ts'
+import { neededBy, VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
 import { describe } from './words.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
-/** `areas`: those that answer. `logged_part`: LOG_REQUESTS, or what it is where it is unset. */
-export type Config = Variables & { areas: Set<Area>; logged_part: number }
+/** `logged_part`: LOG_REQUESTS, or what it is where it is unset. */
+export type Config = Variables & { logged_part: number }
 
 /** A refusal to start. The message is for the operator, says what to do and names each variable at fault. */
 export class ConfigError extends Error {}
@@ -36,16 +35,10 @@ export function loadConfig(
     if (parsed.success) values[name] = parsed.data
     else problems.push(`  ${name}: ${parsed.error.issues[0]!.message}. Example: ${name}=${example}`)
   }
-  const variables = values as Variables
-  const disabled = list(variables.DISABLED_AREAS ?? '')
-  for (const area of disabled) {
-    if (!(AREA_NAMES as string[]).includes(area))
-      problems.push(`  DISABLED_AREAS: no area is called "${area}"; there are ${AREA_NAMES.join(', ')}`)
-  }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
+  const variables = values as Variables
   return {
     ...variables,
-    areas: new Set(areaStates(disabled).deployed),
     logged_part: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
   }
 }
@@ -57,9 +50,9 @@ export function need<Name extends VariableName>(config: Config, name: Name): Non
   return value
 }
 
-/** Refuses a configuration without one of these, all that are missing at once. */
-export function needAll(config: Config, names: readonly VariableName[]): void {
-  const missing = names.filter((name) => config[name] === undefined)
+/** Refuses a configuration without which the process does not start; names all that is missing at once. */
+export function needAll(config: Config, process: ProcessName): void {
+  const missing = neededBy(process).filter((name) => config[name] === undefined)
   if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
 }
 

@@ -174,6 +174,11 @@ export function connectConfiguredDatabase(config: Config, application_name: stri
   return sql
 }
 
+/** Ends pools; what is under way in them has 5 s. */
+export async function endAll(...pools: Sql[]): Promise<void> {
+  await Promise.all(pools.map((pool) => pool.end({ timeout: 5 })))
+}
+
 /**
  * Warns when who is connected can do everything, as the owner of the tables or a superuser: a process needs the rights of its
  * role and no more. Never rejects.

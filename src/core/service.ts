@@ -4,7 +4,10 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig, needAll, queueConfig, type Config } from './config.ts'
-import { describeVariables, type ProcessName, type VariableName } from './config/variables.ts'
+import { describeVariables } from './config/help.ts'
+import type { ProcessName } from './config/variables.ts'
+import type { Sql } from './db.ts'
+import { assertMigrated } from './migrate.ts'
 import { isLateWrite } from './pool.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
@@ -17,8 +20,11 @@ const SHUTDOWN_MS = 25_000
 /** Ctrl-C reaches us twice within moments: from the terminal, and from npm, which had it too and passes it on. */
 const SAME_SIGNAL_MS = 1_000
 
-/** Answers with what there is to say of a process that can work; rejects while it cannot. */
+/** Answers what there is to say of a process that can work; rejects while it cannot. */
 export type Ready = () => Promise<Record<string, unknown>>
+
+/** A part that runs as a process of its own, or with others in one. */
+export type Service = Part & { ready: Ready }
 
 /**
  * Answers `/metrics` and `/readyz` on an address of their own. Errors: ConfigError when it cannot listen there.
@@ -117,40 +123,52 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
   })
 }
 
-/**
- * Runs one part as a process of its own, when its configuration, its ports and its database are fit for it. `needs`: variables
- * without which it does not start. `metrics_port`: unless METRICS_PORT says otherwise; one for each kind of process.
- */
-export async function runService(service: {
-  name: 'api' | 'webhooks' | 'worker'
-  about: string
-  needs: VariableName[]
-  metrics_port: number
-  start: (config: Config, log: Log) => Promise<Part & { ready: Ready }>
-}): Promise<void> {
-  const { name, about, needs } = service
-  await run(helpOf(`sluice ${name}: ${about}`, name, needs), async () => {
+/** Runs a service as a process of its own, when its configuration, its ports and its database are fit for it. */
+export async function runService(
+  name: 'api' | 'webhooks' | 'worker',
+  about: string,
+  start: (config: Config, log: Log) => Promise<Service>,
+): Promise<void> {
+  await run(helpOf(`sluice ${name}: ${about}`, name), async () => {
     const config = loadConfig()
-    needAll(config, needs)
+    needAll(config, name)
     queueConfig(config)
-    const { metrics, ...own } = places(config, service.metrics_port)
+    const { metrics, ...own } = places(config, name)
     await checkPlaces(name === 'worker' ? [metrics] : [own[name], metrics])
     const log = createLog(config.LOG_LEVEL, name)
     await checkDatabase(config, { warn: (text) => log.warn(text) })
-    const part = await service.start(config, log)
-    const operations = await serveOperations(metrics, part.ready)
+    const service = await start(config, log)
+    const operations = await serveOperations(metrics, service.ready)
     log.info({ url: operations.url }, '/metrics and /readyz listen')
     return {
       log,
       async close() {
-        await part.close()
+        await service.close()
         await operations.close()
       },
     }
   })
 }
 
+/**
+ * A service that has started: ready while its database is, with `facts` to say. Closing it closes what is on `ends`, the last
+ * first.
+ */
+export function serviceOf(
+  ends: AsyncDisposableStack,
+  sql: Sql,
+  facts: Record<string, unknown> = {},
+): Service {
+  return {
+    async ready() {
+      await assertMigrated(sql)
+      return facts
+    },
+    close: () => ends.disposeAsync(),
+  }
+}
+
 /** What `--help` prints: what the process does, and every variable that it reads. */
-export function helpOf(about: string, name: ProcessName, needs: VariableName[] = []): string {
-  return `${about}\n\nConfiguration is the environment and a file .env in this folder:\n\n${describeVariables(name, needs)}`
+export function helpOf(about: string, name: ProcessName): string {
+  return `${about}\n\nConfiguration is the environment and a file .env in this folder:\n\n${describeVariables(name)}`
 }

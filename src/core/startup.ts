@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import postgres from 'postgres'
 import { ConfigError, need, type Config } from './config.ts'
+import { METRICS_PORTS } from './config/variables.ts'
 import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isUnavailable } from './db.ts'
 import { migrationProblem } from './migrate.ts'
@@ -15,10 +16,10 @@ export type Place = {
   host: string
 }
 
-/** `metrics_port`: unless METRICS_PORT says otherwise. */
+/** The places of a process. */
 export function places(
   { HOST, METRICS_HOST, ...ports }: Config,
-  metrics_port = 9464,
+  process: keyof typeof METRICS_PORTS = 'start',
 ): Record<'api' | 'webhooks' | 'emulator' | 'metrics', Place> {
   const ours = { host_variable: 'HOST', host: HOST } as const
   return {
@@ -28,7 +29,7 @@ export function places(
     emulator: { variable: 'EMULATOR_PORT', port: ports.EMULATOR_PORT, ...ours, host: '127.0.0.1' },
     metrics: {
       variable: 'METRICS_PORT',
-      port: ports.METRICS_PORT ?? metrics_port,
+      port: ports.METRICS_PORT ?? METRICS_PORTS[process],
       host_variable: 'METRICS_HOST',
       host: METRICS_HOST,
     },
@@ -63,6 +64,18 @@ export function portError(error: unknown, place: Place): unknown {
     )
   }
   return error
+}
+
+/** Listens at a place; answers the URL. Errors: ConfigError when nobody can listen there. */
+export async function listenAt(
+  app: { listen: (at: { host: string; port: number }) => Promise<string> },
+  place: Place,
+): Promise<string> {
+  try {
+    return await app.listen({ host: place.host, port: place.port })
+  } catch (error) {
+    throw portError(error, place)
+  }
 }
 
 /**

@@ -2,30 +2,8 @@
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
+import type { Scope } from './areas.ts'
 import type { Tenant } from './tenants.ts'
-
-export const SCOPES = [
-  'customer:write',
-  'messaging:read',
-  'messaging:write',
-  'ai:read',
-  'ai:write',
-  'wallet:read',
-  'wallet:write',
-  'compliance:read',
-  'compliance:write',
-  'recipients:read',
-  'recipients:write',
-  'payments:read',
-  'payments:write',
-  'payouts:read',
-  'payouts:write',
-  'merchants:read',
-  'merchants:write',
-  'events:read',
-  'webhooks:write',
-] as const
-export type Scope = (typeof SCOPES)[number]
 
 export type ApiKey = {
   id: string

@@ -12,6 +12,14 @@ export type IdempotentRequest = {
   request_id: string | null
 }
 
+/** The same of one that asks for a job: whose it is, that job, and whether it is rung for at once. */
+export type JobRequest = IdempotentRequest & {
+  tenant_id: string
+  job_id: string
+  event_id: string
+  rung: boolean
+}
+
 export type Remembered = {
   key: string
   scope: string

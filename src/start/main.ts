@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { areaStates } from '#core/areas.ts'
-import { ConfigError, list, loadConfig, type Config } from '#core/config.ts'
+import { ConfigError, loadConfig, type Config } from '#core/config.ts'
+import { neededBy } from '#core/config/variables.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
@@ -11,7 +11,8 @@ import { migrate } from '#core/migrate.ts'
 import { helpOf, run, serveOperations, type Part } from '#core/service.ts'
 import { checkPlaces, places, portError } from '#core/startup.ts'
 import { startApi } from '#api/main.ts'
-import { createApiKey, findCredentials, SCOPES } from '#domain/api-keys.ts'
+import { createApiKey, findCredentials } from '#domain/api-keys.ts'
+import { areaStates, SCOPES, type AreaStates } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { migrateQueue } from '#queue/main.ts'
@@ -29,15 +30,14 @@ type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret:
 /** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
 async function startAll(given: Config): Promise<Part & { log: Log }> {
   refuseInProduction(given)
+  const areas = areaStates(given.DISABLED_AREAS)
   const data_dir = resolve(given.DATA_DIR)
   const folder = await claimFolder(data_dir)
   const log_file = join(data_dir, 'sluice.log')
-  const parts: Part[] = [{ close: folder.release }]
   const notes: string[] = []
-  const close = async () => {
-    for (const part of parts.toReversed()) await part.close()
-  }
   try {
+    await using ends = new AsyncDisposableStack()
+    ends.defer(folder.release)
     const { api: api_place, webhooks: webhooks_place, emulator, metrics } = places(given)
     await checkPlaces([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
     const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
@@ -51,7 +51,7 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
         data_dir: join(data_dir, 'postgres'),
         log: (line) => log.info(line),
       })
-      parts.push({ close: () => postgres.stop() })
+      ends.defer(() => postgres.stop())
       config.DATABASE_URL = postgres.url
       notes.push(`PostgreSQL   embedded, 127.0.0.1:${postgres.port}, data in ${postgres.folder}`)
     } else notes.push('PostgreSQL   yours (DATABASE_URL)')
@@ -59,7 +59,7 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
     if (config.REDIS_URL === undefined && config.QUEUE !== 'postgres') {
       const redis = await startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) })
       if (redis !== null) {
-        parts.push({ close: () => redis.stop() })
+        ends.defer(() => redis.stop())
         config.REDIS_URL = redis.url
       } else if (config.QUEUE === 'redis')
         throw new ConfigError(
@@ -93,8 +93,9 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
     }
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
     const webhooks = await startWebhooks(config, log)
+    ends.defer(() => webhooks.close())
     config.WEBHOOKS_URL ??= webhooks.url
-    const stripe_url = await emulateStripe(config, data_dir, parts)
+    const stripe_url = await emulateStripe(config, data_dir, ends)
     notes.push(
       stripe_url === null
         ? 'Stripe       yours (STRIPE_SECRET_KEY)'
@@ -102,14 +103,13 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
     )
 
     const worker = await startWorker(config, log)
-    parts.push(worker)
-    parts.push(webhooks)
+    ends.defer(() => worker.close())
     const api = await startApi(config, log)
-    parts.push(api)
+    ends.defer(() => api.close())
     const operations = await serveOperations(metrics, api.ready)
-    parts.push(operations)
+    ends.defer(() => operations.close())
 
-    notes.push(...areaNotes(config), `Log          ${log_file} (warnings also here)`)
+    notes.push(...areaNotes(areas), `Log          ${log_file} (warnings also here)`)
     const started = {
       api_url: config.API_URL ?? api.url,
       webhooks_url: config.WEBHOOKS_URL,
@@ -129,16 +129,15 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
         join(given.DATA_DIR, 'dev.json'),
       ),
     )
-    return { log, close }
+    const started_parts = ends.move()
+    return { log, close: () => started_parts.disposeAsync() }
   } catch (error) {
-    await close()
     throw unusable(error, data_dir)
   }
 }
 
 /** What the banner says of the areas. */
-function areaNotes(config: Config): string[] {
-  const { deployed, switched_off, not_deployed } = areaStates(list(config.DISABLED_AREAS))
+function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
     ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
@@ -153,16 +152,19 @@ function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
 
 function refuseInProduction(config: Config): void {
   if (config.NODE_ENV !== 'production' || config.ALLOW_EMULATORS) return
-  const missing = (
-    ['DATABASE_URL', 'REDIS_URL', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'ENCRYPTION_KEY'] as const
-  ).filter((name) => config[name] === undefined)
+  const needed = [...neededBy('api', 'webhooks', 'worker'), 'REDIS_URL' as const]
+  const missing = needed.filter((name) => config[name] === undefined)
   if (missing.length === 0) return
   throw new ConfigError(
     `In production these must be set: ${missing.join(', ')}. For embedded servers and emulators all the same: ALLOW_EMULATORS=true`,
   )
 }
 
-async function emulateStripe(config: Config, data_dir: string, parts: Part[]): Promise<string | null> {
+async function emulateStripe(
+  config: Config,
+  data_dir: string,
+  ends: AsyncDisposableStack,
+): Promise<string | null> {
   if (!emulates(config)) {
     config.STRIPE_SECRET_KEY ??= 'sk_test_unset'
     return null
@@ -178,7 +180,7 @@ async function emulateStripe(config: Config, data_dir: string, parts: Part[]): P
   }).catch((error: unknown) => {
     throw portError(error, places(config).emulator)
   })
-  parts.push(emulator)
+  ends.defer(() => emulator.close())
   config.STRIPE_API_BASE = emulator.url
   return emulator.url
 }

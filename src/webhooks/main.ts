@@ -1,10 +1,9 @@
 // The `webhooks` process: {webhooks_url}.
 import { list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase } from '#core/pool.ts'
+import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
-import { assertMigrated } from '#core/migrate.ts'
-import { runService, type Part, type Ready } from '#core/service.ts'
-import { places, portError } from '#core/startup.ts'
+import { runService, serviceOf, type Service } from '#core/service.ts'
+import { listenAt, places } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
@@ -13,43 +12,21 @@ import { buildWebhooks } from './app.ts'
 const WINDOW_FACTOR = 8
 
 /** Starts the webhooks host against the servers that `config` names. */
-export async function startWebhooks(config: Config, log: Log): Promise<Part & { url: string; ready: Ready }> {
+export async function startWebhooks(config: Config, log: Log): Promise<Service & { url: string }> {
+  await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
+  ends.defer(() => endAll(sql))
   const queue = openConfiguredQueue(config, log)
+  ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))
-  const app = await buildWebhooks({
-    config,
-    sql,
-    log,
-    doorbell,
-    stripe_secrets: list(need(config, 'STRIPE_WEBHOOK_SECRET')),
-  })
-  const url = await app.listen({ host: config.HOST, port: config.WEBHOOKS_PORT }).catch((error: unknown) => {
-    throw portError(error, places(config).webhooks)
-  })
+  ends.defer(() => subscription.close())
+  const stripe_secrets = list(need(config, 'STRIPE_WEBHOOK_SECRET'))
+  const app = await buildWebhooks({ config, sql, log, doorbell, stripe_secrets })
+  ends.defer(() => app.close())
+  const url = await listenAt(app, places(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
-  return {
-    url,
-    async ready() {
-      await assertMigrated(sql)
-      return {}
-    },
-    async close() {
-      await app.close()
-      await subscription.close()
-      await queue.close()
-      await sql.end({ timeout: 5 })
-    },
-  }
+  return { url, ...serviceOf(ends.move(), sql) }
 }
 
-if (import.meta.main) {
-  await runService({
-    name: 'webhooks',
-    metrics_port: 9465,
-    about: 'takes notifications at POST /stripe.',
-    needs: ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
-    start: startWebhooks,
-  })
-}
+if (import.meta.main) await runService('webhooks', 'takes notifications at POST /stripe.', startWebhooks)

@@ -1,12 +1,11 @@
 // The `worker` process: performs jobs, claims what waits in turns of the tenants, and does what the clock asks.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
-import { connectConfiguredDatabase, connectDatabase } from '#core/pool.ts'
+import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
-import { assertMigrated } from '#core/migrate.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
-import { runService, type Part, type Ready } from '#core/service.ts'
+import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -21,14 +20,15 @@ import { createStory } from './story.ts'
 import { sweep, watch } from './sweep.ts'
 
 /** Starts a worker against the servers that `config` names. */
-export async function startWorker(config: Config, log: Log): Promise<Part & { ready: Ready }> {
+export async function startWorker(config: Config, log: Log): Promise<Service> {
+  await using ends = new AsyncDisposableStack()
   const queues = queuesOf(config)
   const sql = connectConfiguredDatabase(config, 'sluice-worker', log)
   const urgent_sql = connectDatabase(need(config, 'DATABASE_URL'), {
     max: 1,
     application_name: 'sluice-worker-leases',
   })
-  const queue = openConfiguredQueue(config, log)
+  ends.defer(() => endAll(sql, urgent_sql))
   const story = createStory(log, config.logged_part)
   const processor = stripeProcessor({
     secret_key: need(config, 'STRIPE_SECRET_KEY'),
@@ -39,6 +39,9 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
       story.call(call)
     },
   })
+  ends.defer(() => processor.close())
+  const queue = openConfiguredQueue(config, log)
+  ends.defer(() => queue.close())
   const context: WorkerContext = {
     sql,
     log,
@@ -79,22 +82,11 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
-  return {
-    async ready() {
-      await assertMigrated(sql)
-      return {}
-    },
-    async close() {
-      await Promise.all(loops.map((loop) => loop.close()))
-      await Promise.all([
-        performer.close(),
-        ...Array.from(consumers.values(), (consumer) => consumer.close()),
-      ])
-      await queue.close()
-      await processor.close()
-      await Promise.all([sql.end({ timeout: 5 }), urgent_sql.end({ timeout: 5 })])
-    },
-  }
+  ends.defer(async () => {
+    await Promise.all(loops.map((loop) => loop.close()))
+    await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
+  })
+  return serviceOf(ends.move(), sql)
 }
 
 function queuesOf(config: Config): readonly QueueName[] {
@@ -105,12 +97,4 @@ function queuesOf(config: Config): readonly QueueName[] {
   return named.length === 0 ? QUEUES : (named as QueueName[])
 }
 
-if (import.meta.main) {
-  await runService({
-    name: 'worker',
-    metrics_port: 9466,
-    about: 'performs jobs.',
-    needs: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY'],
-    start: startWorker,
-  })
-}
+if (import.meta.main) await runService('worker', 'performs jobs.', startWorker)

@@ -8,6 +8,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import { areaStates } from '#domain/areas.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 
 const DOCUMENTS = ['/openapi.json', '/openapi-webhooks.json']
@@ -35,6 +36,7 @@ const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'l
 const queue = openConfiguredQueue(config, log)
 const api = await buildApi({
   config,
+  areas: areaStates(config.DISABLED_AREAS),
   sql,
   lanes: { quick: sql, long: sql },
   log,

@@ -1,28 +1,5 @@
 // What operations of the OpenAPI document share: headers that are sent and answered, and authentication.
-import { SCOPES, type Scope } from '#domain/api-keys.ts'
-
-/** What a key may do by each scope. */
-const MAY: Record<Scope, string> = {
-  'customer:write': 'create, change and delete customers',
-  'messaging:read': 'read messages',
-  'messaging:write': 'send email and SMS',
-  'ai:read': 'read AI tasks',
-  'ai:write': 'start AI tasks',
-  'wallet:read': 'read balances and their movements',
-  'wallet:write': 'top up a balance',
-  'compliance:read': 'read KYC cases',
-  'compliance:write': 'open and decide KYC cases',
-  'recipients:read': 'read recipients of payouts',
-  'recipients:write': 'create and change recipients',
-  'payments:read': 'read payments, refunds and open drifts',
-  'payments:write': 'create, capture, cancel and refund payments',
-  'payouts:read': 'read payouts',
-  'payouts:write': 'create, cancel and fail payouts',
-  'merchants:read': 'read merchants',
-  'merchants:write': 'create and change merchants',
-  'events:read': 'read events',
-  'webhooks:write': 'manage endpoints that receive events',
-}
+import { AREAS } from '#domain/areas.ts'
 
 export const SECURITY_SCHEMES = {
   api_key: {
@@ -31,7 +8,9 @@ export const SECURITY_SCHEMES = {
     bearerFormat: 'sk_live_<tenant>_<random32>',
     description: [
       'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key says whose the records are and what may be done by its scopes. Reading customers needs no scope.',
-      ...SCOPES.map((scope) => `- \`${scope}\`: ${MAY[scope]}`),
+      ...Object.values(AREAS).flatMap(({ scopes }) =>
+        Object.entries(scopes).map(([scope, may]) => `- \`${scope}\`: ${may}`),
+      ),
     ].join('\n'),
   },
 } as const

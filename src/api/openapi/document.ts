@@ -1,5 +1,6 @@
 // The OpenAPI document of the API.
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
+import { AREAS, AREA_NAMES } from '#domain/areas.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
 import { codesOf, operationOf, type Route } from './operation.ts'
 import { errorExamples } from './error.ts'
@@ -86,22 +87,9 @@ Readiness, migrations, alerts, proxies, retention, sizing: [operations](/docs/gu
 `
 
 const TAGS = [
-  { name: 'customers', description: 'Records of the people and companies that pay.' },
-  {
-    name: 'payments',
-    description:
-      'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
-  },
-  {
-    name: 'refunds',
-    description: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
-  },
-  {
-    name: 'reconciliation',
-    description: 'Where our books and the processor are known to differ.',
-  },
-  { name: 'idempotency', description: 'What became of a request whose answer was lost.' },
-]
+  ...AREA_NAMES.flatMap((area) => Object.entries(AREAS[area].tags ?? {})),
+  ['idempotency', 'What became of a request whose answer was lost.'],
+].map(([name, description]) => ({ name, description }))
 
 /** What all documents of ours say of themselves. */
 export const INFO = {

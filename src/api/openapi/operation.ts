@@ -1,8 +1,7 @@
 // A route's literal as an operation of the OpenAPI document.
 import type { z } from 'zod'
-import type { Area } from '#core/areas.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
-import type { Scope } from '#domain/api-keys.ts'
+import type { Area, Scope } from '#domain/areas.ts'
 import { componentName, HEADERS, type PARAMETERS } from './components.ts'
 import { errorSchema } from './error.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'

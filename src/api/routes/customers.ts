@@ -16,9 +16,9 @@ import {
   type Customer,
   type CustomerFields,
 } from '#domain/customers.ts'
+import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
 import { idParams, nextPage, page, route } from '../route.ts'
 
 const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
@@ -47,7 +47,8 @@ const patch = z
   .partial()
   .meta({ id: 'UpdateCustomer', description: 'What changes.' })
 
-export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
+export function customerRoutes(root: FastifyInstance, context: RouteContext): void {
+  const { sql, lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const create = batcher<CreateCustomer, Customer | 'known'>(
     'create_customer',
@@ -97,17 +98,12 @@ export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteConte
       errors: ['idempotency_key_reused'],
     }),
     async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const { idempotency_key: _, ...body } = request.body
-      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
-      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, () =>
-        create({ ...body, ...asked, tenant_id, customer_id: newId(), event_id: newId() }),
-      )
-      reply.code(201)
-      if (outcome.kind === 'accepted') return outcome.value
-      if (outcome.kind === 'refused') throw new AppError('internal_error')
-      reply.header('idempotent-replayed', 'true')
-      return found(await findCustomer(sql, tenant_id, outcome.remembered.resource_id))
+      const { body } = request
+      return await acceptAtOnce(context, request, reply, {
+        body,
+        step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
+        find: async (tenant_id, id) => found(await findCustomer(sql, tenant_id, id)),
+      })
     },
   )
 

@@ -11,10 +11,9 @@ import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findRefunds, listRefunds, refundSchema, type Refund } from '#domain/refunds/refund.ts'
 import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/payments.ts'
+import { accept, type Answers } from '../accept.ts'
 import { idempotencyKey, metadata } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { acceptOnce, idempotent, requiredKeyOf } from '../idempotent.ts'
-import { answerOutcome } from '../outcome.ts'
 import { idParams, nextPage, page, route } from '../route.ts'
 
 const createBody = z
@@ -32,7 +31,7 @@ const createBody = z
   .meta({ id: 'CreateRefund', description: 'What goes back.' })
 
 export function refundRoutes(root: FastifyInstance, context: RouteContext): void {
-  const { sql, lists, doorbell } = context
+  const { sql, lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const request_refund = batcher<RefundRequest, 'accepted' | 'known' | undefined>(
     'request_refund',
@@ -46,10 +45,14 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
   )
   const read = batcher<AskedFor, Found<Refund> | undefined>('find_refund', (asked) => findRefunds(sql, asked))
 
-  async function find(tenant_id: string, id: string, job_id: string | null = null): Promise<Found<Refund>> {
-    const found = await read({ tenant_id, id, job_id })
-    if (found === undefined) throw new AppError('refund_not_found')
-    return found
+  const answers: Answers<Refund> = {
+    async find(asked) {
+      const found = await read(asked)
+      if (found === undefined) throw new AppError('refund_not_found')
+      return found
+    },
+    pathOf: ({ id }) => `/v1/refunds/${id}`,
+    idsOf: ({ id, payment_id }) => ({ payment_id, refund_id: id }),
   }
 
   app.post(
@@ -95,40 +98,23 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const payment_id = request.params.id
-      const { idempotency_key: _, ...body } = request.body
-      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
+      const refund_id = newId()
+      const { body } = request
       const amount_minor = body.amount_minor ?? null
-      const ids = { refund_id: newId(), job_id: newId(), event_id: newId() }
-      const rung = doorbell.admits(createRefund.queue, tenant_id)
-      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, async () => {
-        if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
-        return await request_refund({
-          ...asked,
-          ...ids,
-          tenant_id,
-          payment_id,
-          rung,
-          amount_minor,
-          reason: body.reason ?? null,
-          metadata: body.metadata,
-        })
-      })
-      if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, amount_minor)
-      const replayed = outcome.kind === 'replayed'
-      const refund_id = replayed ? outcome.remembered.resource_id : ids.refund_id
-      const job_id = replayed ? outcome.remembered.job_id : ids.job_id
-      const waited = answerOutcome(context, request, reply, {
-        job_id,
-        fresh: !replayed,
-        status: 201,
-        replayed,
-        location: `/v1/refunds/${refund_id}`,
-        error_context: { payment_id, refund_id },
-        find: () => find(tenant_id, refund_id, job_id),
+      const reason = body.reason ?? null
+      return await accept(context, request, reply, {
+        job: createRefund,
+        answers,
+        id: refund_id,
+        body,
+        async step(asked) {
+          if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
+          const { metadata } = body
+          return await request_refund({ ...asked, payment_id, refund_id, amount_minor, reason, metadata })
+        },
         reached: ({ status }) => status === 'succeeded',
+        why_not: () => whyNot(tenant_id, payment_id, amount_minor),
       })
-      if (rung && !replayed) doorbell.ring({ id: ids.job_id, queue: createRefund.queue, tenant_id })
-      return await waited
     },
   )
 
@@ -169,7 +155,8 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       response: { 200: refundSchema },
       errors: ['refund_not_found'],
     }),
-    async (request) => (await find(request.credentials.tenant_id, request.params.id)).resource,
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      (await answers.find({ tenant_id, id, job_id: null })).resource,
   )
 
   async function whyNot(

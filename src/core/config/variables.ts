@@ -1,17 +1,26 @@
 // Every variable that configures Sluice: what it must be, an example, what it is for and which processes read it.
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { AREA_NAMES } from '../areas.ts'
 import { parseRedisUrl } from '../redis-url.ts'
 import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
-type Row = readonly [must_be: z.ZodType, example: string, about: string, read_by: readonly ProcessName[]]
+type Row = readonly [
+  must_be: z.ZodType,
+  example: string,
+  about: string,
+  read_by: readonly ProcessName[],
+  /** Processes that do not start without it. */
+  needed_by?: readonly ProcessName[],
+]
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
 const SERVICES = ['api', 'webhooks', 'worker'] as const
 const LISTENERS = ['api', 'webhooks'] as const
+
+/** Where each process answers `/metrics` unless METRICS_PORT says otherwise. */
+export const METRICS_PORTS = { api: 9464, webhooks: 9465, worker: 9466, start: 9464 } as const
 
 const anyPort = z.coerce.number().int().min(0).max(65535)
 const port = (standard: number) => anyPort.default(standard)
@@ -32,6 +41,7 @@ export const VARIABLES = {
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
     'PostgreSQL, 18 or newer. Only `npm start` can do without, and brings one, which commands in the same folder use',
     EVERYBODY,
+    SERVICES,
   ],
   DATABASE_POOL: [
     count(10, 500),
@@ -73,6 +83,7 @@ export const VARIABLES = {
     '$(openssl rand -base64 32)',
     `32 bytes, base64. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
     ['api', 'worker'],
+    ['api', 'worker'],
   ],
   STRIPE_SECRET_KEY: [
     z
@@ -81,6 +92,7 @@ export const VARIABLES = {
       .optional(),
     'sk_test_...',
     'key of the account at Stripe; `npm start` without it runs a Stripe look-alike',
+    ['worker'],
     ['worker'],
   ],
   STRIPE_WEBHOOK_SECRET: [
@@ -92,6 +104,7 @@ export const VARIABLES = {
       .optional(),
     'whsec_new,whsec_old',
     `signing secret of the endpoint at Stripe; during rotation both, separated by commas`,
+    ['webhooks'],
     ['webhooks'],
   ],
   STRIPE_API_BASE: [
@@ -129,13 +142,15 @@ export const VARIABLES = {
   METRICS_PORT: [
     anyPort.optional(),
     '9464',
-    'port of `/metrics` and `/readyz`. Unset: 9464 (api, start), 9465 (webhooks), 9466 (worker)',
+    `port of \`/metrics\` and \`/readyz\`. Unset: ${Object.entries(METRICS_PORTS)
+      .map(([name, port]) => `${port} (${name})`)
+      .join(', ')}`,
     SERVICES,
   ],
   DISABLED_AREAS: [
     z.string().default(''),
     'payments',
-    `areas of the API that are switched off, separated by commas: ${AREA_NAMES.join(', ')}`,
+    "areas of the API that are switched off, separated by commas; the log of the API's start and `/readyz` name all of them",
     ['api'],
   ],
   RATE_LIMIT_RPS: [count(500), '500', 'requests a second of each API key', ['api']],
@@ -230,61 +245,15 @@ export const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES
 
-type Told = { name: VariableName; example: string; about: string; standard: string; read_by: ProcessName[] }
+/** The names of the table, in its order. */
+export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[]
 
-/** The table as people read it. `standard`: the default, empty when there is none. */
-export function variables(): Told[] {
-  return Object.entries(VARIABLES).map(([name, [must_be, example, about, read_by]]) => ({
-    name: name as VariableName,
-    example,
-    about,
-    standard: standardOf(must_be),
-    read_by: [...read_by],
-  }))
-}
-
-function standardOf(must_be: z.ZodType): string {
-  const standard: unknown = must_be.safeParse(undefined).data ?? ''
-  if (typeof standard === 'object')
-    return Object.entries(standard ?? {})
-      .map(([name, value]) => `${name}:${value}`)
-      .join(',')
-  return typeof standard === 'string' ? standard : JSON.stringify(standard)
-}
-
-/** What `--help` says: the variables that a process reads, those without which it does not start marked. */
-export function describeVariables(process: ProcessName, needs: readonly VariableName[]): string {
-  const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))
-  const width = Math.max(...read.map(({ name }) => name.length)) + 2
-  return read
-    .map(({ name, example, about, standard }) => {
-      const facts = [
-        needs.includes(name) ? 'Needed.' : standard !== '' && `Default: ${standard}.`,
-        `Example: ${name}=${example}`,
-      ]
-      const lines = [...wrapped(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
-      return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
-    })
-    .join('\n')
-}
-
-/** The README's table. */
-export function variablesAsMarkdown(): string {
-  const rows = variables().map(
-    ({ name, about, standard }) =>
-      `| \`${name}\` | ${about.replaceAll('|', '\\|')} | ${standard === '' ? '' : `\`${standard}\``} |`,
-  )
-  return ['| variable | what it is for | default |', '|---|---|---|', ...rows].join('\n')
-}
-
-function wrapped(text: string, width: number): string[] {
-  const lines = ['']
-  for (const word of text.split(' ')) {
-    const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`
-    if (longer.length > width && lines.at(-1) !== '') lines.push(word)
-    else lines[lines.length - 1] = longer
-  }
-  return lines
+/** The variables without which one of these processes does not start. */
+export function neededBy(...processes: ProcessName[]): VariableName[] {
+  return VARIABLE_NAMES.filter((name) => {
+    const { 4: needed_by = [] }: Row = VARIABLES[name]
+    return needed_by.some((process) => processes.includes(process))
+  })
 }
 
 function isNetwork(text: string): boolean {

@@ -3,17 +3,10 @@ import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue } from '#jobs/job.ts'
 import { recordCall } from '../jobs/calls.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 
-/** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
-type Asked = IdempotentRequest & {
-  tenant_id: string
-  payment_id: string
-  job_id: string
-  event_id: string
-  rung: boolean
-}
+type Asked = JobRequest & { payment_id: string }
 
 export type CreateRequest = Asked & {
   amount_minor: number
@@ -29,15 +22,15 @@ export type CreateRequest = Asked & {
 }
 
 /**
- * Creates payments and asks for their authorization. Answers by id what was `created` and whose key was `known`; one that is
+ * Creates payments and asks for their authorization. Answers by id what was `accepted` and whose key was `known`; one that is
  * missing names a customer that does not exist. Throws a unique violation when a key is taken at the same time: the whole
  * step has then left no trace.
  */
 export async function createPayments(
   sql: Sql,
   requests: CreateRequest[],
-): Promise<Map<string, 'created' | 'known'>> {
-  const rows = await sql<{ id: string; became: 'created' | 'known' }[]>`
+): Promise<Map<string, 'accepted' | 'known'>> {
+  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'payments')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
@@ -68,7 +61,7 @@ export async function createPayments(
         'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
         'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
     )})
-    select id, 'created' as became from p union all select payment_id, 'known' from given where known`
+    select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
 

@@ -3,15 +3,11 @@ import type { Json, Sql } from '#core/db.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { enqueue } from '#jobs/job.ts'
 import { recordCall } from '../jobs/calls.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, remember, type JobRequest } from '../idempotency.ts'
 
-export type RefundRequest = IdempotentRequest & {
-  tenant_id: string
+export type RefundRequest = JobRequest & {
   payment_id: string
   refund_id: string
-  job_id: string
-  event_id: string
-  rung: boolean
   /** Null: all that is left. */
   amount_minor: number | null
   reason: string | null

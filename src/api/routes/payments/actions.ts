@@ -1,10 +1,9 @@
 // Routes that act on a payment: capture and cancel.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { amountMinor } from '#core/money.ts'
 import { findPayment, paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import {
@@ -14,10 +13,10 @@ import {
   type CancelRequest,
   type CaptureRequest,
 } from '#domain/payments/request.ts'
-import { authorizePayment } from '#jobs/payments.ts'
+import { cancelPayment, capturePayment } from '#jobs/payments.ts'
+import { accept } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
-import { acceptOnce, idempotent, keyOf } from '../../idempotent.ts'
 import { idParams, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { CANCELED, CANCELING, CAPTURED, CAPTURING } from './examples.ts'
@@ -43,32 +42,15 @@ const cancelBody = z
   .meta({ id: 'CancelPayment', description: 'Why it is canceled.' })
   .nullish()
 
-type Action = {
-  payment_id: string
-  body: { idempotency_key?: string | undefined; amount_minor?: number | undefined }
-  /** The status that is asked for, and the refusal of what cannot get there. */
-  goal: 'captured' | 'canceled'
-  refusal: 'payment_not_capturable' | 'payment_not_cancelable'
-  /** Undefined: the guard refused. */
-  accept: (step: Step) => Promise<Begun | undefined>
-}
-/** The job to wait for, or null where one that is under way will do it later; `own`: this request asked for it. */
-type Begun = { job_id: string | null; own: boolean }
-/** What each step of accepting brings. */
-type Step = Omit<CaptureRequest, 'amount_minor'>
-
-export function actionRoutes(
-  root: FastifyInstance,
-  { sql, doorbell }: ApiContext,
-  answers: PaymentAnswers,
-): void {
+export function actionRoutes(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {
+  const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const perPayment = { key: ({ payment_id }: { payment_id: string }) => payment_id }
-  const capture = batcher<CaptureRequest, true | undefined>(
+  const capture = batcher<CaptureRequest, 'accepted' | undefined>(
     'request_capture',
     async (requests) => {
       const accepted = await requestCaptures(sql, requests)
-      return requests.map(({ payment_id }) => accepted.has(payment_id) || undefined)
+      return requests.map(({ payment_id }) => (accepted.has(payment_id) ? 'accepted' : undefined))
     },
     perPayment,
   )
@@ -116,15 +98,19 @@ export function actionRoutes(
       ],
     }),
     async (request, reply) => {
+      const payment_id = request.params.id
       const body = request.body ?? {}
-      return await act(request, reply, {
-        payment_id: request.params.id,
+      const amount_minor = body.amount_minor ?? null
+      return await accept(context, request, reply, {
+        job: capturePayment,
+        answers,
+        id: payment_id,
         body,
-        goal: 'captured',
-        refusal: 'payment_not_capturable',
-        async accept(step) {
-          const accepted = await capture({ ...step, amount_minor: body.amount_minor ?? null })
-          return accepted && { job_id: step.job_id, own: true }
+        step: (asked) => capture({ ...asked, payment_id, amount_minor }),
+        reached: ({ status }) => status === 'captured',
+        async why_not() {
+          const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
+          return whyNotCaptured(payment, amount_minor)
         },
       })
     },
@@ -160,79 +146,52 @@ export function actionRoutes(
       ],
     }),
     async (request, reply) => {
+      const payment_id = request.params.id
       const body = request.body ?? {}
       const reason = body.reason ?? null
-      return await act(request, reply, {
-        payment_id: request.params.id,
+      return await accept(context, request, reply, {
+        job: cancelPayment,
+        answers,
+        id: payment_id,
         body,
-        goal: 'canceled',
-        refusal: 'payment_not_cancelable',
-        async accept(step) {
-          const accepted = await cancel({ ...step, reason, cancellation_reason: reason })
-          if (accepted === 'canceling') return { job_id: step.job_id, own: true }
-          if (accepted === 'recorded') return { job_id: null, own: false }
-          const joined = await joinCancel(sql, step)
-          return joined && { ...joined, own: false }
+        async step(asked) {
+          const accepted = await cancel({ ...asked, payment_id, reason, cancellation_reason: reason })
+          if (accepted === 'canceling') return 'accepted'
+          if (accepted === 'recorded') return { joined: null }
+          const joined = await joinCancel(sql, { ...asked, payment_id })
+          return joined && { joined: joined.job_id }
+        },
+        reached: ({ status }) => status === 'canceled',
+        async why_not() {
+          const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
+          return refusalFor(payment, 'payment_not_cancelable', 'canceled')
         },
       })
     },
   )
+}
 
-  async function act(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { payment_id, body, goal, refusal, accept }: Action,
-  ): Promise<Payment> {
-    const { tenant_id } = request.credentials
-    const { idempotency_key: _, ...content } = body
-    const asked = idempotent(request, keyOf(request, body), content)
-    const ids = { job_id: newId(), event_id: newId() }
-    const rung = doorbell.admits(authorizePayment.queue, tenant_id)
-    const outcome = await acceptOnce(sql, { ...asked, tenant_id }, content, () =>
-      accept({ ...asked, ...ids, tenant_id, payment_id, rung }),
-    )
-    if (outcome.kind === 'refused') throw await whyNot(tenant_id, payment_id, refusal, body.amount_minor)
-    const replayed = outcome.kind === 'replayed'
-    const fresh = outcome.kind === 'accepted' && outcome.value.own
-    const { job_id } = replayed ? outcome.remembered : outcome.value
-    const waited = answers.waited(request, reply, {
-      job_id,
-      fresh,
-      payment_id,
-      status: 200,
-      replayed,
-      reached: ({ status }) => status === goal,
-    })
-    if (rung && fresh) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
-    return await waited
-  }
+function whyNotCaptured(payment: Payment | undefined, amount_minor: number | null): AppError {
+  const { status, amount_capturable_minor = 0 } = payment ?? {}
+  if (status !== 'authorized' || amount_minor === null || amount_minor <= amount_capturable_minor)
+    return refusalFor(payment, 'payment_not_capturable', 'captured')
+  return new AppError('amount_too_large', {
+    param: 'amount_minor',
+    message: `${amount_minor} is more than the ${amount_capturable_minor} that can be captured.`,
+    context: { requested_minor: amount_minor, amount_capturable_minor },
+  })
+}
 
-  // The guard said no without saying why: the row as it stands now tells.
-  async function whyNot(
-    tenant_id: string,
-    id: string,
-    code: 'payment_not_capturable' | 'payment_not_cancelable',
-    amount_minor?: number,
-  ): Promise<AppError> {
-    const payment = await findPayment(sql, tenant_id, id)
-    if (payment === undefined) return new AppError('payment_not_found')
-    const { status, amount_capturable_minor } = payment
-    if (
-      code === 'payment_not_capturable' &&
-      status === 'authorized' &&
-      amount_minor !== undefined &&
-      amount_minor > amount_capturable_minor
-    ) {
-      return new AppError('amount_too_large', {
-        param: 'amount_minor',
-        message: `${amount_minor} is more than the ${amount_capturable_minor} that can be captured.`,
-        context: { requested_minor: amount_minor, amount_capturable_minor },
-      })
-    }
-    const verb = code === 'payment_not_capturable' ? 'captured' : 'canceled'
-    return new AppError(code, {
-      message: `The payment cannot be ${verb}: it is ${status}.`,
-      context: { status },
-    })
-  }
+/** The refusal of a payment that its status keeps from being captured or canceled. */
+function refusalFor(
+  payment: Payment | undefined,
+  code: 'payment_not_capturable' | 'payment_not_cancelable',
+  verb: 'captured' | 'canceled',
+): AppError {
+  if (payment === undefined) return new AppError('payment_not_found')
+  const { status } = payment
+  return new AppError(code, {
+    message: `The payment cannot be ${verb}: it is ${status}.`,
+    context: { status },
+  })
 }

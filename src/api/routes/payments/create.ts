@@ -6,13 +6,14 @@ import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { authorizePayment } from '#jobs/payments.ts'
+import { accept } from '../../accept.ts'
 import { idempotencyKey, metadata, text } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
-import { acceptOnce, idempotent, requiredKeyOf } from '../../idempotent.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD, PENDING } from './examples.ts'
@@ -51,13 +52,10 @@ const createBody = z
 /** Whether its authorization came to anything but a refusal, which is the job's to tell. */
 const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
-export function createRoute(
-  root: FastifyInstance,
-  { sql, doorbell, vault }: ApiContext,
-  answers: PaymentAnswers,
-): void {
+export function createRoute(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {
+  const { sql, vault } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateRequest, 'created' | 'known' | undefined>(
+  const create = batcher<CreateRequest, 'accepted' | 'known' | undefined>(
     'create_payment',
     async (requests) => {
       const became = await createPayments(sql, requests)
@@ -126,49 +124,38 @@ export function createRoute(
       ],
     }),
     async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const { idempotency_key: _, ...body } = request.body
-      const asked = idempotent(request, requiredKeyOf(request, request.body), body)
-      if (body.amount_minor > MAX_AMOUNT_MINOR) {
-        throw new AppError('amount_too_large', {
-          param: 'amount_minor',
-          message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
-        })
-      }
-      if (!settlesExactly(body.amount_minor, body.currency)) {
-        throw new AppError('payment_invalid', {
-          param: 'amount_minor',
-          message: `Amounts in ${body.currency} must end in 0.`,
-        })
-      }
-      const ids = { payment_id: newId(), job_id: newId(), event_id: newId() }
-      const place = paymentMethodPlace(tenant_id, ids.job_id)
-      const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
-      const rung = doorbell.admits(authorizePayment.queue, tenant_id)
-      const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, () =>
-        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
-      )
-      if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
-      if (outcome.kind === 'replayed') {
-        const { job_id, resource_id } = outcome.remembered
-        return await answers.waited(request, reply, {
-          job_id,
-          fresh: false,
-          payment_id: resource_id,
-          status: 201,
-          replayed: true,
-          reached,
-        })
-      }
-      const waited = answers.waited(request, reply, {
-        ...ids,
-        fresh: true,
-        status: 201,
-        replayed: false,
+      const { body } = request
+      const payment_id = newId()
+      return await accept(context, request, reply, {
+        job: authorizePayment,
+        answers,
+        id: payment_id,
+        body,
+        step(asked) {
+          checkAmount(body)
+          const place = paymentMethodPlace(asked.tenant_id, asked.job_id)
+          const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
+          return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
+        },
         reached,
+        why_not: () => new AppError('customer_not_found', { param: 'customer_id' }),
       })
-      if (rung) doorbell.ring({ id: ids.job_id, queue: authorizePayment.queue, tenant_id })
-      return await waited
     },
   )
+}
+
+/** Throws what is wrong with an amount in its currency. */
+function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
+  if (amount_minor > MAX_AMOUNT_MINOR) {
+    throw new AppError('amount_too_large', {
+      param: 'amount_minor',
+      message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+    })
+  }
+  if (!settlesExactly(amount_minor, currency)) {
+    throw new AppError('payment_invalid', {
+      param: 'amount_minor',
+      message: `Amounts in ${currency} must end in 0.`,
+    })
+  }
 }

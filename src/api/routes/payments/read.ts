@@ -103,7 +103,8 @@ export function readRoutes(
       response: { 200: paymentSchema },
       errors: ['payment_not_found'],
     }),
-    async (request) => await find(request.credentials.tenant_id, request.params.id),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      (await find({ tenant_id, id, job_id: null })).resource,
   )
 
   app.get(
@@ -122,7 +123,7 @@ export function readRoutes(
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      await find(tenant_id, request.params.id)
+      await find({ tenant_id, id: request.params.id, job_id: null })
       const entries = await lists(request, reply, (lists_sql) =>
         listTimeline(lists_sql, tenant_id, request.params.id, request.query),
       )

@@ -1,0 +1,135 @@
+// Accepting a request: the order in which it is taken, written, waited for, rung and answered, once for every route.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import type { IdempotentRequest, JobRequest } from '#domain/idempotency.ts'
+import type { AskedFor, Found } from '#domain/jobs/found.ts'
+import type { JobDefinition } from '#jobs/job.ts'
+import type { ApiContext } from './context.ts'
+import { takeOnce } from './idempotent.ts'
+import { preferredWait } from './prefer.ts'
+import { hasEnded, type Hints } from './wait.ts'
+
+/** How a noun is answered. */
+export type Answers<T> = {
+  /** The resource and its job, as they stand in the database. Throws the `..._not_found` of the noun. */
+  find: (asked: AskedFor) => Promise<Found<T>>
+  /** The path at which it is retrieved. */
+  pathOf: (resource: T) => string
+  /** The ids that the refusal of its job tells, by name. */
+  idsOf: (resource: T) => Record<string, string>
+}
+
+type Work<T> = {
+  job: Pick<JobDefinition, 'queue'>
+  answers: Answers<T>
+  /** Of the resource: a new one for a create, which `step` writes. */
+  id: string
+  body: { idempotency_key?: string | undefined }
+  /**
+   * Writes what is asked for, in one statement with the key and the job. Answers `accepted`; `{ joined }`, where nothing new was
+   * asked for: what is waited for is that job, or nothing; `known`, where the key was used before; and undefined when its guard
+   * refused and nothing was written. Throws refusals that need no look at the rows.
+   */
+  step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
+  /** Whether the resource is what was asked for: news of the processor can overtake the job. */
+  reached: (resource: T) => boolean
+  /** Why the guard refused: the rows as they stand now tell. */
+  why_not: () => AppError | Promise<AppError>
+}
+
+/**
+ * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers: 200 or 201, as the
+ * route declares, when it succeeded or the resource has `reached` what was asked for; 202 and where to look while it is
+ * unfinished or unknown. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the refusal that the job ended in.
+ */
+export async function accept<T>(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { job: { queue }, answers, id, body, step, reached, why_not }: Work<T>,
+): Promise<T> {
+  const { sql, doorbell, waiters } = context
+  const { tenant_id } = request.credentials
+  const ids = { job_id: newId(), event_id: newId() }
+  const rung = doorbell.admits(queue, tenant_id)
+  const taken = await takeOnce(sql, request, body, (asked) => step({ ...asked, ...ids, rung }))
+  if (taken.kind === 'refused') throw await why_not()
+  const replayed = taken.kind === 'replayed'
+  // Asked for just now, so it cannot have ended before somebody heard of it.
+  const fresh = taken.kind === 'taken' && taken.value === 'accepted'
+  const { resource_id, job_id } = replayed
+    ? taken.remembered
+    : { resource_id: id, job_id: taken.value === 'accepted' ? ids.job_id : taken.value.joined }
+  request.subject_id = resource_id
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  const wait_ms = preferredWait(request, reply)
+
+  // Listens before it rings, and before it looks: no outcome can fall between.
+  using hints = waiters.listen(job_id, wait_ms)
+  if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
+  const find = () => answers.find({ tenant_id, id: resource_id, job_id })
+  const { resource, job } = await lastFound(find, hints, fresh ? await hints.next() : wait_ms > 0)
+
+  const state = wait_ms > 0 || replayed ? job?.state : undefined
+  if (job !== undefined && (state === 'failed' || state === 'discarded'))
+    throw refusalOf(job, answers.idsOf(resource))
+  if (state === 'succeeded' || ((job_id === null || wait_ms > 0) && reached(resource)))
+    reply.code(successOf(request))
+  else reply.code(202).header('location', answers.pathOf(resource))
+  return resource
+}
+
+/**
+ * The same where no job is needed: answers what `step` made, or finds what was made with the key before. Throws
+ * `idempotency_key_reused`, and what `step` and `find` throw.
+ */
+export async function acceptAtOnce<T extends object>(
+  { sql }: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: {
+    body: { idempotency_key?: string | undefined }
+    step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known'>
+    find: (tenant_id: string, id: string) => Promise<T>
+  },
+): Promise<T> {
+  const taken = await takeOnce(sql, request, work.body, work.step)
+  if (taken.kind === 'refused') throw new AppError('internal_error')
+  reply.code(successOf(request))
+  if (taken.kind === 'taken') return taken.value
+  reply.header('idempotent-replayed', 'true')
+  return await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
+}
+
+/** What stands in the database when the job has ended there, or the time is over. What is heard meanwhile is only a hint. */
+async function lastFound<T>(find: () => Promise<Found<T>>, hints: Hints, first: boolean): Promise<Found<T>> {
+  for (let more = first; ; more = await hints.next()) {
+    const found = await find()
+    if (!more || found.job === undefined || hasEnded(found.job.state)) return found
+  }
+}
+
+/** The status of success that the route declares. */
+function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
+  return routeOptions.config.literal?.response[201] === undefined ? 200 : 201
+}
+
+/**
+ * The refusal that a job ended in, for the caller who waited for it. A job that failed says why in words for its tenant; what
+ * ended otherwise has those of an exception, which are for its operators.
+ */
+function refusalOf(
+  { state, last_error }: NonNullable<Found<unknown>['job']>,
+  context: Record<string, unknown>,
+): AppError {
+  if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
+  const { message, decline_code, processor_code } = last_error
+  const code = last_error.code in ERRORS ? (last_error.code as ErrorCode) : 'processor_error'
+  if (code === 'internal_error') return new AppError(code, { context })
+  const facts = { decline_code, processor_code, ...context }
+  return new AppError(code, {
+    message,
+    context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
+  })
+}

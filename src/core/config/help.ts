@@ -1,0 +1,65 @@
+// The table of variables as people read it: in `--help` and in the README.
+import type { z } from 'zod'
+import { neededBy, VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName } from './variables.ts'
+
+type Variable = {
+  name: VariableName
+  example: string
+  about: string
+  /** The default; empty when there is none. */
+  standard: string
+  read_by: ProcessName[]
+}
+
+/** The table as people read it. */
+export function variables(): Variable[] {
+  return VARIABLE_NAMES.map((name) => {
+    const [must_be, example, about, read_by] = VARIABLES[name]
+    return { name, example, about, standard: standardOf(must_be), read_by: [...read_by] }
+  })
+}
+
+function standardOf(must_be: z.ZodType): string {
+  const standard: unknown = must_be.safeParse(undefined).data ?? ''
+  if (typeof standard === 'object')
+    return Object.entries(standard ?? {})
+      .map(([name, value]) => `${name}:${value}`)
+      .join(',')
+  return typeof standard === 'string' ? standard : JSON.stringify(standard)
+}
+
+/** What `--help` says: the variables that a process reads, those without which it does not start marked. */
+export function describeVariables(process: ProcessName): string {
+  const needed = neededBy(process)
+  const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))
+  const width = Math.max(...read.map(({ name }) => name.length)) + 2
+  return read
+    .map(({ name, example, about, standard }) => {
+      const facts = [
+        needed.includes(name) ? 'Needed.' : standard !== '' && `Default: ${standard}.`,
+        `Example: ${name}=${example}`,
+      ]
+      const lines = [...wrapped(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
+      return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
+    })
+    .join('\n')
+}
+
+/** The README's table. */
+export function variablesAsMarkdown(): string {
+  const rows = variables().map(
+    ({ name, about, standard }) =>
+      `| \`${name}\` | ${about.replaceAll('|', '\\|')} | ${standard === '' ? '' : `\`${standard}\``} |`,
+  )
+  return ['| variable | what it is for | default |', '|---|---|---|', ...rows].join('\n')
+}
+
+function wrapped(text: string, width: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`
+    if (longer.length > width && lines.at(-1) !== '') lines.push(word)
+    else lines[lines.length - 1] = longer
+  }
+  return lines
+}

@@ -1,0 +1,102 @@
+// The areas of the API: each has paths and scopes of its own and can be switched off; one that is not built yet says so.
+import { ConfigError, list } from '#core/config.ts'
+
+type AreaFacts<Scope extends string> = {
+  /** All that begins with these is the area's. */
+  paths: readonly string[]
+  /** What an API key may do, by its scope. */
+  scopes: Readonly<Record<string, string>>
+  /** Its headings in the documentation, described; an area without them is still to come. */
+  tags?: Readonly<Record<string, string>>
+  /** Who does its work outside. */
+  provider?: string
+  /** Of an area that is still to come: where something can be posted, and the scope that it will need. */
+  posts?: Readonly<Record<string, Scope>>
+}
+
+const TABLE = {
+  customers: {
+    paths: ['/v1/customers'],
+    tags: { customers: 'Records of the people and companies that pay.' },
+    scopes: { 'customer:write': 'create, change and delete customers' },
+  },
+  payments: {
+    paths: ['/v1/payments', '/v1/refunds'],
+    tags: {
+      payments:
+        'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
+      refunds: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
+      reconciliation: 'Where our books and the processor are known to differ.',
+    },
+    scopes: {
+      'payments:read': 'read payments, refunds and open drifts',
+      'payments:write': 'create, capture, cancel and refund payments',
+    },
+    provider: 'stripe',
+  },
+  payouts: {
+    paths: ['/v1/payouts'],
+    scopes: { 'payouts:read': 'read payouts', 'payouts:write': 'create, cancel and fail payouts' },
+    posts: { '/v1/payouts/:id/fail': 'payouts:write' },
+  },
+  wallet: {
+    paths: ['/v1/wallet'],
+    scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
+  },
+  recipients: {
+    paths: ['/v1/recipients'],
+    scopes: {
+      'recipients:read': 'read recipients of payouts',
+      'recipients:write': 'create and change recipients',
+    },
+  },
+  merchants: {
+    paths: ['/v1/merchants'],
+    scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create and change merchants' },
+  },
+  compliance: {
+    paths: ['/v1/compliance'],
+    scopes: { 'compliance:read': 'read KYC cases', 'compliance:write': 'open and decide KYC cases' },
+    posts: { '/v1/compliance/kyc/:id/decide': 'compliance:write' },
+  },
+  messages: {
+    paths: ['/v1/messages'],
+    scopes: { 'messaging:read': 'read messages', 'messaging:write': 'send email and SMS' },
+    posts: { '/v1/messages/email': 'messaging:write', '/v1/messages/sms': 'messaging:write' },
+  },
+  ai: {
+    paths: ['/v1/ai'],
+    scopes: { 'ai:read': 'read AI tasks', 'ai:write': 'start AI tasks' },
+  },
+  events: {
+    paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries'],
+    scopes: { 'events:read': 'read events', 'webhooks:write': 'manage endpoints that receive events' },
+  },
+} as const satisfies Record<string, AreaFacts<string>>
+
+export type Area = keyof typeof TABLE
+/** What an API key may do; each belongs to an area. */
+export type Scope = { [Name in Area]: keyof (typeof TABLE)[Name]['scopes'] }[Area]
+
+export const AREAS: typeof TABLE & Readonly<Record<Area, AreaFacts<Scope>>> = TABLE
+export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
+export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
+
+/** Which areas answer, which were switched off by name, and which this version does not have. */
+export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_deployed: Area[] }
+
+/** The states of all areas. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is no area's. */
+export function areaStates(disabled: string): AreaStates {
+  const names: string[] = list(disabled)
+  const strange = names.find((name) => !Object.hasOwn(AREAS, name))
+  if (strange !== undefined)
+    throw new ConfigError(
+      `DISABLED_AREAS: no area is called "${strange}"; there are ${AREA_NAMES.join(', ')}`,
+    )
+  const left = AREA_NAMES.filter((area) => !names.includes(area))
+  return {
+    deployed: left.filter((area) => AREAS[area].tags !== undefined),
+    switched_off: AREA_NAMES.filter((area) => names.includes(area)),
+    not_deployed: left.filter((area) => AREAS[area].tags === undefined),
+  }
+}
