@@ -11,7 +11,7 @@ import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { audits } from './recurring/audit.ts'
-import { createSettle, type WorkerContext } from './context.ts'
+import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
@@ -44,7 +44,6 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
     log,
     processor,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    settle: createSettle(sql),
     story,
   }
   const concurrency = config.WORKER_CONCURRENCY
