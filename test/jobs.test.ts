@@ -36,8 +36,8 @@ import {
 import { listEvents, stateOf } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const settled = (job: ClaimedJob, decision: Decision) => settlementOf(job, capturePayment, decision)
-const succeeded = (job: ClaimedJob) => settled(job, done())
+const settlement = (job: ClaimedJob, decision: Decision) => settlementOf(job, capturePayment, decision)
+const succeeded = (job: ClaimedJob) => settlement(job, done())
 const as = (worker: string) => ({ worker, names: JOB_NAMES })
 
 /** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
@@ -269,9 +269,9 @@ describe('the fence', () => {
       unknown('who knows'),
       giveBack('not now'),
     ]) {
-      const settlement = settled(first, decision)
-      expect(await settleJobs(sql, [settlement])).toEqual(new Set())
-      expect(await settlePayment(first, settlement, 'authorized')).toEqual(new Set())
+      const late = settlement(first, decision)
+      expect(await settleJobs(sql, [late])).toEqual(new Set())
+      expect(await settlePayment(first, late, 'authorized')).toEqual(new Set())
     }
     expect(await renewLeases(sql, [first])).toEqual(new Set())
     expect(await everythingOf(world)).toEqual(before)
@@ -291,7 +291,7 @@ describe('the fence', () => {
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     const before = await everythingOf(world)
     expect(await settlePayment(job!, succeeded(job!), 'authorized')).toEqual(new Set())
-    expect(await settleJobs(world.sql, [settled(job!, retry('later'))])).toEqual(new Set())
+    expect(await settleJobs(world.sql, [settlement(job!, retry('later'))])).toEqual(new Set())
     expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
     expect(await everythingOf(world)).toEqual(before)
   })
@@ -370,12 +370,12 @@ describe('the fence', () => {
     for (const decision of [giveBack('the worker is stopping'), turnedAway]) {
       const job = await claimed()
       expect(job.call).toMatchObject({ in_doubt: false, look_only: false })
-      await settleJobs(sql, [settled(job, decision)])
+      await settleJobs(sql, [settlement(job, decision)])
       expect(await sent()).toEqual({ first_sent_at: null })
     }
     const waited = await claimed()
     expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
-    await settleJobs(sql, [settled(waited, turnedAway)])
+    await settleJobs(sql, [settlement(waited, turnedAway)])
     // While it was paused nobody turned it away.
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], as('w'))
@@ -384,7 +384,7 @@ describe('the fence', () => {
     const first = await sent()
     const heir = await claimed()
     expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
-    await settleJobs(sql, [settled(heir, undone({ kind: 'misconfigured', reason: 'refused' }))])
+    await settleJobs(sql, [settlement(heir, undone({ kind: 'misconfigured', reason: 'refused' }))])
     expect(await sent()).toEqual(first)
     // A day later it is only looked up, and a look that is given back does not take it back either.
     await sql`
@@ -393,7 +393,7 @@ describe('the fence', () => {
     for (const _ of [1, 2]) {
       const look = await claimed()
       expect(look.call).toMatchObject({ look_only: true, in_doubt: true })
-      await settleJobs(sql, [settled(look, giveBack('the worker is stopping'))])
+      await settleJobs(sql, [settlement(look, giveBack('the worker is stopping'))])
       expect(await sent()).toEqual(aged)
     }
   })

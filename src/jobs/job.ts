@@ -33,7 +33,7 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   request: Request
 }
 
-export type RetrySchedule = {
+type RetrySchedule = {
   /** The delay doubles with each failure in a row, up to the cap, and is drawn from the upper nine tenths of that. */
   base_ms: number
   cap_ms: number

@@ -17,7 +17,7 @@ export type Leases = {
   close(): void
 }
 
-export type Lease = {
+type Lease = {
   /** Aborted when the lease has lapsed, or when the worker cannot wait any longer. */
   signal: AbortSignal
   release(): void

@@ -84,15 +84,15 @@ export function createPerformer(
     if (claimed === undefined) return
     const { job } = claimed
     const claimed_at = performance.now()
-    const { signal, release } = leases.keep(job)
+    const lease = leases.keep(job)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
       await context.story.of(job, async () => {
-        const settlement = await perform(claimed, signal)
+        const settlement = await perform(claimed, lease.signal)
         observe(job, settlement, performance.now() - claimed_at)
       })
     } finally {
-      release()
+      lease.release()
     }
   }
 

@@ -1,4 +1,5 @@
 // From a decision to what is written about the job: when it is tried again, when looked at, when given up.
+import assert from 'node:assert/strict'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { JobDefinition } from '#jobs/job.ts'
@@ -52,6 +53,8 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
       return { ...settlement, state: 'discarded', outcome: 'discarded' }
     case 'go_on':
       return { ...settlement, state: 'running', outcome: 'done', forgive: false }
+    default:
+      return assert.fail(`no decision: ${JSON.stringify(decision satisfies never)}`)
   }
 }
 
