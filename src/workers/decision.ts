@@ -1,5 +1,5 @@
 // What a handler decides about an attempt. It is a value: `perform` writes it behind the fence, in one step with what it tells.
-import type { Outcome } from '#core/outcome.ts'
+import type { Outcome, Undone } from '#core/outcome.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { NotificationSettlement } from '#domain/notifications.ts'
 import type { PaymentSettlement } from '#domain/payments/settle.ts'
@@ -43,6 +43,8 @@ type RetryOptions = {
   after_ms?: number
   /** In place of the job's own schedule. */
   delay_ms?: number
+  /** Asked, and not answered: what was unknown stays so, and takes no step of its schedule. */
+  unanswered?: boolean
   /** The attempt counts: whoever throws each time must not do so for ever. */
   counts?: boolean
 }
@@ -104,4 +106,12 @@ export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'decl
   if (outcome.kind === 'misconfigured') return retry(outcome.reason, { why: 'misconfigured', unsent: true })
   if (outcome.kind === 'retry') return retry(outcome.reason, { after_ms: outcome.after_ms, unsent: true })
   return retry(outcome.reason, { why: 'ambiguous' })
+}
+
+/** What follows from a look that brought no answer: nothing was written anywhere, so it is soon tried again, as a look or as a call. */
+export function unanswered(looked: Undone, options: { counts?: boolean } & Learnt = {}): Decision {
+  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
+  const why = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'
+  const after_ms = looked.kind === 'retry' ? looked.after_ms : undefined
+  return retry(reason, { why, after_ms, unanswered: true, ...options })
 }

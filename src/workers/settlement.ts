@@ -33,10 +33,12 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
     case 'retry': {
       const { why = 'retry', after_ms = 0, counts = false } = decision
       // What may only be looked up is not sent again: it is looked up again.
-      if (job.call?.look_only === true)
+      const looks = job.call?.look_only === true
+      if (looks && decision.unanswered !== true)
         return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
       const by_schedule_ms = why === 'misconfigured' ? MISCONFIGURED_MS : retryDelay(job, retry, after_ms)
-      return { ...settlement, outcome: why, delay_ms: decision.delay_ms ?? by_schedule_ms, forgive: !counts }
+      const delay_ms = decision.delay_ms ?? by_schedule_ms
+      return { ...settlement, state: looks ? 'unknown' : 'ready', outcome: why, delay_ms, forgive: !counts }
     }
     case 'rotate':
       return { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0) }

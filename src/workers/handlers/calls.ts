@@ -1,7 +1,6 @@
-// What the handlers of calls have in common: when a call may only be looked up, and when it certainly was never sent.
-import type { Outcome, Undone } from '#core/outcome.ts'
+// What the handlers of calls have in common: what stands for a call that may only be looked up, and when one certainly was never sent.
+import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
-import { retry, type Decision } from '../decision.ts'
 
 /** What is turned away before it has an effect for as long as this has failed. */
 const REFUSED_MS = 24 * 3_600_000
@@ -13,9 +12,4 @@ export const UNREACHABLE = { code: 'processor_error', message: 'the processor co
 /** It was turned away for a day, and no attempt can have reached the provider. */
 export function neverSent(call: Omit<ProviderCall, 'request'>, sent: Outcome<unknown>): boolean {
   return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > REFUSED_MS
-}
-
-/** A look that brought no answer: nothing was written anywhere, so it is simply tried again, as a look or as a call. */
-export function lookFailed(looked: Undone, { unsent = false } = {}): Decision {
-  return retry(looked.kind === 'declined' ? looked.failure.message : looked.reason, { unsent })
 }

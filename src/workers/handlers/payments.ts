@@ -6,8 +6,8 @@ import type { PaymentTold } from '#domain/payments/settle.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, retry, rotate, undone, unknown, type Decision } from '../decision.ts'
-import { lookFailed, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold } from './told.ts'
 
@@ -83,7 +83,7 @@ async function search(
     reference === null
       ? await context.processor.searchPayment(payment_id)
       : await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return lookFailed(looked, { unsent: refusal !== undefined })
+  if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
   const found = looked.value
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
   if (found === null) return unknown('the processor has not shown the payment yet; it may still exist')
@@ -144,7 +144,7 @@ async function change(
   if (!doubtful && !never_sent) return undone(sent)
 
   const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return lookFailed(looked, { unsent: never_sent })
+  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
   const found = looked.value
   if (found === null) return unknown(`the processor does not know ${reference}`)
   if (found.status === wanted) return tell(context, job, found)

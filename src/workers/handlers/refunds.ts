@@ -4,8 +4,8 @@ import type { RefundTold } from '#domain/refunds/settle.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, undone, unknown, type Decision } from '../decision.ts'
-import { lookFailed, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { refundTold } from './told.ts'
 
@@ -27,7 +27,7 @@ async function create({ processor }: WorkerContext, job: RefundJob): Promise<Dec
   const doubtful = (sent.kind === 'declined' && call.in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
   if (doubtful) {
     const looked = await look(processor, job)
-    if (looked.kind !== 'done') return lookFailed(looked)
+    if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another refund`)
     if (found !== null) return tell(job, found)

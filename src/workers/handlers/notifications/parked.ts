@@ -11,7 +11,7 @@ import {
 import { findPaymentByReference } from '#domain/payments/payment.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import type { WorkerContext } from '../../context.ts'
-import { discard, done, goOn, park, retry, type Decision, type Tells } from '../../decision.ts'
+import { discard, done, goOn, park, unanswered, type Decision, type Tells } from '../../decision.ts'
 import { compare } from './drifts.ts'
 import { paymentNamedBy } from './news.ts'
 
@@ -121,10 +121,4 @@ export function askAgain(notification: StoredNotification, looked: Undone): Deci
   // One that is parked goes on waiting for what it waits for; one that a person retried is given up no more.
   const waits = notification.state === 'parked' && notification.reason !== 'poison'
   return unanswered(looked, waits ? {} : { tells: becoming(notification, 'parked', { reason: 'no_answer' }) })
-}
-
-function unanswered(looked: Undone, options: { tells?: Tells; counts?: boolean }): Decision {
-  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  if (looked.kind === 'misconfigured') return retry(reason, { why: 'misconfigured', ...options })
-  return retry(reason, { after_ms: looked.kind === 'retry' ? looked.after_ms : undefined, ...options })
 }
