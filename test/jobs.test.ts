@@ -7,6 +7,7 @@ import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { findDue } from '#domain/jobs/dispatch.ts'
+import { retryJob } from '#domain/interventions/act.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
@@ -15,8 +16,10 @@ import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds/settle.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
+import { capturePayment } from '#jobs/payments.ts'
+import { done, failed, giveBack, retry, rotate, undone, unknown, type Decision } from '#workers/decision.ts'
 import { startWorker } from '#workers/main.ts'
-import { failed, retried, returned, rotated, succeeded, unknown } from '#workers/settlement.ts'
+import { settlementOf } from '#workers/settlement.ts'
 import { checkBooks } from '#test/books.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -33,6 +36,8 @@ import {
 import { listEvents, stateOf } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
+const settlement = (job: ClaimedJob, decision: Decision) => settlementOf(job, capturePayment, decision)
+const succeeded = (job: ClaimedJob) => settlement(job, done())
 const as = (worker: string) => ({ worker, names: JOB_NAMES })
 
 /** What `POST /v1/payments` would accept, without a bell unless `rung` claims that there was one. */
@@ -256,16 +261,17 @@ describe('the fence', () => {
     const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
     const before = await everythingOf(world)
     const failure = { code: 'payment_declined', message: 'no' } as const
-    for (const settlement of [
-      { ...succeeded(first), provider_reference: 're_1' },
-      failed(first, failure),
-      retried(first, 'later'),
-      rotated(first, 'anew'),
-      unknown(first, 'who knows'),
-      returned(first, 'not now'),
+    for (const decision of [
+      done({ reference: 're_1' }),
+      failed(failure),
+      retry('later'),
+      rotate('anew'),
+      unknown('who knows'),
+      giveBack('not now'),
     ]) {
-      expect(await settleJobs(sql, [settlement])).toEqual(new Set())
-      expect(await settlePayment(first, settlement, 'authorized')).toEqual(new Set())
+      const late = settlement(first, decision)
+      expect(await settleJobs(sql, [late])).toEqual(new Set())
+      expect(await settlePayment(first, late, 'authorized')).toEqual(new Set())
     }
     expect(await renewLeases(sql, [first])).toEqual(new Set())
     expect(await everythingOf(world)).toEqual(before)
@@ -285,7 +291,7 @@ describe('the fence', () => {
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     const before = await everythingOf(world)
     expect(await settlePayment(job!, succeeded(job!), 'authorized')).toEqual(new Set())
-    expect(await settleJobs(world.sql, [retried(job!, 'later')])).toEqual(new Set())
+    expect(await settleJobs(world.sql, [settlement(job!, retry('later'))])).toEqual(new Set())
     expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
     expect(await everythingOf(world)).toEqual(before)
   })
@@ -360,18 +366,16 @@ describe('the fence', () => {
     }
     const sent = async () => (await sql`select first_sent_at from provider_calls where job_id = ${id}`)[0]!
     // Given back, or refused before it had an effect: it is as if there had been no attempt.
-    for (const settlement of [
-      (job: ClaimedJob) => returned(job, 'the worker is stopping'),
-      (job: ClaimedJob) => ({ ...retried(job, '429'), unsent: true }),
-    ]) {
+    const turnedAway = undone({ kind: 'retry', reason: '429' })
+    for (const decision of [giveBack('the worker is stopping'), turnedAway]) {
       const job = await claimed()
       expect(job.call).toMatchObject({ in_doubt: false, look_only: false })
-      await settleJobs(sql, [settlement(job)])
+      await settleJobs(sql, [settlement(job, decision)])
       expect(await sent()).toEqual({ first_sent_at: null })
     }
     const waited = await claimed()
     expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
-    await settleJobs(sql, [{ ...retried(waited, '429'), unsent: true }])
+    await settleJobs(sql, [settlement(waited, turnedAway)])
     // While it was paused nobody turned it away.
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], as('w'))
@@ -380,7 +384,7 @@ describe('the fence', () => {
     const first = await sent()
     const heir = await claimed()
     expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
-    await settleJobs(sql, [{ ...returned(heir, 'refused'), outcome: 'misconfigured' }])
+    await settleJobs(sql, [settlement(heir, undone({ kind: 'misconfigured', reason: 'refused' }))])
     expect(await sent()).toEqual(first)
     // A day later it is only looked up, and a look that is given back does not take it back either.
     await sql`
@@ -389,7 +393,7 @@ describe('the fence', () => {
     for (const _ of [1, 2]) {
       const look = await claimed()
       expect(look.call).toMatchObject({ look_only: true, in_doubt: true })
-      await settleJobs(sql, [returned(look, 'the worker is stopping')])
+      await settleJobs(sql, [settlement(look, giveBack('the worker is stopping'))])
       expect(await sent()).toEqual(aged)
     }
   })
@@ -503,6 +507,25 @@ describe('attempts', () => {
     expect(data).toHaveLength(1)
   })
 
+  test('a call is given up with its lease, and its outcome is found by who has the job then', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const held = await fault(world, {
+      match: { path: `${processor_reference}/capture` },
+      fault: { hold: 'after' },
+    })
+    await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+    await held.hit()
+    const before = await fencedSoFar()
+    await world.sql`
+      update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
+      where subject_id = ${id} and name = 'payment.capture'`
+    // The processor has not answered yet.
+    await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
+    await held.remove()
+    await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
+    await paymentIn(client, id, 'captured')
+  })
+
   /** As if the process had died in each of its attempts. */
   async function poison(job_id: string): Promise<void> {
     await world.sql`
@@ -584,17 +607,43 @@ describe('attempts', () => {
     await paymentIn(client, id, 'captured')
   })
 
-  test('a job that cannot be read fails its attempts and nobody else', async () => {
+  test('a job whose payload cannot be read ends at once and hurts nobody else', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
-      values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', '{}', 1)`
+      values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', '{}', 25)`
     await eventually(async () => {
-      const [job] = await world.sql`select state, attempt, last_error from jobs where id = ${id}`
-      expect(job).toMatchObject({ attempt: 1, last_error: { message: expect.stringContaining('ZodError') } })
-      expect(job!.state).not.toBe('running')
+      const [job] =
+        await world.sql`select state, attempt, last_error ->> 'message' as reason from jobs where id = ${id}`
+      expect(job).toMatchObject({ state: 'discarded', attempt: 1 })
+      expect(job!.reason).toContain('cannot be read: notification_id')
     })
     await heldPayment(client)
+  })
+
+  test('a call whose request cannot be read is never sent: its job is parked until an operator retries it', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    await pauseJobs(world.sql, { tenant_id: world.tenant_id })
+    await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
+    const [call] = await world.sql<{ job_id: string; request: { amount_minor: number } }[]>`
+      select c.job_id, c.request from provider_calls c join jobs j on j.id = c.job_id
+      where j.subject_id = ${id} and j.name = 'payment.capture'`
+    const write = async (request: Record<string, unknown>) =>
+      await world.sql`update provider_calls set request = ${world.sql.json(request as never)} where job_id = ${call!.job_id}`
+    await write({ ...call!.request, amount_minor: 'all of it' })
+    await resumeJobs(world.sql, { tenant_id: world.tenant_id })
+    await eventually(async () => {
+      const [job] = await world.sql`
+        select j.state, j.run_at = 'infinity' as parked, j.last_error ->> 'message' as reason, c.first_sent_at
+        from jobs j join provider_calls c on c.job_id = j.id where j.id = ${call!.job_id}`
+      expect(job).toMatchObject({ state: 'unknown', parked: true, first_sent_at: null })
+      expect(job!.reason).toContain('cannot be read: amount_minor')
+    })
+    const path = `/_emulator/requests?path=${processor_reference}/capture`
+    expect((await world.stripe('GET', path)).data).toEqual([])
+    await write(call!.request)
+    await retryJob(world.sql, { job_id: call!.job_id, who: 'test', reason: 'it was mended' })
+    await paymentIn(client, id, 'captured')
   })
 })
 

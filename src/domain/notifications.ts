@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { applyNotification } from '#jobs/webhooks.ts'
+import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from './jobs/settle.ts'
 

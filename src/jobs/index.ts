@@ -1,19 +1,11 @@
-// The registry: every job there is. A job without a handler does not compile.
-import type { z } from 'zod'
-import { authorizePayment, cancelPayment, capturePayment, createRefund } from './payments.ts'
-import { applyNotification } from './webhooks.ts'
+// The registry: every job there is, an object of them for each noun. A job without a handler does not compile.
+import { notificationJobs } from './notifications.ts'
+import { paymentJobs } from './payments.ts'
+import { refundJobs } from './refunds.ts'
 
-export const JOBS = {
-  [authorizePayment.name]: authorizePayment,
-  [capturePayment.name]: capturePayment,
-  [cancelPayment.name]: cancelPayment,
-  [createRefund.name]: createRefund,
-  [applyNotification.name]: applyNotification,
-} as const
+const JOBS = { ...paymentJobs, ...refundJobs, ...notificationJobs }
 
-export type JobName = keyof typeof JOBS
+export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 
 /** What this version can perform. During a deployment another may ask for more. */
-export const JOB_NAMES = Object.keys(JOBS) as readonly JobName[]
-
-export type PayloadOf<Name extends JobName> = z.output<(typeof JOBS)[Name]['payload']>
+export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)

@@ -5,23 +5,55 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 export const QUEUES = ['payments', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
-export type JobDefinition<Name extends string = string, Payload extends z.ZodType = z.ZodType> = {
+/** All that is particular to a job. A provider, a deadline or a clock of its own is declared here by the first job that has one. */
+export type JobDefinition<
+  Name extends string = string,
+  Payload extends z.ZodType = z.ZodType,
+  Call extends CallDefinition | null = CallDefinition | null,
+> = {
   /** `<noun>.<verb>`, also the key of its handler. */
   name: Name
   queue: QueueName
   /** Ids only: what a job needs to know it reads from the rows they name. */
   payload: Payload
+  /** The call to a provider that has its effect; null: it has none outside. */
+  call: Call
+  retry: RetrySchedule
   /** How often it may end in no known way: with its process, or throwing. Other attempts do not count. */
   max_attempts: number
 }
 
-export const MAX_ATTEMPTS = 25
+/**
+ * After an attempt whose effect nobody knows each call is sent again under its key, as no provider of ours does anything twice
+ * under one. One that keeps no keys needs another rule, `on_ambiguous`: here, in `calling` and in `settlementOf`.
+ */
+export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
+  operation: string
+  /** What is stored with the job and sent, whichever version does so: written by `recordCall`, parsed before it is sent. */
+  request: Request
+}
 
-/** Declares a job. `max_attempts` defaults to 25. */
-export function defineJob<Name extends string, Payload extends z.ZodType>(
-  job: Omit<JobDefinition<Name, Payload>, 'max_attempts'> & { max_attempts?: number },
-): JobDefinition<Name, Payload> {
-  return { max_attempts: MAX_ATTEMPTS, ...job }
+type RetrySchedule = {
+  /** The delay doubles with each failure in a row, up to the cap, and is drawn from the upper nine tenths of that. */
+  base_ms: number
+  cap_ms: number
+  /** How long after its effect became unknown it is looked at again; then as often as the last of these. */
+  looks_ms: readonly number[]
+}
+
+export const MAX_ATTEMPTS = 25
+const RETRY: RetrySchedule = {
+  base_ms: 500,
+  cap_ms: 10 * 60_000,
+  looks_ms: [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000],
+}
+
+/** Declares a job. `max_attempts` defaults to 25; `retry` to 0.5 s, doubled up to 10 minutes. */
+export function defineJob<Name extends string, Payload extends z.ZodType, Call extends CallDefinition | null>(
+  job: Omit<JobDefinition<Name, Payload, Call>, 'retry' | 'max_attempts'> &
+    Partial<Pick<JobDefinition, 'retry' | 'max_attempts'>>,
+): JobDefinition<Name, Payload, Call> {
+  return { retry: RETRY, max_attempts: MAX_ATTEMPTS, ...job }
 }
 
 /**
@@ -35,4 +67,18 @@ export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fra
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
       case when rung then now() end, dedupe_key, request_id
     from (${asked}) asked`
+}
+
+/** How the step that asks for a job selects each field of its request. */
+export type SelectedRequest<Request extends z.ZodType> = { [Field in keyof z.input<Request>]: Fragment }
+
+/** The request of a call as its row keeps it. */
+export function requestJson<Request extends z.ZodType>(
+  sql: Sql | Tx,
+  request: SelectedRequest<Request>,
+): Fragment {
+  const fields = Object.entries<Fragment>(request).map(
+    ([name, value], index) => sql`${index === 0 ? sql`` : sql`,`} ${value} as ${sql(name)}`,
+  )
+  return sql`(select to_jsonb(request) from (select ${fields}) request)`
 }

@@ -44,7 +44,7 @@ export type AuthorizeRequest = {
   /** Our ids, so that notifications and searches can be joined: `sluice_payment_id`, `sluice_tenant_id`. */
   metadata: Record<string, string>
 }
-export type CaptureRequest = { reference: string; amount_minor: number }
+type CaptureRequest = { reference: string; amount_minor: number }
 export type CancelRequest = { reference: string; reason: string | null }
 export type RefundRequest = {
   payment_reference: string

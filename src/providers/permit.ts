@@ -2,6 +2,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 export type Permit = {
+  /** Aborted: the answer is of no more use, as its job is no longer ours or the worker stops. */
+  signal: AbortSignal
   /** Calls of one lane share sockets, and take none from those of another. */
   lane: string
   /** Whether a call may start at this moment, as far as is known. */
@@ -24,7 +26,13 @@ export class NotStarted extends Error {
   }
 }
 
-const ALWAYS: Permit = { lane: '', valid: () => true, renew: async () => true, used: () => {} }
+const ALWAYS: Permit = {
+  signal: new AbortController().signal,
+  lane: '',
+  valid: () => true,
+  renew: async () => true,
+  used: () => {},
+}
 
 /** The permit of what runs now. */
 export function currentPermit(): Permit {

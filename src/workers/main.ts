@@ -10,7 +10,7 @@ import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { audits } from './recurring/audit.ts'
-import { createSettle, type WorkerContext } from './context.ts'
+import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
@@ -47,7 +47,6 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     log,
     processor,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    settle: createSettle(sql),
     story,
   }
   const concurrency = config.WORKER_CONCURRENCY

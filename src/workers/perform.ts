@@ -1,23 +1,23 @@
-// Performs jobs: claim under a lease, hand to the handler, settle behind the fence, wake who waits.
+// Performs jobs: claim under a lease, let the handler decide, settle that behind the fence, wake who waits.
 import { batcher } from '#core/batch.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { claimJobs, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/dispatch.ts'
-import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { JOB_NAMES, JOBS, type JobName } from '#jobs/index.ts'
+import { JOB_NAMES } from '#jobs/index.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import type { Queue } from '#queue/main.ts'
 import type { WorkerContext } from './context.ts'
-import { EXHAUSTED, HANDLERS, type Handler } from './handlers/index.ts'
-import { createPlaces, type Bringer, type Places } from './places.ts'
-import { discarded, parked, returned, threw, unknown } from './settlement.ts'
+import { discard, giveBack, park, retry, unknown, type Decision } from './decision.ts'
+import { handlerOf } from './handlers/index.ts'
+import { createLeases } from './leases.ts'
+import { createSettle } from './settle.ts'
+import { settlementOf } from './settlement.ts'
+import { createSlots, type Bringer, type Slots } from './slots.ts'
 
 const TOO_OFTEN = 'it ended in no known way, too often: perhaps it ends the process that performs it'
 
-const RENEW_EVERY_MS = 1000
-/** A renewal that the database has not answered yet has a few more behind it at most. */
-const RENEWALS_AT_ONCE = 4
 /**
  * A call may start this long after it was asked whether its queue is paused; then it is asked again. The promise is that none
  * starts more than a second after a pause was committed.
@@ -52,12 +52,12 @@ export function createPerformer(
   { worker, queues, concurrency, urgent_sql }: PerformerOptions,
 ): Performer {
   const { sql, log } = context
+  const settle = createSettle(sql)
+  const leases = createLeases(urgent_sql, log)
   const active = new Map<string, Promise<void>>()
-  const leases = new Map<string, string>()
-  const places = new Map<string, Places>(queues.map((name) => [name, createPlaces(concurrency)]))
+  const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
   const began = performance.now()
   const bells = new Map<string, number>()
-  let renewals = 0
   let closing = false
 
   type Claimed = { job: ClaimedJob; asked_at: number }
@@ -75,25 +75,8 @@ export function createPerformer(
     return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
   })
 
-  // To connect and to prepare these takes several round trips: too many for a lease once the database is slow.
-  void Promise.allSettled([renewLeases(urgent_sql, []), findStartable(urgent_sql, [])])
-  const renewal = setInterval(() => {
-    if (leases.size > 0 && renewals < RENEWALS_AT_ONCE) void renew()
-  }, RENEW_EVERY_MS)
-
-  async function renew(): Promise<void> {
-    renewals += 1
-    try {
-      await renewLeases(
-        urgent_sql,
-        Array.from(leases, ([id, lease_token]) => ({ id, lease_token })),
-      )
-    } catch (error) {
-      log.warn({ err: error }, 'leases could not be renewed')
-    } finally {
-      renewals -= 1
-    }
-  }
+  // To connect and to prepare it takes several round trips: too many for a permit once the database is slow.
+  void findStartable(urgent_sql, []).catch(() => {})
 
   async function run(id: string): Promise<void> {
     if (closing) return
@@ -101,24 +84,23 @@ export function createPerformer(
     if (claimed === undefined) return
     const { job } = claimed
     const claimed_at = performance.now()
-    leases.set(id, job.lease_token)
+    const lease = leases.keep(job)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
       await context.story.of(job, async () => {
-        const settlement = closing
-          ? await settled(returned(job, 'the worker is stopping'))
-          : await perform(claimed)
+        const settlement = await perform(claimed, lease.signal)
         observe(job, settlement, performance.now() - claimed_at)
       })
     } finally {
-      leases.delete(id)
+      lease.release()
     }
   }
 
-  async function perform({ job, asked_at }: Claimed): Promise<Settlement> {
+  async function perform({ job, asked_at }: Claimed, signal: AbortSignal): Promise<Settlement> {
     const calls = { asked_at, answered_at: -Infinity, sent: false }
     const permit: Permit = {
       lane: job.queue,
+      signal,
       valid: () =>
         performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
       async renew() {
@@ -130,44 +112,48 @@ export function createPerformer(
       used: () => void (calls.sent = true),
     }
     try {
-      return await permits.run(permit, async () => await handle(job))
+      return await permits.run(permit, async () => await attempt(job, signal))
     } catch (error) {
       if (!(error instanceof NotStarted)) throw error
       // A call before this one may have had an effect, and its outcome is not written.
-      return await settled({
-        ...returned(job, error.message),
-        outcome: calls.sent ? 'ambiguous' : 'returned',
-        unsent: !calls.sent,
-      })
+      return await settled(job, giveBack(error.message, { unsent: !calls.sent }))
     }
   }
 
-  async function handle(job: ClaimedJob): Promise<Settlement> {
+  /** Writes what the handler decides, until it has decided how the attempt ends or the fence turns it away. */
+  async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<Settlement> {
+    if (closing) return await settled(job, giveBack('the worker is stopping'))
+    const handler = handlerOf(job.name)
+    const giveUp = async (decision: Decision, reason: string) =>
+      (await handler.giveUp?.(context, job, reason)) ?? decision
     const lost = lostTooOften(job)
-    const exhausted = EXHAUSTED[job.name as JobName]
-    if (lost !== undefined)
-      return exhausted === undefined ? await settled(lost) : await exhausted(context, job, TOO_OFTEN)
-    try {
-      const payload = JOBS[job.name as JobName].payload.parse(job.payload)
-      const handler = HANDLERS[job.name as JobName] as Handler<JobName>
-      return await handler(context, { ...job, payload })
-    } catch (error) {
-      // Without the database nothing can be written; the lease lapses and the job is found again.
-      if (isUnavailable(error) || error instanceof NotStarted) throw error
-      log.error(
-        { err: error, job_id: job.id, request_id: job.request_id, job: job.name, attempt: job.attempt },
-        'a job threw',
-      )
-      const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
-      if (job.call?.look_only === true) return await settled(unknown(job, reason))
-      if (job.attempt < job.max_attempts) return await settled(threw(job, reason))
-      if (exhausted !== undefined) return await exhausted(context, job, reason)
-      return await settled(job.call === null ? discarded(job, reason) : unknown(job, reason))
+    let over = lost !== undefined
+    let next = () => (lost === undefined ? handler.attempt(context, job, signal) : giveUp(lost, TOO_OFTEN))
+    for (;;) {
+      try {
+        const decision = await next()
+        const settlement = await settled(job, decision)
+        if (decision.kind !== 'go_on' || settlement.outcome === 'fenced') return settlement
+        next = decision.next
+      } catch (error) {
+        // Without the database nothing can be written; the lease lapses and the job is found again.
+        if (over || isUnavailable(error) || error instanceof NotStarted) throw error
+        over = true
+        log.error({ err: error, ...factsOf(job) }, 'a job threw')
+        const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
+        const given_up = job.call === null ? discard(reason) : unknown(reason)
+        next = async () =>
+          job.call?.look_only === true || job.attempt < job.max_attempts
+            ? retry(reason, { why: 'ambiguous', counts: true })
+            : await giveUp(given_up, reason)
+      }
     }
   }
 
-  async function settled(settlement: Settlement): Promise<Settlement> {
-    return (await context.settle.job(settlement)) ? settlement : { ...settlement, outcome: 'fenced' }
+  async function settled(job: ClaimedJob, decision: Decision): Promise<Settlement> {
+    const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
+    const ours = await settle(settlement, decision.tells ?? { noun: 'job', what: {} })
+    return ours ? settlement : { ...settlement, outcome: 'fenced' }
   }
 
   function observe(job: ClaimedJob, settlement: Settlement, run_ms: number): void {
@@ -176,21 +162,13 @@ export function createPerformer(
     context.story.ended(job, settlement, run_ms)
     if (outcome === 'fenced') {
       metrics.fenced.inc({ queue: job.queue, job: job.name })
-      log.warn(
-        { job_id: job.id, request_id: job.request_id, job: job.name, attempt: job.attempt },
-        'a late write was fenced',
-      )
+      log.warn(factsOf(job), 'a late write was fenced')
       return
     }
     if (outcome === 'misconfigured') {
       metrics.misconfigured.inc({ provider: context.processor.name })
       log.error(
-        {
-          job_id: job.id,
-          request_id: job.request_id,
-          job: job.name,
-          reason: settlement.error?.message,
-        },
+        { ...factsOf(job), reason: settlement.error?.message },
         'a job waits for the configuration to be mended: credentials are refused or a key is missing',
       )
     }
@@ -205,7 +183,7 @@ export function createPerformer(
       if (by === 'bell') bells.set(name, performance.now())
       // A bell and a walk may bring the same job to one process.
       if (closing || active.has(id)) return
-      const running = places
+      const running = slots
         .get(name)!
         .run(by, () => run(id))
         .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job was left to its lease'))
@@ -213,21 +191,26 @@ export function createPerformer(
       await running
       active.delete(id)
     },
-    room: (name) => places.get(name)!.room(),
+    room: (name) => slots.get(name)!.room(),
     lastBellAt: (name) => bells.get(name) ?? began,
     async close() {
       closing = true
+      leases.stop()
       await Promise.all(active.values())
-      clearInterval(renewal)
+      leases.close()
     },
   }
 }
 
 // Attempts count that ended in no known way. When they are used up a call is only looked up, one attempt a look; when a look
 // ends its performer too, nobody looks by himself any more.
-function lostTooOften(job: ClaimedJob): Settlement | undefined {
-  const looks = job.call?.look_only === true
-  if (job.attempt <= job.max_attempts + (looks ? 1 : 0)) return undefined
-  if (job.call === null) return discarded(job, TOO_OFTEN)
-  return looks ? parked(job, TOO_OFTEN) : unknown(job, TOO_OFTEN)
+function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
+  const looks = call?.look_only === true
+  if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined
+  if (call === null) return discard(TOO_OFTEN)
+  return looks ? park(TOO_OFTEN) : unknown(TOO_OFTEN)
+}
+
+function factsOf({ id, request_id, name, attempt }: ClaimedJob) {
+  return { job_id: id, request_id, job: name, attempt }
 }

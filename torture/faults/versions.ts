@@ -11,24 +11,26 @@ import type { Fault } from './fault.ts'
 export const NEXT_VERSION: Patch[] = [
   {
     file: 'src/jobs/payments.ts',
-    from: 'export const cancelPayment = ',
-    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2) }) })
-export const cancelPayment = `,
+    from: 'export const paymentJobs = { ',
+    to: `export const takePayment = defineJob({
+  ...capturePayment,
+  name: 'payment.take',
+  payload: payment.extend({ version: z.literal(2) }),
+})
+export const paymentJobs = { takePayment, `,
   },
   {
-    file: 'src/jobs/index.ts',
-    from: "import { authorizePayment, cancelPayment, capturePayment, createRefund } from './payments.ts'",
-    to: "import { authorizePayment, cancelPayment, capturePayment, createRefund, takePayment } from './payments.ts'",
+    file: 'src/workers/handlers/payments.ts',
+    from: "import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'",
+    to: "import { authorizePayment, cancelPayment, capturePayment, takePayment } from '#jobs/payments.ts'",
   },
   {
-    file: 'src/jobs/index.ts',
-    from: '  [cancelPayment.name]: cancelPayment,',
-    to: '  [cancelPayment.name]: cancelPayment,\n  [takePayment.name]: takePayment,',
-  },
-  {
-    file: 'src/workers/handlers/index.ts',
-    from: "  'payment.capture': capturePayment,",
-    to: "  'payment.capture': capturePayment,\n  'payment.take': capturePayment,",
+    file: 'src/workers/handlers/payments.ts',
+    from: '  [cancelPayment.name]: ',
+    to: `  [takePayment.name]: calling(takePayment, (context, job) =>
+    change(context, job, 'captured', () => context.processor.capture(job.call.request, job.call.key)),
+  ),
+  [cancelPayment.name]: `,
   },
   {
     file: 'src/domain/payments/request.ts',
@@ -39,6 +41,11 @@ export const cancelPayment = `,
     file: 'src/domain/payments/request.ts',
     from: 'askFor(sql, capturePayment, ',
     to: 'askFor(sql, takePayment, ',
+  },
+  {
+    file: 'src/domain/payments/request.ts',
+    from: 'recordCall(sql, capturePayment, ',
+    to: 'recordCall(sql, takePayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',

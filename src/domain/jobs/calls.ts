@@ -1,5 +1,7 @@
 // Provider calls: written with the jobs that make them, each under a key of its own.
+import type { z } from 'zod'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import { requestJson, type CallDefinition, type JobDefinition, type SelectedRequest } from '#jobs/job.ts'
 
 /** A provider call as it was stored with the job. */
 export type ProviderCall = {
@@ -18,12 +20,16 @@ export type ProviderCall = {
 
 /**
  * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
- * what is sent under a key. `asked` selects `tenant_id, job_id, request`.
+ * what is sent under a key. `from` has `tenant_id, job_id`, and what the fields of the request are selected from.
  */
-export function recordCall(sql: Sql | Tx, operation: string, asked: Fragment): Fragment {
+export function recordCall<Request extends z.ZodType>(
+  sql: Sql | Tx,
+  { call }: JobDefinition<string, z.ZodType, CallDefinition<Request>>,
+  { from, request }: { from: Fragment; request: SelectedRequest<Request> },
+): Fragment {
   return sql`
     insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
-    select tenant_id, job_id, 1, job_id || ':1', ${operation}, request from (${asked}) asked`
+    select tenant_id, job_id, 1, job_id || ':1', ${call.operation}, ${requestJson(sql, request)} from ${from}`
 }
 
 /** Whether the call `c` may not be sent again: a provider keeps a key for 24 hours. */

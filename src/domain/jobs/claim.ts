@@ -3,7 +3,7 @@ import type { Json, Sql } from '#core/db.ts'
 import { keyIsTooOld, type ProviderCall } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
-const LEASE_MS = 4000
+export const LEASE_MS = 4000
 /** Attempts that are looked back at. */
 const RECENT_ATTEMPTS = 20
 

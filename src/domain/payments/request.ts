@@ -53,14 +53,17 @@ export async function createPayments(
       select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
       from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
     ), job as (${askFor(sql, authorizePayment, sql`asked`)}
-    ), call as (${recordCall(
-      sql,
-      'authorize',
-      sql`select tenant_id, job_id, jsonb_build_object(
-        'amount_minor', amount_minor, 'currency', currency, 'description', description, 'return_url', return_url,
-        'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
-        'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
-    )})
+    ), call as (${recordCall(sql, authorizePayment, {
+      from: sql`asked`,
+      request: {
+        amount_minor: sql`amount_minor`,
+        currency: sql`currency`,
+        description: sql`description`,
+        return_url: sql`return_url`,
+        sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
+        metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+      },
+    })})
     select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
@@ -80,12 +83,13 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
     ), job as (${askFor(sql, capturePayment, sql`p`)}
-    ), call as (${recordCall(
-      sql,
-      'capture',
-      sql`select tenant_id, job_id, jsonb_build_object(
-        'reference', processor_reference, 'amount_minor', coalesce(amount_minor, amount_capturable_minor)) as request from p`,
-    )})
+    ), call as (${recordCall(sql, capturePayment, {
+      from: sql`p`,
+      request: {
+        reference: sql`processor_reference`,
+        amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
+      },
+    })})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
@@ -124,12 +128,10 @@ export async function requestCancels(
         case when status = 'canceling' then job_id end as job_id from p`,
     )}
     ), job as (${askFor(sql, cancelPayment, sql`(select * from p where status = 'canceling') p`)}
-    ), call as (${recordCall(
-      sql,
-      'cancel',
-      sql`select tenant_id, job_id, jsonb_build_object('reference', processor_reference, 'reason', reason) as request
-        from p where status = 'canceling'`,
-    )})
+    ), call as (${recordCall(sql, cancelPayment, {
+      from: sql`p where status = 'canceling'`,
+      request: { reference: sql`processor_reference`, reason: sql`reason` },
+    })})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }

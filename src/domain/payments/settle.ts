@@ -119,13 +119,13 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       join held on held.job_id = told.job_id
       where p.status = 'canceling'`,
     )}
-    ), follow_up_call as (${recordCall(
-      sql,
-      'cancel',
-      sql`
-      select tenant_id, follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
-        nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`,
-    )}
+    ), follow_up_call as (${recordCall(sql, cancelPayment, {
+      from: sql`(select p.*, p.follow_up_job_id as job_id from p where p.status = 'canceling') p`,
+      request: {
+        reference: sql`processor_reference`,
+        reason: sql`nullif(cancellation_reason, 'expired')`,
+      },
+    })}
     ), ${noted(sql)}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

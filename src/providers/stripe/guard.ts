@@ -32,7 +32,8 @@ export class NoAnswer extends Error {
  * success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
  *
  * A request leaves only while the permit of its job is valid, judged when it has a socket; without one it is not sent and
- * rejects with `NotStarted`. The deadline counts from then on, not while it waits for a socket.
+ * rejects with `NotStarted`. The deadline counts from then on, not while it waits for a socket. When the signal of its permit
+ * aborts, its answer is not waited for.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const base = new URL(api_base)
@@ -113,6 +114,7 @@ async function send(
 ): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
+    if (permit.signal.aborted) throw new NotStarted()
     const answer = await exchange(pool, request, deadline_ms, permit)
     if (answer !== 'lapsed') return answer
   }
@@ -137,12 +139,27 @@ function exchange(
       fail(`no answer within ${deadline_ms} ms`)
       controller?.abort(new Error('deadline'))
     }, deadline_ms)
+    permit.signal.addEventListener('abort', giveUp)
+
+    function end(): void {
+      over = true
+      clearTimeout(deadline)
+      permit.signal.removeEventListener('abort', giveUp)
+    }
 
     function fail(reason: string): void {
       if (over) return
-      over = true
-      clearTimeout(deadline)
+      end()
       reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers) }))
+    }
+
+    function giveUp(): void {
+      if (controller !== null) {
+        fail('no answer was waited for: the lease was lost or the worker stops')
+        return controller.abort(new Error('given up'))
+      }
+      end()
+      reject(new NotStarted())
     }
 
     const handler: Dispatcher.DispatchHandler = {
@@ -151,8 +168,7 @@ function exchange(
         // Given up while it waited for a connection, or about to be sent twice: neither may leave.
         if (over || controller) return started.abort(new Error('not sent'))
         if (!permit.valid()) {
-          over = true
-          clearTimeout(deadline)
+          end()
           started.abort(new Error('not sent'))
           return resolve('lapsed')
         }
@@ -177,8 +193,7 @@ function exchange(
         if ((status >= 300 || body['error']) && !isObject(body['error'])) {
           return fail(`unreadable answer: ${status} without an error object`)
         }
-        over = true
-        clearTimeout(deadline)
+        end()
         resolve({ status, headers, body })
       },
       onResponseError(_controller, error) {

@@ -1,28 +1,22 @@
 // The registry of handlers: who performs which job. A job without one does not compile.
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
-import type { JobName, PayloadOf } from '#jobs/index.ts'
-import type { WorkerContext } from '../context.ts'
-import { parkPoison } from '../recurring/parked.ts'
-import { applyNotification } from './notifications.ts'
-import { authorizePayment, cancelPayment, capturePayment } from './payments.ts'
-import { createRefund } from './refunds.ts'
+import assert from 'node:assert/strict'
+import type { JobName } from '#jobs/index.ts'
+import type { Handler } from './handler.ts'
+import { notificationHandlers } from './notifications.ts'
+import { paymentHandlers } from './payments.ts'
+import { refundHandlers } from './refunds.ts'
 
-export type Handler<Name extends JobName> = (
-  context: WorkerContext,
-  job: ClaimedJob & { payload: PayloadOf<Name> },
-) => Promise<Settlement>
-
-/** By the name of the job. */
-export const HANDLERS: { [Name in JobName]: Handler<Name> } = {
-  'payment.authorize': authorizePayment,
-  'payment.capture': capturePayment,
-  'payment.cancel': cancelPayment,
-  'refund.create': createRefund,
-  'notification.apply': applyNotification,
+const HANDLERS: { [Name in JobName]: Handler<Name> } = {
+  ...paymentHandlers,
+  ...refundHandlers,
+  ...notificationHandlers,
 }
 
-/** Jobs that end otherwise than the rest when no attempt is left: what a provider told us is never given up. */
-export const EXHAUSTED: {
-  [Name in JobName]?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Settlement>
-} = { 'notification.apply': parkPoison }
+const byName = new Map<string, Handler>(Object.entries(HANDLERS))
+
+/** The handler of a job that was claimed. */
+export function handlerOf(name: string): Handler {
+  const handler = byName.get(name)
+  assert(handler !== undefined, 'only jobs of known names are claimed')
+  return handler
+}

@@ -1,291 +1,189 @@
-// Performs what payments ask for: authorize, capture, cancel. Load, one provider call, settle.
+// Performs what payments ask for: authorize, capture, cancel. One provider call, and what it came to.
 import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
-import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
+import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
-import type {
-  AuthorizeRequest,
-  CancelRequest,
-  CaptureRequest,
-  ProcessorPayment,
-} from '#providers/payments.ts'
-import type { PayloadOf } from '#jobs/index.ts'
+import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
+import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import {
-  failed,
-  refusedInDoubt,
-  retried,
-  rotated,
-  succeeded,
-  unanswered,
-  unfinished,
-  unknown,
-} from '../settlement.ts'
+import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { calling, type JobOf } from './handler.ts'
+import { declineOf, paymentTold } from './told.ts'
 
-type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
-type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {
-  payment_method?: string | null
-  sealed?: { payment_method?: string }
-}
+type AuthorizeJob = JobOf<typeof authorizePayment>
+type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type Failure = NonNullable<PaymentTold['failure']>
+type Refusal = { failure: Failure; reference?: string | null }
 
-/** In place of a call that may only be looked up. */
-export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
-export const UNREACHABLE = { code: 'processor_error', message: 'the processor could not be reached' } as const
 const STILL_WORKING = 'the processor is still working on it'
 /** Each key that is used up by a stored error costs two calls. */
 const MAX_GENERATIONS = 12
+/**
+ * How long after its first refusal an authorization in doubt is refused and searched for again: a search of Stripe's is usually
+ * less than a minute behind.
+ */
+const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 
-/** Authorizes a new payment at the processor. */
-export async function authorizePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const { key, look_only, in_doubt } = job.call!
-  const sent: Outcome<ProcessorPayment> = look_only ? TOO_LATE : await authorize(context, job, key)
-  // While the processor works on it, the stored answer of this key goes on saying so: it is asked by its reference.
-  if (sent.kind === 'done' && sent.value.status === 'processing')
-    return await settleSearched(context, job, { reference: sent.value.reference })
-  if (sent.kind === 'done') return await settleTold(context, job, succeeded(job), sent.value)
-  // The stored answer of this key tells nothing, nor does a refusal after an attempt that may have authorized, or of a key
-  // that went out before with other parameters; only the processor's own books can.
-  if (sent.kind === 'ambiguous' && sent.replayed) return await settleSearched(context, job)
-  if (sent.kind === 'declined' && sent.failure.code === 'processor_error')
-    return await settleSearched(context, job)
-  if (sent.kind === 'declined' && in_doubt) return await settleSearched(context, job, { refusal: sent })
-  if (sent.kind === 'declined') return await settleFailure(context, job, sent.failure, sent.reference ?? null)
-  const settlement = unfinished(job, sent)
-  return settlement === 'never sent'
-    ? await settleFailure(context, job, UNREACHABLE, null)
-    : await settleJob(context, settlement)
+export const paymentHandlers = {
+  [authorizePayment.name]: calling(authorizePayment, authorize),
+  [capturePayment.name]: calling(capturePayment, (context, job) =>
+    change(context, job, 'captured', () => context.processor.capture(job.call.request, job.call.key)),
+  ),
+  [cancelPayment.name]: calling(cancelPayment, (context, job) =>
+    change(context, job, 'canceled', () => context.processor.cancel(job.call.request, job.call.key)),
+  ),
 }
 
-// What the processor's own books say of an authorization in doubt. `reference`: what it is called there; `refusal`: how it was
-// refused this time.
-async function settleSearched(
-  context: WorkerContext,
-  job: PaymentJob,
-  {
-    reference = job.call!.reference,
-    refusal,
-  }: { reference?: string | null; refusal?: { failure: Failure; reference?: string } } = {},
-): Promise<Settlement> {
-  const { request } = job.call!
-  const { payment_id } = job.payload
-  const looked =
-    reference === null
-      ? await context.processor.searchPayment(payment_id)
-      : await context.processor.findPayment(reference)
-  if (looked.kind !== 'done')
-    return await settleJob(context, { ...unanswered(job, looked), unsent: refusal !== undefined })
-  const found = looked.value
-  if (found === null && refusal !== undefined) {
-    const settlement = refusedInDoubt(job, refusal.failure.message)
-    return settlement === 'never got in'
-      ? await settleFailure(context, job, refusal.failure, refusal.reference ?? null)
-      : await settleJob(context, settlement)
-  }
-  if (found === null)
-    return await settleJob(
-      context,
-      unknown(job, 'the processor has not shown the payment yet; it may still exist'),
-    )
-  const { amount_minor, currency, payment_method, sealed } = request as StoredAuthorizeRequest
-  // A person may have named another one.
-  const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
-  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
-    return await settleJob(context, unknown(job, `${found.reference} is another payment`))
-  if (found.status === 'processing')
-    return await settleJob(context, {
-      ...lookAgain(job, STILL_WORKING),
-      provider_reference: found.reference,
-    })
-  const by_card = payment_method != null || sealed?.payment_method !== undefined
-  const refused = found.status === 'requires_action' && found.failure !== null
-  // The card that we sent was declined. Who fails to authenticate may try again.
-  if (by_card && refused && found.failure?.code !== 'payment_intent_authentication_failure')
-    return await settleFailure(context, job, failureOf(found) ?? UNREACHABLE, found.reference)
-  return await settleTold(context, job, succeeded(job), found)
+/** Authorizes a new payment at the processor. */
+async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Decision> {
+  const { call } = job
+  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job)
+  // While the processor works on it, the stored answer of this key goes on saying so: it is asked by its reference.
+  if (sent.kind === 'done' && sent.value.status === 'processing')
+    return await search(context, job, { reference: sent.value.reference })
+  if (sent.kind === 'done') return tell(context, job, sent.value)
+  // The stored answer of this key tells nothing, nor does a refusal after an attempt that may have authorized, or of a key
+  // that went out before with other parameters; only the processor's own books can.
+  if (sent.kind === 'ambiguous' && sent.replayed) return await search(context, job)
+  if (sent.kind === 'declined' && sent.failure.code === 'processor_error') return await search(context, job)
+  if (sent.kind === 'declined' && call.in_doubt) return await search(context, job, { refusal: sent })
+  if (sent.kind === 'declined') return refused(job, sent)
+  if (neverSent(call, sent)) return refused(job, { failure: UNREACHABLE })
+  return undone(sent)
 }
 
 // The stored request with its secrets opened; where they cannot be, nothing is sent, and nothing is lost either.
-async function authorize(
+async function send(
   { processor, vault }: WorkerContext,
-  { tenant_id, id, call }: PaymentJob,
-  key: string,
+  { tenant_id, id, call }: AuthorizeJob,
 ): Promise<Outcome<ProcessorPayment>> {
-  // A row of an earlier version has its token in the clear.
-  const { sealed, payment_method: clear = null, ...request } = call!.request as StoredAuthorizeRequest
+  const { sealed, payment_method: clear = null, ...request } = call.request
   try {
     const payment_method =
       sealed?.payment_method === undefined
         ? clear
         : vault.open(sealed.payment_method, paymentMethodPlace(tenant_id, id))
-    return await processor.authorize({ ...request, payment_method }, key)
+    return await processor.authorize({ ...request, payment_method }, call.key)
   } catch (error) {
     if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
     throw error
   }
 }
 
-/** Captures a hold. */
-export async function capturePayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const request = job.call!.request as CaptureRequest
-  return await change(context, job, 'captured', request.reference, (key) =>
-    context.processor.capture(request, key),
-  )
+// What the processor's own books say of an authorization in doubt. `reference`: what it is called there; `refusal`: how it was
+// refused this time.
+async function search(
+  context: WorkerContext,
+  job: AuthorizeJob,
+  { reference = job.call.reference, refusal }: { reference?: string | null; refusal?: Refusal } = {},
+): Promise<Decision> {
+  const { payment_id } = job.payload
+  const looked =
+    reference === null
+      ? await context.processor.searchPayment(payment_id)
+      : await context.processor.findPayment(reference)
+  if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
+  const found = looked.value
+  if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
+  if (found === null) return unknown('the processor has not shown the payment yet; it may still exist')
+  const { amount_minor, currency, payment_method, sealed } = job.call.request
+  // A person may have named another one.
+  const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
+  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
+    return unknown(`${found.reference} is another payment`)
+  if (found.status === 'processing') return retry(STILL_WORKING, { reference: found.reference })
+  const by_card = payment_method != null || sealed?.payment_method !== undefined
+  const declined = found.status === 'requires_action' && found.failure !== null
+  // The card that we sent was declined. Who fails to authenticate may try again.
+  if (by_card && declined && found.failure?.code !== 'payment_intent_authentication_failure')
+    return refused(job, { failure: declineOf(found) ?? UNREACHABLE, reference: found.reference })
+  return tell(context, job, found)
 }
 
-/** Voids a hold, or gives up a payment that the buyer has not completed. */
-export async function cancelPayment(context: WorkerContext, job: PaymentJob): Promise<Settlement> {
-  const request = job.call!.request as CancelRequest
-  return await change(context, job, 'canceled', request.reference, (key) =>
-    context.processor.cancel(request, key),
-  )
+// Refused, after an attempt that may have got in and that the processor's search does not show: tried again under the same key
+// until the search has had its time.
+function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
+  const refused_ms = job.call.refused_ms ?? 0
+  const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
+  if (look_ms === undefined) return refused(job, refusal)
+  return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true })
+}
+
+// The authorization failed for good. Of what was never sent the processor has no reference.
+function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Decision {
+  const told: PaymentTold = {
+    ...idsOf(job),
+    status: 'failed',
+    failed_operation: null,
+    processor_reference: reference,
+    amount_capturable_minor: null,
+    amount_captured_minor: null,
+    client_secret: null,
+    capture_before: null,
+    cancellation_reason: null,
+    failure: shown(failure),
+  }
+  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
 
 // Capture and cancel change a payment that the processor knows, so after any doubt or refusal its own state decides.
 async function change(
   context: WorkerContext,
-  job: PaymentJob,
+  job: ChangeJob,
   wanted: 'captured' | 'canceled',
-  reference: string,
-  send: (key: string) => Promise<Outcome<ProcessorPayment>>,
-): Promise<Settlement> {
-  const { key, look_only, generation } = job.call!
-  const sent: Outcome<ProcessorPayment> = look_only ? TOO_LATE : await send(key)
-  if (sent.kind === 'done' && sent.value.status === wanted)
-    return await settleTold(context, job, succeeded(job), sent.value)
+  send: () => Promise<Outcome<ProcessorPayment>>,
+): Promise<Decision> {
+  const { call } = job
+  const { reference } = call.request
+  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send()
+  if (sent.kind === 'done' && sent.value.status === wanted) return tell(context, job, sent.value)
+  const never_sent = neverSent(call, sent)
   const doubtful =
     sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
-  const pending = doubtful ? null : unfinished(job, sent)
-  if (pending !== null && pending !== 'never sent') return await settleJob(context, pending)
+  if (!doubtful && !never_sent) return undone(sent)
 
   const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done')
-    return await settleJob(context, { ...unanswered(job, looked), unsent: pending === 'never sent' })
+  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
   const found = looked.value
-  if (found === null) {
-    return await settleJob(context, unknown(job, `the processor does not know ${reference}`))
-  }
-  if (found.status === wanted) return await settleTold(context, job, succeeded(job), found)
+  if (found === null) return unknown(`the processor does not know ${reference}`)
+  if (found.status === wanted) return tell(context, job, found)
   if (found.status === 'captured' || found.status === 'canceled') {
     const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
-    const failure = { code, message: `The payment is ${found.status} at the processor.` }
-    return await settleTold(context, job, failed(job, failure), found)
+    return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
   }
-  const told = toldOf(context, of(job), found)
-  if (told === undefined) return await settleJob(context, lookAgain(job, STILL_WORKING))
+  const told = paymentTold(context, idsOf(job), found)
+  if (told === undefined) return retry(STILL_WORKING)
   // It stands untouched. A stored error of this key would be repeated for ever: only a new key can get through.
-  if (sent.kind === 'ambiguous' && generation < MAX_GENERATIONS)
-    return await settleJob(context, rotated(job, sent.reason))
+  if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
   const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
-  return await settlePayment(context, failed(job, failure), {
-    ...told,
-    failed_operation: wanted === 'captured' ? 'capture' : 'cancel',
-    failure: shown(failure),
-  })
+  const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
+  return failed(failure, { tells: aboutPayment({ ...told, failed_operation, failure: shown(failure) }) })
 }
 
-function lookAgain(job: ClaimedJob, reason: string): Settlement {
-  return job.call?.look_only === true ? unknown(job, reason) : retried(job, reason)
-}
-
-/** The processor's payment in our words; undefined while it is still working on it and a notification will tell. */
-export function toldOf(
+// The job is over, or has failed with `failure`; either way the payment stands as the processor says.
+function tell(
   context: WorkerContext,
-  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
+  job: AuthorizeJob | ChangeJob,
   payment: ProcessorPayment,
-): PaymentTold | undefined {
-  if (payment.status === 'processing') return undefined
-  const waits = payment.status === 'requires_action'
-  return {
-    tenant_id,
-    payment_id,
-    status: payment.status,
-    failed_operation: null,
-    processor_reference: payment.reference,
-    amount_capturable_minor: payment.amount_capturable_minor,
-    amount_captured_minor: payment.amount_captured_minor,
-    client_secret:
-      payment.client_secret === null || !waits
-        ? null
-        : context.vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
-    capture_before: payment.capture_before,
-    cancellation_reason: payment.cancellation_reason,
-    // What has succeeded or was given up has no more failure, whatever was tried before.
-    failure: waits || payment.status === 'failed' ? failureOf(payment) : null,
-  }
+  failure?: Failure,
+): Decision {
+  const told = paymentTold(context, idsOf(job), payment)
+  const learnt = { reference: payment.reference, tells: told && aboutPayment(told) }
+  return failure === undefined ? done(learnt) : failed(reasonOf(failure), learnt)
 }
 
-function failureOf({ failure }: ProcessorPayment): Failure | null {
-  if (failure === null) return null
-  const { code, message, decline_code } = failure
-  return { code: 'payment_declined', message, decline_code: decline_code ?? code }
+const aboutPayment = (told: PaymentTold) =>
+  ({ noun: 'payment', what: { told, notification_id: null } }) as const
+
+function reasonOf({ decline_code, ...failure }: Failure) {
+  return { ...failure, ...(decline_code != null && { decline_code }) }
 }
 
 function shown({ code, message, decline_code }: Failure): Failure {
   return { code, message, decline_code: decline_code ?? null }
 }
 
-async function settleTold(
-  context: WorkerContext,
-  job: PaymentJob,
-  settlement: Settlement,
-  payment: ProcessorPayment,
-): Promise<Settlement> {
-  const told = toldOf(context, of(job), payment)
-  const whole = { ...settlement, provider_reference: payment.reference }
-  return told === undefined ? await settleJob(context, whole) : await settlePayment(context, whole, told)
-}
-
-// The authorization failed for good. Of what was never sent the processor has no reference.
-async function settleFailure(
-  context: WorkerContext,
-  job: PaymentJob,
-  failure: Failure,
-  reference: string | null,
-): Promise<Settlement> {
-  const { decline_code, ...rest } = failure
-  const settlement = failed(job, { ...rest, ...(decline_code != null && { decline_code }) })
-  return await settlePayment(
-    context,
-    { ...settlement, provider_reference: reference },
-    {
-      ...of(job),
-      status: 'failed',
-      failed_operation: null,
-      processor_reference: reference,
-      amount_capturable_minor: null,
-      amount_captured_minor: null,
-      client_secret: null,
-      capture_before: null,
-      cancellation_reason: null,
-      failure: shown(failure),
-    },
-  )
-}
-
-async function settlePayment(
-  context: WorkerContext,
-  settlement: Settlement,
-  told: PaymentTold,
-): Promise<Settlement> {
-  return fencedUnless(
-    await context.settle.payment({ ...settlement, told, notification_id: null }),
-    settlement,
-  )
-}
-
-/** Settles what changes nothing but the job. */
-export async function settleJob(context: WorkerContext, settlement: Settlement): Promise<Settlement> {
-  return fencedUnless(await context.settle.job(settlement), settlement)
-}
-
-/** A handler answers what it settled, marked when the fence turned it away. */
-export function fencedUnless(ours: boolean, settlement: Settlement): Settlement {
-  return ours ? settlement : { ...settlement, outcome: 'fenced' }
-}
-
-function of(job: PaymentJob) {
-  return { tenant_id: job.tenant_id, payment_id: job.payload.payment_id }
+function idsOf({ tenant_id, payload }: AuthorizeJob | ChangeJob) {
+  return { tenant_id, payment_id: payload.payment_id }
 }

@@ -1,60 +1,53 @@
 // Performs refunds: one provider call, or a look where sending again could refund twice.
 import type { Outcome } from '#core/outcome.ts'
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
 import type { RefundTold } from '#domain/refunds/settle.ts'
-import type { ProcessorRefund, RefundRequest } from '#providers/payments.ts'
-import type { PayloadOf } from '#jobs/index.ts'
+import { createRefund } from '#jobs/refunds.ts'
+import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { fencedUnless, settleJob, TOO_LATE, UNREACHABLE } from './payments.ts'
-import { failed, succeeded, unanswered, unfinished, unknown } from '../settlement.ts'
+import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { calling, type JobOf } from './handler.ts'
+import { refundTold } from './told.ts'
 
-type RefundJob = ClaimedJob & { payload: PayloadOf<'refund.create'> }
+type RefundJob = JobOf<typeof createRefund>
+
+export const refundHandlers = {
+  [createRefund.name]: calling(createRefund, create),
+}
 
 /** Refunds a captured payment at the processor. */
-export async function createRefund(context: WorkerContext, job: RefundJob): Promise<Settlement> {
-  const { key, look_only, in_doubt } = job.call!
-  const request = job.call!.request as RefundRequest
-  const sent: Outcome<ProcessorRefund> = look_only ? TOO_LATE : await context.processor.refund(request, key)
-  if (sent.kind === 'done') return await settleRefund(context, job, succeeded(job), sent.value)
+async function create({ processor }: WorkerContext, job: RefundJob): Promise<Decision> {
+  const { call } = job
+  const sent: Outcome<ProcessorRefund> = call.look_only
+    ? TOO_LATE
+    : await processor.refund(call.request, call.key)
+  if (sent.kind === 'done') return tell(job, sent.value)
 
   // A refusal after an earlier attempt, or a stored error, may hide a refund that went through.
-  const doubtful = (sent.kind === 'declined' && in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
+  const doubtful = (sent.kind === 'declined' && call.in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
   if (doubtful) {
-    const looked = await look(context, job, request)
-    if (looked.kind !== 'done') return await settleJob(context, unanswered(job, looked))
+    const looked = await look(processor, job)
+    if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
-    if (found !== null && !isOurs(found, request))
-      return await settleJob(context, unknown(job, `${found.reference} is another refund`))
-    if (found !== null) return await settleRefund(context, job, succeeded(job), found)
+    if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another refund`)
+    if (found !== null) return tell(job, found)
     if (sent.kind === 'ambiguous')
-      return await settleJob(
-        context,
-        unknown(job, 'the processor has not shown the refund yet; it may still exist'),
-      )
+      return unknown('the processor has not shown the refund yet; it may still exist')
   }
-  const settlement = sent.kind === 'declined' ? 'never sent' : unfinished(job, sent)
-  if (settlement !== 'never sent') return await settleJob(context, settlement)
-  const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
-  const told: RefundTold = {
-    ...ids(job),
-    status: 'failed',
-    processor_reference: null,
-    failure: { code: failure.code, message: failure.message },
-  }
-  const given = failed(job, failure)
-  return fencedUnless(await context.settle.refund({ ...given, told, notification_id: null }), given)
+  if (sent.kind === 'declined') return refused(job, sent.failure)
+  if (neverSent(call, sent)) return refused(job, UNREACHABLE)
+  return undone(sent)
 }
 
 // By the name that somebody gave, else by our own id among the refunds of the payment.
-async function look({ processor }: WorkerContext, job: RefundJob, request: RefundRequest) {
-  const { reference } = job.call!
-  return reference === null
-    ? await processor.searchRefund(request.payment_reference, job.payload.refund_id)
-    : await processor.findRefund(reference)
+async function look(processor: WorkerContext['processor'], { call, payload }: RefundJob) {
+  return call.reference === null
+    ? await processor.searchRefund(call.request.payment_reference, payload.refund_id)
+    : await processor.findRefund(call.reference)
 }
 
-function isOurs(found: ProcessorRefund, { payment_reference, amount_minor, metadata }: RefundRequest) {
+function isOurs(found: ProcessorRefund, { call }: RefundJob): boolean {
+  const { payment_reference, amount_minor, metadata } = call.request
   const named = found.metadata['sluice_refund_id'] ?? metadata['sluice_refund_id']
   return (
     found.payment_reference === payment_reference &&
@@ -63,36 +56,23 @@ function isOurs(found: ProcessorRefund, { payment_reference, amount_minor, metad
   )
 }
 
-/** The processor's refund in our words. */
-export function toldOfRefund(
-  of: { tenant_id: string; payment_id: string; refund_id: string },
-  refund: ProcessorRefund,
-): RefundTold {
-  return {
-    ...of,
-    status: refund.status,
-    processor_reference: refund.reference,
-    failure: failureOf(refund),
+function tell(job: RefundJob, refund: ProcessorRefund): Decision {
+  return done({ reference: refund.reference, tells: aboutRefund(refundTold(idsOf(job), refund)) })
+}
+
+function refused(job: RefundJob, failure: { code: string; message: string }): Decision {
+  const { code, message } = failure
+  const told: RefundTold = {
+    ...idsOf(job),
+    status: 'failed',
+    processor_reference: null,
+    failure: { code, message },
   }
+  return failed(failure, { tells: aboutRefund(told) })
 }
 
-/** Why a refund failed at the processor; null unless it did. */
-export function failureOf(refund: ProcessorRefund): RefundTold['failure'] {
-  if (refund.status !== 'failed') return null
-  return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
-}
+const aboutRefund = (told: RefundTold) => ({ noun: 'refund', what: { told, notification_id: null } }) as const
 
-async function settleRefund(
-  context: WorkerContext,
-  job: RefundJob,
-  settlement: Settlement,
-  refund: ProcessorRefund,
-): Promise<Settlement> {
-  const told = toldOfRefund(ids(job), refund)
-  const whole = { ...settlement, provider_reference: refund.reference }
-  return fencedUnless(await context.settle.refund({ ...whole, told, notification_id: null }), whole)
-}
-
-function ids(job: RefundJob) {
-  return { tenant_id: job.tenant_id, payment_id: job.payload.payment_id, refund_id: job.payload.refund_id }
+function idsOf({ tenant_id, payload }: RefundJob) {
+  return { tenant_id, payment_id: payload.payment_id, refund_id: payload.refund_id }
 }

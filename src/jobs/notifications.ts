@@ -6,4 +6,7 @@ export const applyNotification = defineJob({
   name: 'notification.apply',
   queue: 'notifications',
   payload: z.object({ notification_id: z.uuid() }),
+  call: null,
 })
+
+export const notificationJobs = { applyNotification }

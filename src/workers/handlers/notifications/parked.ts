@@ -2,7 +2,6 @@
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
 import {
   findNotification,
   type NotificationSettlement,
@@ -11,13 +10,12 @@ import {
 } from '#domain/notifications.ts'
 import { findPaymentByReference } from '#domain/payments/payment.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
-import type { WorkerContext } from '../context.ts'
+import type { WorkerContext } from '../../context.ts'
+import { discard, done, goOn, park, unanswered, type Decision, type Tells } from '../../decision.ts'
 import { compare } from './drifts.ts'
-import { paymentNamedBy } from '../news.ts'
-import { fencedUnless } from '../handlers/payments.ts'
-import { discarded, goesOn, returned, succeeded, unanswered } from '../settlement.ts'
+import { paymentNamedBy } from './news.ts'
 
-/** Where the processor has given no answer, `lookAgain` says when it is asked again; what is poison looks no more. */
+/** Where the processor has given no answer, `askAgain` says when it is asked again; what is poison looks no more. */
 type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
@@ -39,41 +37,50 @@ const REASONS: Record<Waiting, string> = {
   refunds_differ: 'the processor has refunded another amount than we know of',
 }
 
-/** A notification while its job is performed. */
-export type News = { job: ClaimedJob; notification: StoredNotification }
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
+/** What a decision tells of a notification that moves nothing now. */
+function becoming(
+  { id: notification_id }: StoredNotification,
+  becomes: NotificationSettlement['becomes'],
+  { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
+): Tells<'notification'> {
+  return { noun: 'notification', what: { notification_id, becomes, reason, waits_for, of } }
+}
+
+/** It needs nothing more, or concerns nobody here. */
+export function over(
+  notification: StoredNotification,
+  becomes: 'applied' | 'ignored',
+  about: About = {},
+): Decision {
+  return done({ tells: becoming(notification, becomes, about) })
+}
+
 /** Whether it has been parked for this reason for so long that news on their way would have arrived. */
-export function hasWaited({ notification }: News, reason: ParkedReason): boolean {
+export function hasWaited(notification: StoredNotification, reason: ParkedReason): boolean {
   return notification.reason === reason && (notification.parked_ms ?? 0) >= WAITS_MS
 }
 
 /** Parks a notification until what it waits for wakes it or its time comes; ignores it when it has waited in vain. */
-export async function park(
-  context: WorkerContext,
-  { job, notification }: News,
+export function parkFor(
+  { log }: WorkerContext,
+  notification: StoredNotification,
   reason: Waiting,
   about: About = {},
-): Promise<Settlement> {
-  const message = REASONS[reason]
+): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
   const delay_ms = delayOf(reason, parked_ms)
   if (delay_ms !== undefined) {
-    const parked = {
-      ...returned(job, message, delay_ms),
-      outcome: 'parked',
-      error: { code: reason, message },
-    }
-    return await note(context, parked, 'parked', { reason, ...about })
+    const tells = becoming(notification, 'parked', { reason, ...about })
+    return park(REASONS[reason], { code: reason, delay_ms, tells })
   }
-  const settlement = await note(context, succeeded(job), 'ignored', { reason, ...about })
-  if (settlement.outcome === 'fenced') return settlement
   metrics.parkedGone.inc({ reason })
   if (reason !== 'not_ours') {
     const { id, kind, object_id } = notification
-    context.log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
+    log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
   }
-  return settlement
+  return done({ tells: becoming(notification, 'ignored', { reason, ...about }) })
 }
 
 // Undefined when it has looked for the last time.
@@ -86,72 +93,32 @@ function delayOf(reason: Waiting, parked_ms: number): number | undefined {
 }
 
 /** The end of a notification whose worker was killed, or whose handler threw, each time: parked until a person retries it. */
-export async function parkPoison(
-  context: WorkerContext,
-  job: ClaimedJob,
-  reason: string,
-): Promise<Settlement> {
-  const { sql, log, processor, settle } = context
+export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
+  const { sql, log, processor } = context
+  // A notification and its job have one id.
   const notification = await findNotification(sql, job.id)
-  if (notification === undefined) {
-    const settlement = discarded(job, reason)
-    return fencedUnless(await settle.job(settlement), settlement)
-  }
+  if (notification === undefined) return discard(reason)
   const reference = paymentNamedBy(notification)
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
-  const poison = { reason: 'poison', of } as const
   const { kind, object_id } = notification
   log.error(
     { notification_id: job.id, kind, object_id, ...of, reason },
     'a notification is given up until it is retried',
   )
-  if (of !== null) {
-    const noted = await note(context, goesOn(job), 'parked', poison)
-    if (noted.outcome === 'fenced') return noted
+  const tells = becoming(notification, 'parked', { reason: 'poison', of })
+  const parked = park(reason, { code: 'poison', tells })
+  if (of === null) return parked
+  return goOn(tells, async () => {
     const compared = await compare(context, of, null)
     // Its attempts stay used up: it comes again to be compared, not to be tried.
-    if (compared.kind !== 'done')
-      return await note(context, { ...unanswered(job, compared), forgive: false }, 'parked', poison)
-  }
-  const parked = {
-    ...returned(job, reason),
-    outcome: 'parked',
-    error: { code: 'poison', message: reason },
-    delay_ms: null,
-  }
-  return await note(context, parked, 'parked', poison)
+    return compared.kind === 'done' ? parked : unanswered(compared, { tells, counts: true })
+  })
 }
 
 /** The processor could not be asked: it is asked again until it can be, which uses up no attempt. */
-export async function lookAgain(
-  context: WorkerContext,
-  { job, notification }: News,
-  looked: Undone,
-): Promise<Settlement> {
-  const settlement = unanswered(job, looked)
+export function askAgain(notification: StoredNotification, looked: Undone): Decision {
   // One that is parked goes on waiting for what it waits for; one that a person retried is given up no more.
-  return notification.state === 'parked' && notification.reason !== 'poison'
-    ? fencedUnless(await context.settle.job(settlement), settlement)
-    : await note(context, settlement, 'parked', { reason: 'no_answer' })
-}
-
-/** Settles the job of a notification together with the state of it. */
-export async function note(
-  context: WorkerContext,
-  settlement: Settlement,
-  becomes: NotificationSettlement['becomes'],
-  { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
-): Promise<Settlement> {
-  // A notification and its job have one id.
-  const notification_id = settlement.job_id
-  const ours = await context.settle.notification({
-    ...settlement,
-    notification_id,
-    becomes,
-    reason,
-    waits_for,
-    of,
-  })
-  return fencedUnless(ours, settlement)
+  const waits = notification.state === 'parked' && notification.reason !== 'poison'
+  return unanswered(looked, waits ? {} : { tells: becoming(notification, 'parked', { reason: 'no_answer' }) })
 }

@@ -3,7 +3,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs, mendDrift, openDrift, type Side } from '#domain/reconciliation/drift.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
-import type { WorkerContext } from '../context.ts'
+import type { WorkerContext } from '../../context.ts'
 
 /** Ours may move while the processor is asked; what moves is asked about again, and after that compared another time. */
 const TRIES = 3

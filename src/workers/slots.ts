@@ -1,19 +1,19 @@
-// The places of one queue in this process: how many of its jobs are under way at once, whoever brought them.
+// The slots of one queue in this process: how many of its jobs are under way at once, whoever brought them.
 
 /** A bell, or the walk over what waits in the database. */
 export type Bringer = 'bell' | 'walk'
 
-export type Places = {
-  /** Runs `work` when a place is free. Under contention bells and walks are served in turns. */
+export type Slots = {
+  /** Runs `work` when a slot is free. Under contention bells and walks are served in turns. */
   run(by: Bringer, work: () => Promise<void>): Promise<void>
   /** How many more a walk may bring. */
   room(): number
 }
 
-/** One place in eight is never taken by a walk: beside a backlog a new job finds one free. */
+/** One slot in eight is never taken by a walk: beside a backlog a new job finds one free. */
 const KEPT = 8
 
-export function createPlaces(size: number): Places {
+export function createSlots(size: number): Slots {
   const for_walks = size - Math.floor(size / KEPT)
   const lines: Record<Bringer, (() => void)[]> = { bell: [], walk: [] }
   let taken = 0

@@ -1,0 +1,20 @@
+// The work that refunds ask for.
+import { z } from 'zod'
+import { defineJob } from './job.ts'
+
+export const createRefund = defineJob({
+  name: 'refund.create',
+  queue: 'payments',
+  payload: z.object({ payment_id: z.uuid(), refund_id: z.uuid() }),
+  call: {
+    operation: 'refund',
+    request: z.object({
+      payment_reference: z.string(),
+      amount_minor: z.int(),
+      reason: z.string().nullable(),
+      metadata: z.record(z.string(), z.string()),
+    }),
+  },
+})
+
+export const refundJobs = { createRefund }

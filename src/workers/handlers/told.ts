@@ -1,0 +1,58 @@
+// What the processor says of a payment or refund, in our words: for those who asked and for those who were notified.
+import { clientSecretPlace } from '#domain/payments/sealed.ts'
+import type { PaymentTold } from '#domain/payments/settle.ts'
+import type { RefundTold } from '#domain/refunds/settle.ts'
+import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
+import type { WorkerContext } from '../context.ts'
+
+/** Undefined while the processor is still working on it and a notification will tell. */
+export function paymentTold(
+  { vault }: WorkerContext,
+  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
+  payment: ProcessorPayment,
+): PaymentTold | undefined {
+  if (payment.status === 'processing') return undefined
+  const waits = payment.status === 'requires_action'
+  return {
+    tenant_id,
+    payment_id,
+    status: payment.status,
+    failed_operation: null,
+    processor_reference: payment.reference,
+    amount_capturable_minor: payment.amount_capturable_minor,
+    amount_captured_minor: payment.amount_captured_minor,
+    client_secret:
+      payment.client_secret === null || !waits
+        ? null
+        : vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
+    capture_before: payment.capture_before,
+    cancellation_reason: payment.cancellation_reason,
+    // What has succeeded or was given up has no more failure, whatever was tried before.
+    failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
+  }
+}
+
+/** Why the last try to authorize a payment failed; null unless one did. */
+export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentTold['failure']> | null {
+  if (failure === null) return null
+  const { code, message, decline_code } = failure
+  return { code: 'payment_declined', message, decline_code: decline_code ?? code }
+}
+
+export function refundTold(
+  ids: { tenant_id: string; payment_id: string; refund_id: string },
+  refund: ProcessorRefund,
+): RefundTold {
+  return {
+    ...ids,
+    status: refund.status,
+    processor_reference: refund.reference,
+    failure: refundFailure(refund),
+  }
+}
+
+/** Why a refund failed at the processor; null unless it did. */
+export function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
+  if (refund.status !== 'failed') return null
+  return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
+}

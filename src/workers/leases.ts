@@ -1,0 +1,74 @@
+// The leases of the jobs under way in this process: renewed while they are worked on, and a signal where one is lost.
+import type { Sql } from '#core/db.ts'
+import type { Log } from '#core/log.ts'
+import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
+
+const RENEW_EVERY_MS = 1000
+/** A renewal that the database has not answered yet has a few more behind it at most. */
+const RENEWALS_AT_ONCE = 4
+/** So long after a stop a call may still be answered; then it is given up, and made again by whoever claims its job. */
+const STOP_PATIENCE_MS = 10_000
+
+export type Leases = {
+  /** Renews the lease of a job that was just claimed. */
+  keep(job: ClaimedJob): Lease
+  /** The worker stops: what is under way is given a last moment. */
+  stop(): void
+  close(): void
+}
+
+type Lease = {
+  /** Aborted when the lease has lapsed, or when the worker cannot wait any longer. */
+  signal: AbortSignal
+  release(): void
+}
+
+/** `sql` must not wait behind the statements of the jobs. */
+export function createLeases(sql: Sql, log: Log): Leases {
+  type Kept = { lease_token: string; confirmed_at: number; controller: AbortController }
+  const leases = new Map<string, Kept>()
+  let renewals = 0
+  let stop: NodeJS.Timeout | undefined
+
+  // To connect and to prepare this takes several round trips: too many for a lease once the database is slow.
+  void renewLeases(sql, []).catch(() => {})
+  const renewal = setInterval(() => {
+    const now = performance.now()
+    for (const { confirmed_at, controller } of leases.values())
+      if (now - confirmed_at > LEASE_MS) controller.abort(new Error('the lease was lost'))
+    if (leases.size > 0 && renewals < RENEWALS_AT_ONCE) void renew()
+  }, RENEW_EVERY_MS)
+
+  async function renew(): Promise<void> {
+    renewals += 1
+    try {
+      const asked = Array.from(leases, ([id, { lease_token }]) => ({ id, lease_token }))
+      const renewed = await renewLeases(sql, asked)
+      for (const { id, lease_token } of asked) {
+        const lease = leases.get(id)
+        if (renewed.has(id) && lease?.lease_token === lease_token) lease.confirmed_at = performance.now()
+      }
+    } catch (error) {
+      log.warn({ err: error }, 'leases could not be renewed')
+    } finally {
+      renewals -= 1
+    }
+  }
+
+  return {
+    keep({ id, lease_token }) {
+      const controller = new AbortController()
+      leases.set(id, { lease_token, confirmed_at: performance.now(), controller })
+      return { signal: controller.signal, release: () => void leases.delete(id) }
+    },
+    stop() {
+      stop ??= setTimeout(() => {
+        for (const { controller } of leases.values()) controller.abort(new Error('the worker is stopping'))
+      }, STOP_PATIENCE_MS)
+    },
+    close() {
+      clearInterval(renewal)
+      clearTimeout(stop)
+    },
+  }
+}
