@@ -74,7 +74,7 @@ test('what was moved is explained, remembered and audited as before, and not tak
   expect(JSON.stringify(before)).toMatch(/"attempt".*"provider_call".*"notification"/s)
 
   await movedByWorker()
-  for (const table of ['jobs', 'job_attempts', 'provider_calls', 'notifications'])
+  for (const table of ['jobs', 'job_attempts', 'notifications'])
     expect([table, (await world.sql`select from ${world.sql(table)}`).length]).toEqual([table, 0])
   expect(await seen()).toEqual(before)
   const replay = await world.client.post('/v1/payments', body)
@@ -160,7 +160,6 @@ describe('partitions', () => {
     await movedByWorker()
     await aged('job_history', 40)
     await aged('job_attempt_history', 40)
-    await aged('provider_call_history', 40)
     const kindsOf = async () =>
       (await world.client.get(`/v1/payments/${id}/timeline`)).body.map(({ kind }: { kind: string }) => kind)
     expect(await kindsOf()).toContain('event')
@@ -172,7 +171,6 @@ describe('partitions', () => {
     expect((await dropNextPartition(worker, 'jobs', 31))?.split(', ').toSorted()).toEqual([
       'job_attempt_history_before',
       'job_history_before',
-      'provider_call_history_before',
     ])
     expect(await kindsOf()).not.toContain('event')
     expect(await kindsOf()).toContain('posting')

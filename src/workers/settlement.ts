@@ -18,12 +18,7 @@ const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_
 
 /** The job is done. */
 export function succeeded(job: ClaimedJob): Settlement {
-  return {
-    ...base(job),
-    state: 'succeeded',
-    outcome: 'done',
-    call_outcome: job.call && 'done',
-  }
+  return { ...base(job), state: 'succeeded', outcome: 'done' }
 }
 
 /** What it learnt is written before it ends: until then the job is not over, and comes again if its worker is killed. */
@@ -33,13 +28,7 @@ export function goesOn(job: ClaimedJob): Settlement {
 
 /** It definitively did not and will not happen. */
 export function failed(job: ClaimedJob, failure: Omit<Failure, 'code'> & { code: string }): Settlement {
-  return {
-    ...base(job),
-    state: 'failed',
-    outcome: 'declined',
-    error: failure,
-    call_outcome: job.call && 'declined',
-  }
+  return { ...base(job), state: 'failed', outcome: 'declined', error: failure }
 }
 
 /** A definitive failure that another key may mend: the call's generation rotates. */
@@ -123,12 +112,10 @@ function base(job: ClaimedJob): Settlement {
   return {
     job_id: job.id,
     lease_token: job.lease_token,
-    attempt: job.attempt,
     state: 'ready',
     outcome: 'retry',
     error: null,
     delay_ms: 0,
-    call_outcome: null,
     provider_reference: null,
     rotate: false,
     unsent: false,

@@ -2,7 +2,6 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 
@@ -59,14 +58,14 @@ export async function createPayments(
       insert into events (tenant_id, id, type, subject_id, data)
       select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
       from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
-    ), job as (${askFor(sql, authorizePayment, sql`asked`)}
-    ), call as (${recordCall(
+    ), job as (${askFor(
       sql,
-      'authorize',
-      sql`select tenant_id, job_id, jsonb_build_object(
+      authorizePayment,
+      sql`asked`,
+      sql`jsonb_build_object(
         'amount_minor', amount_minor, 'currency', currency, 'description', description, 'return_url', return_url,
         'sealed', jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method)),
-        'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)) as request from asked`,
+        'metadata', jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id))`,
     )})
     select id, 'created' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
@@ -86,12 +85,12 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
-    ), job as (${askFor(sql, capturePayment, sql`p`)}
-    ), call as (${recordCall(
+    ), job as (${askFor(
       sql,
-      'capture',
-      sql`select tenant_id, job_id, jsonb_build_object(
-        'reference', processor_reference, 'amount_minor', coalesce(amount_minor, amount_capturable_minor)) as request from p`,
+      capturePayment,
+      sql`p`,
+      sql`jsonb_build_object(
+        'reference', processor_reference, 'amount_minor', coalesce(amount_minor, amount_capturable_minor))`,
     )})
     select id from p`
   return new Set(rows.map((row) => row.id))
@@ -130,12 +129,11 @@ export async function requestCancels(
       select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
         case when status = 'canceling' then job_id end as job_id from p`,
     )}
-    ), job as (${askFor(sql, cancelPayment, sql`(select * from p where status = 'canceling') p`)}
-    ), call as (${recordCall(
+    ), job as (${askFor(
       sql,
-      'cancel',
-      sql`select tenant_id, job_id, jsonb_build_object('reference', processor_reference, 'reason', reason) as request
-        from p where status = 'canceling'`,
+      cancelPayment,
+      sql`(select * from p where status = 'canceling') p`,
+      sql`jsonb_build_object('reference', processor_reference, 'reason', reason)`,
     )})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
@@ -182,11 +180,11 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
     )`
 }
 
-function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment): Fragment {
+function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
   return enqueue(
     sql,
     job,
     sql`select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
-      null::text as dedupe_key, request_id from ${rows}`,
+      null::text as dedupe_key, request_id, ${request} as request from ${rows}`,
   )
 }

@@ -3,7 +3,6 @@ import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { noted, waking } from '../notifications.ts'
@@ -113,18 +112,12 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       cancelPayment,
       sql`
       select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id, jsonb_build_object('payment_id', p.id) as payload,
-        false as rung, null::text as dedupe_key, held.request_id
+        false as rung, null::text as dedupe_key, held.request_id, jsonb_build_object('reference', p.processor_reference,
+          'reason', nullif(p.cancellation_reason, 'expired')) as request
       from p
       join told on told.follow_up_job_id = p.follow_up_job_id
       join held on held.job_id = told.job_id
       where p.status = 'canceling'`,
-    )}
-    ), follow_up_call as (${recordCall(
-      sql,
-      'cancel',
-      sql`
-      select tenant_id, follow_up_job_id as job_id, jsonb_build_object('reference', processor_reference, 'reason',
-        nullif(cancellation_reason, 'expired')) as request from p where p.status = 'canceling'`,
     )}
     ), ${noted(sql)}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`

@@ -2,7 +2,6 @@
 import type { Json, Sql } from '#core/db.ts'
 import { createRefund } from '#jobs/payments.ts'
 import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 
 export type RefundRequest = IdempotentRequest & {
@@ -57,14 +56,9 @@ export async function requestRefunds(
       sql,
       createRefund,
       sql`
-      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
-        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`,
-    )}
-    ), call as (${recordCall(
-      sql,
-      'refund',
-      sql`
-      select p.tenant_id, p.job_id, jsonb_build_object(
+      select p.job_id, p.tenant_id, p.payment_id as subject_id, p.rung, null::text as dedupe_key, p.request_id,
+        jsonb_build_object('payment_id', p.payment_id, 'refund_id', p.refund_id) as payload,
+        jsonb_build_object(
         'payment_reference', p.processor_reference,
         'amount_minor', r.amount_minor,
         'reason', r.reason,
