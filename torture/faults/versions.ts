@@ -12,7 +12,7 @@ export const NEXT_VERSION: Patch[] = [
   {
     file: 'src/jobs/payments.ts',
     from: 'export const cancelPayment = ',
-    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2) }) })
+    to: `export const takePayment = defineJob({ name: 'payment.take', queue: 'payments', payload: payment.extend({ version: z.literal(2) }), call: { operation: 'capture' } })
 export const cancelPayment = `,
   },
   {
@@ -37,8 +37,8 @@ export const cancelPayment = `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: 'askFor(sql, capturePayment, ',
-    to: 'askFor(sql, takePayment, ',
+    from: '      capturePayment,\n      sql`p`,',
+    to: '      takePayment,\n      sql`p`,',
   },
   {
     file: 'src/domain/payments/request.ts',
