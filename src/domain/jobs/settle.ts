@@ -52,8 +52,9 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 /**
  * Closes a settling statement: the job rows of what is `held`, and the attempts that did not end their job, a rotation with the
  * key that it used up. Answers as `job (id, state)`.
+ * `delay_ms`: where the statement itself finds out when to come again.
  */
-export function finishing(sql: Sql | Tx): Fragment {
+export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
   return sql`
     attempt as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
@@ -70,7 +71,7 @@ export function finishing(sql: Sql | Tx): Fragment {
         lease_token = case when held.state = 'running' then j.lease_token end,
         lease_until = case when held.state = 'running' then j.lease_until end,
         run_at = case when not held.comes_again then j.run_at
-          else coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') end,
+          else coalesce(now() + ${delay_ms} * interval '1 millisecond', 'infinity') end,
         rung_at = case when not held.comes_again then j.rung_at end,
         worker = case when not held.comes_again then j.worker end,
         started_at = case when not held.comes_again then j.started_at end,
