@@ -84,7 +84,7 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
   const late: Problem[] = []
   for (const { name } of workers)
     for await (const line of linesOf(join(folder, 'logs', `${name}.log`))) {
-      if (!line.includes('"an attempt ended"')) continue
+      if (!line.endsWith('"an attempt ended"}')) continue
       const { job_id, attempt, outcome } = z
         .object({ job_id: z.string(), attempt: z.number(), outcome: z.string() })
         .parse(JSON.parse(line))
