@@ -1,7 +1,7 @@
 -- What is over leaves the tables that the hot statements use: finished jobs go to a history, with all that belongs to them, and history
 -- and events are partitioned by time, so that forgetting is dropping a table.
 
--- The history of a job is that of its attempts, calls and notification too: all of it is filed under when the job finished.
+-- The history of a job is that of its attempts and notification too: all of it is filed under when the job finished.
 -- That column comes first, so that a column added to both tables stands in the same place.
 create table job_history (like jobs) partition by range (finished_at);
 alter table job_history alter column finished_at set not null, add primary key (id, finished_at);
@@ -11,9 +11,6 @@ create index job_history_finished_at on job_history (finished_at);
 
 create table job_attempt_history (finished_at timestamptz not null, like job_attempts) partition by range (finished_at);
 alter table job_attempt_history add primary key (job_id, attempt, finished_at);
-
-create table provider_call_history (finished_at timestamptz not null, like provider_calls) partition by range (finished_at);
-alter table provider_call_history add primary key (job_id, generation, finished_at);
 
 create table notification_history (finished_at timestamptz not null, like notifications) partition by range (finished_at);
 alter table notification_history add primary key (id, finished_at);
@@ -36,7 +33,7 @@ declare
   each text;
   monday timestamptz := (date_trunc('week', now() at time zone 'UTC') + interval '7 days') at time zone 'UTC';
 begin
-  foreach each in array array['job_history', 'job_attempt_history', 'provider_call_history', 'notification_history'] loop
+  foreach each in array array['job_history', 'job_attempt_history', 'notification_history'] loop
     execute format('create table %I partition of %I for values from (minvalue) to (%L)', each || '_before', each, monday);
     execute format('create table %I partition of %I default', each || '_default', each);
   end loop;
@@ -54,7 +51,7 @@ create view partitions as
   join pg_class c on c.oid = i.inhrelid and c.relispartition and c.relkind = 'r'
   join pg_class parent on parent.oid = i.inhparent
   cross join lateral pg_get_expr(c.relpartbound, c.oid) bound
-  where parent.relname in ('events', 'job_history', 'job_attempt_history', 'provider_call_history', 'notification_history')
+  where parent.relname in ('events', 'job_history', 'job_attempt_history', 'notification_history')
     and parent.relnamespace = (select relnamespace from pg_class where oid = 'jobs'::regclass);
 
 -- Makes one partition of the next four weeks that is not there yet and answers its name; null when all are.
@@ -67,7 +64,7 @@ begin
   for each in
     select parent.name as parent, week as from_time, week + interval '7 days' as to_time,
       parent.name || to_char(week, '_YYYYMMDD') as name
-    from unnest(array['events', 'job_history', 'job_attempt_history', 'provider_call_history', 'notification_history']) parent(name)
+    from unnest(array['events', 'job_history', 'job_attempt_history', 'notification_history']) parent(name)
     cross join generate_series(date_trunc('week', now()), now() + interval '28 days', interval '7 days') week
     where not exists (
       select from partitions p where p.parent = parent.name and not p.is_default
@@ -96,7 +93,7 @@ end $$;
 create function drop_next_partition(kind text, days integer) returns text language plpgsql as $$
 declare
   parents constant text[] := case kind
-    when 'jobs' then array['job_history', 'job_attempt_history', 'provider_call_history']
+    when 'jobs' then array['job_history', 'job_attempt_history']
     when 'notifications' then array['notification_history']
     when 'events' then array['events'] end;
   ended constant timestamptz := (select min(to_time) from partitions where parent = any(parents));
@@ -133,7 +130,7 @@ begin
   end loop;
 end $$;
 
--- Moves jobs that finished more than an hour ago, oldest first, from a position on: with their attempts, calls and notification.
+-- Moves jobs that finished more than an hour ago, oldest first, from a position on: with their attempts and notification.
 -- A notification goes with the job that applied or ignored it and not otherwise; what was discarded stays for thirty days, for a
 -- person to look at. At most `most` are looked at; answers how many were, how many went, and the position reached.
 create function move_finished_jobs(
@@ -152,13 +149,10 @@ create function move_finished_jobs(
     delete from jobs j using picked p where p.goes and j.id = p.id returning j.*
   ), attempt as (
     delete from job_attempts a using picked p where p.goes and a.tenant_id = p.tenant_id and a.job_id = p.id returning p.finished_at, a.*
-  ), call as (
-    delete from provider_calls c using picked p where p.goes and c.tenant_id = p.tenant_id and c.job_id = p.id returning p.finished_at, c.*
   ), notification as (
     delete from notifications n using picked p where p.goes and n.id = p.id returning p.finished_at, n.*
   ), kept_job as (insert into job_history select * from job),
   kept_attempt as (insert into job_attempt_history select * from attempt),
-  kept_call as (insert into provider_call_history select * from call),
   kept_notification as (insert into notification_history select * from notification)
   select count(*)::integer, (count(*) filter (where goes))::integer,
     (array_agg(finished_at order by finished_at desc, id desc))[1], (array_agg(id order by finished_at desc, id desc))[1]
@@ -188,14 +182,6 @@ create view all_jobs with (security_invoker = true) as
   select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at from jobs
   union all
   select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at from job_history;
-create view all_job_attempts with (security_invoker = true) as
-  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
-  union all
-  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempt_history;
-create view all_provider_calls with (security_invoker = true) as
-  select tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference from provider_calls
-  union all
-  select tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference from provider_call_history;
 create view all_notifications with (security_invoker = true) as
   select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at from notifications
   union all

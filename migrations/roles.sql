@@ -91,11 +91,12 @@ begin
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
-    ('sluice_api', 'jobs', 'select,
-      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)'),
-    ('sluice_api', 'job_attempts', 'select'),
     -- It seals what a call will send, and can read none of it back.
-    ('sluice_api', 'provider_calls', 'insert, select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
+    ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
+      created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference),
+      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id, operation, generation,
+      key, request)'),
+    ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
     ('sluice_api', 'ledger_accounts', 'select'),
     ('sluice_api', 'ledger_transactions', 'select'),
@@ -103,9 +104,9 @@ begin
     ('sluice_api', 'events', 'select, insert'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
-    ('sluice_api', 'job_history', 'select'),
+    ('sluice_api', 'job_history', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
+      created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference)'),
     ('sluice_api', 'job_attempt_history', 'select'),
-    ('sluice_api', 'provider_call_history', 'select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
     ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
     ('sluice_api', 'all_jobs', 'select'),
     ('sluice_api', 'all_job_attempts', 'select'),
@@ -115,11 +116,10 @@ begin
     ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload), select (id)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)'),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
-    ('sluice_worker', 'job_attempts', 'select, insert, update'),
-    ('sluice_worker', 'provider_calls', 'select, insert, update'),
+    ('sluice_worker', 'job_attempts', 'select, insert'),
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
@@ -138,7 +138,6 @@ begin
     -- Written and forgotten by the functions below only.
     ('sluice_worker', 'job_history', 'select'),
     ('sluice_worker', 'job_attempt_history', 'select'),
-    ('sluice_worker', 'provider_call_history', 'select'),
     ('sluice_worker', 'notification_history', 'select'),
     ('sluice_worker', 'all_jobs', 'select'),
     ('sluice_worker', 'all_job_attempts', 'select'),
@@ -159,8 +158,8 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
       and (c.relname, a.attname) not in (
-        ('api_keys', 'hash'), ('payments', 'client_secret'), ('provider_calls', 'request'), ('jobs', 'lease_token'),
-        ('provider_call_history', 'request'), ('job_history', 'lease_token'))
+        ('api_keys', 'hash'), ('payments', 'client_secret'), ('jobs', 'lease_token'), ('jobs', 'request'),
+        ('job_history', 'lease_token'), ('job_history', 'request'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);
@@ -201,7 +200,7 @@ begin
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
         and state = 'ready' and subject_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
-        and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(trace_context), 0) <= 64)$$)
+        and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(request_id), 0) <= 64)$$)
   ) as allowed(name, policy, what)
   where not exists (
     select from pg_policy p where p.polrelid = format('%I.%I', here, allowed.name)::regclass and p.polname = allowed.policy

@@ -115,11 +115,11 @@ describe('what does not hold is named with its row, and no longer once it is men
       }),
     ],
     [
-      'a finished job that did not close its call',
+      'a job that succeeded and never called',
       'calls',
-      () => `update provider_calls set outcome = null where operation = 'capture'`,
-      () => `update provider_calls set outcome = 'done' where operation = 'capture'`,
-      () => ({ problem: 'a finished job left its provider call open', payment_id: payment.id }),
+      () => `update jobs set first_sent_at = null where operation = 'capture'`,
+      () => `update jobs set first_sent_at = last_sent_at where operation = 'capture'`,
+      () => ({ problem: 'a job succeeded without its provider call', payment_id: payment.id }),
     ],
     [
       'a state change without its event',

@@ -185,7 +185,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       const idempotency_key = freshKey()
       await createPayment(away.client, { idempotency_key }, ASYNC)
       await away.sql`
-        update provider_calls set refused_since = now() - interval '25 hours' where tenant_id = ${away.tenant_id}`
+        update jobs set refused_since = now() - interval '25 hours' where tenant_id = ${away.tenant_id}`
       const worker = await startWorker({ ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }, silent())
       closers.push(() => worker.close())
       return await createPayment(away.client, { idempotency_key }, { prefer: 'wait=30' })

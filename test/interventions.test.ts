@@ -65,10 +65,9 @@ async function parkedCapture(sent_hours_ago: number | null = null) {
   await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
   await client.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 400 }, ASYNC)
   const [job] = await world.sql<{ id: string }[]>`
-    update jobs set state = 'unknown', unknown_since = now(), run_at = 'infinity', attempt = 30
+    update jobs set state = 'unknown', unknown_since = now(), run_at = 'infinity', attempt = 30,
+      first_sent_at = now() - ${sent_hours_ago} * interval '1 hour'
     where subject_id = ${payment.id} and name = 'payment.capture' returning id`
-  await world.sql`
-    update provider_calls set first_sent_at = now() - ${sent_hours_ago} * interval '1 hour' where job_id = ${job!.id}`
   await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
   return { payment, job_id: job!.id }
 }
@@ -161,7 +160,7 @@ test('a parked job is seen as such, and taken up again by a retry, under its key
 
 test('a retry of a call whose key is too old sends nothing and looks', async () => {
   const { payment, refund_id, job_id } = await unknownRefund()
-  await world.sql`update provider_calls set first_sent_at = now() - interval '24 hours' where job_id = ${job_id}`
+  await world.sql`update jobs set first_sent_at = now() - interval '24 hours' where id = ${job_id}`
   const { attempt } = await shown(job_id)
   const { stdout } = await jobs('retry', job_id, ...BY)
   expect(stdout).toContain('not sent')

@@ -19,6 +19,7 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import { capturePayment } from '#jobs/payments.ts'
 import { done, failed, giveBack, retry, rotate, undone, unknown, type Decision } from '#workers/decision.ts'
 import { startWorker } from '#workers/main.ts'
+import { neverSent } from '#workers/handlers/calls.ts'
 import { settlementOf } from '#workers/settlement.ts'
 import { checkBooks } from '#test/books.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -77,7 +78,7 @@ async function fencedSoFar(): Promise<number> {
 
 /** Every row that could tell of a job and its subject. */
 async function everythingOf({ sql }: World): Promise<unknown> {
-  const tables = ['jobs', 'job_attempts', 'provider_calls', 'payments', 'refunds', 'events']
+  const tables = ['jobs', 'job_attempts', 'payments', 'refunds', 'events']
   const ledger = ['ledger_transactions', 'ledger_entries', 'ledger_accounts']
   return await Promise.all(
     [...tables, ...ledger].map(async (table) => [
@@ -182,15 +183,14 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await held.remove()
     await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
     const [job] = await world.sql`
-      select j.id, j.state, j.attempt, j.lease_token, c.outcome, a.ended_at from jobs j
-      join provider_calls c on c.job_id = j.id join job_attempts a on a.job_id = j.id and a.attempt = 1
-      where j.subject_id = ${id} and j.name = 'payment.capture'`
+      select id, state, attempt, lease_token, outcome, last_error from jobs
+      where subject_id = ${id} and name = 'payment.capture'`
     expect(job).toMatchObject({
       state: 'running',
       attempt: 2,
       lease_token: usurper,
       outcome: null,
-      ended_at: null,
+      last_error: null,
     })
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
       status: 'capturing',
@@ -259,6 +259,12 @@ describe('the fence', () => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
+    const attempts =
+      await sql`select attempt, worker, outcome from all_job_attempts where job_id = ${first.id} order by attempt`
+    expect([...attempts]).toEqual([
+      { attempt: 1, worker: 'first', outcome: null },
+      { attempt: 2, worker: 'second', outcome: null },
+    ])
     const before = await everythingOf(world)
     const failure = { code: 'payment_declined', message: 'no' } as const
     for (const decision of [
@@ -364,7 +370,7 @@ describe('the fence', () => {
       await sql`update jobs set run_at = now(), lease_until = now() where id = ${id}`
       return (await claimJobs(sql, [id], as('w')))[0]!
     }
-    const sent = async () => (await sql`select first_sent_at from provider_calls where job_id = ${id}`)[0]!
+    const sent = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
     // Given back, or refused before it had an effect: it is as if there had been no attempt.
     const turnedAway = undone({ kind: 'retry', reason: '429' })
     for (const decision of [giveBack('the worker is stopping'), turnedAway]) {
@@ -380,15 +386,31 @@ describe('the fence', () => {
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], as('w'))
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
-    // That one died; nobody can take its mark back.
+    // That one died. Nobody can take its mark back, whatever else is known of it.
     const first = await sent()
-    const heir = await claimed()
-    expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
-    await settleJobs(sql, [settlement(heir, undone({ kind: 'misconfigured', reason: 'refused' }))])
-    expect(await sent()).toEqual(first)
+    for (const decision of [undone({ kind: 'misconfigured', reason: '401' }), turnedAway]) {
+      const heir = await claimed()
+      expect(heir.call).toMatchObject({ in_doubt: true, look_only: false })
+      await settleJobs(sql, [settlement(heir, decision)])
+      expect(await sent()).toEqual(first)
+      await sql`delete from job_attempts where job_id = ${id}`
+    }
+    // Turned away for a day, it still was not "never sent".
+    await sql`update jobs set refused_since = now() - interval '25 hours', run_at = now() where id = ${id}`
+    const [refused] = await claimJobs(sql, [id], as('w'))
+    expect(refused).toMatchObject({ failures: 4, call: { in_doubt: true, refused_ms: expect.any(Number) } })
+    expect(neverSent(refused!.call!, { kind: 'retry', reason: '429' })).toBe(false)
+    // A key of its own is in no doubt.
+    await settleJobs(sql, [settlement(refused!, rotate('anew'))])
+    await sql`update jobs set run_at = now() where id = ${id}`
+    const [anew] = await claimJobs(sql, [id], as('w'))
+    expect(anew!.call).toMatchObject({ generation: 2, key: `${id}:2`, in_doubt: false, refused_ms: null })
+    const kept = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
+    expect([...kept]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
+    await settleJobs(sql, [settlement(anew!, retry('the look failed'))])
     // A day later it is only looked up, and a look that is given back does not take it back either.
     await sql`
-      update provider_calls set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where job_id = ${id}`
+      update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
     const aged = await sent()
     for (const _ of [1, 2]) {
       const look = await claimed()
@@ -419,7 +441,7 @@ describe('the fence', () => {
       Array.from({ length: 50 }, (_, index) => claimJobs(world.sql, [id], as(`worker ${index}`))),
     )
     expect(claims.flat()).toHaveLength(1)
-    expect(await world.sql`select from job_attempts where job_id = ${id}`).toHaveLength(1)
+    expect(await world.sql`select from all_job_attempts where job_id = ${id}`).toHaveLength(1)
   })
 })
 
@@ -456,7 +478,7 @@ describe('attempts', () => {
       amount: 300,
     })
     const attempts = await world.sql`
-      select a.outcome from jobs j join job_attempts a on a.job_id = j.id
+      select a.outcome from jobs j join all_job_attempts a on a.job_id = j.id
       where j.subject_id = ${id} and j.name = 'payment.capture' order by a.attempt`
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry', 'done'])
   })
@@ -529,7 +551,8 @@ describe('attempts', () => {
   /** As if the process had died in each of its attempts. */
   async function poison(job_id: string): Promise<void> {
     await world.sql`
-      update jobs set state = 'running', attempt = max_attempts, lease_token = gen_random_uuid(), lease_until = now()
+      update jobs set state = 'running', attempt = max_attempts, worker = 'a dead one', started_at = now(),
+        lease_token = gen_random_uuid(), lease_until = now()
       where id = ${job_id}`
   }
 
@@ -573,9 +596,9 @@ describe('attempts', () => {
   test('a job without a provider call that ends every process is discarded', async () => {
     const id = newId()
     await world.sql`
-      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, lease_token, lease_until)
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, worker, started_at, lease_token, lease_until)
       values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', ${world.sql.json({ notification_id: newId() })}, 3,
-        'running', 3, gen_random_uuid(), now())`
+        'running', 3, 'a dead one', now(), gen_random_uuid(), now())`
     await eventually(async () => {
       const [job] = await world.sql`select state, attempt from jobs where id = ${id}`
       expect(job).toEqual({ state: 'discarded', attempt: 4 })
@@ -601,7 +624,7 @@ describe('attempts', () => {
     })
     expect(due!.ids).not.toContain(job!.id)
     const [left] = await world.sql`
-      select j.state, j.attempt, c.first_sent_at from jobs j join provider_calls c on c.job_id = j.id where j.id = ${job!.id}`
+      select state, attempt, first_sent_at from jobs where id = ${job!.id}`
     expect(left).toEqual({ state: 'ready', attempt: 0, first_sent_at: null })
     await world.sql`update jobs set name = 'payment.capture' where id = ${job!.id}`
     await paymentIn(client, id, 'captured')

@@ -46,7 +46,7 @@ const TRAPS: [name: string, script: unknown][] = [
 /** The provider calls of what a payment asked for, and the requests that were made under their keys. */
 async function callsOf(payment_id: string, operation: string) {
   const calls = await world.sql<{ generation: number; key: string; outcome: string | null; state: string }[]>`
-    select c.generation, c.key, c.outcome, j.state from jobs j join provider_calls c on c.job_id = j.id
+    select c.generation, c.key, c.outcome, j.state from jobs j join all_provider_calls c on c.job_id = j.id
     where j.subject_id = ${payment_id} and c.operation = ${operation} order by j.created_at, c.generation`
   const requests = await Promise.all(
     calls.map(
@@ -282,7 +282,7 @@ test('other parameters under a key that went out before do not fail a payment th
   await world.sql`
     update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
   await world.sql`
-    update provider_calls c set request = request || '{"description":"other words"}' from jobs j where j.id = c.job_id and j.subject_id = ${body.id}`
+    update jobs set request = request || '{"description":"other words"}' where subject_id = ${body.id}`
   await held.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
@@ -295,8 +295,8 @@ describe('after 23 hours a key is never sent again', () => {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
     const payment_id = await ask()
     await world.sql`
-      update provider_calls c set first_sent_at = now() - interval '24 hours' from jobs j
-      where j.id = c.job_id and j.subject_id = ${payment_id} and c.operation = ${operation}`
+      update jobs set first_sent_at = now() - interval '24 hours'
+      where subject_id = ${payment_id} and operation = ${operation}`
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
@@ -386,8 +386,8 @@ describe('however often it was tried', () => {
     changed(
       ask,
       (payment_id) => world.sql`
-        update provider_calls c set refused_since = now() - ${hours} * interval '1 hour' from jobs j
-        where j.id = c.job_id and j.subject_id = ${payment_id} and c.outcome is null`,
+        update jobs set refused_since = now() - ${hours} * interval '1 hour'
+        where subject_id = ${payment_id} and finished_at is null`,
     )
   const atItsLastAttempt = (ask: () => Promise<string>) =>
     changed(
@@ -427,14 +427,13 @@ describe('however often it was tried', () => {
     await wrong.hit()
     await eventually(async () => {
       const [call] = await world.sql`
-        select c.first_sent_at from jobs j join provider_calls c on c.job_id = j.id where j.subject_id = ${body.id} and j.state = 'ready'`
+        select first_sent_at from jobs where subject_id = ${body.id} and state = 'ready'`
       expect(call).toEqual({ first_sent_at: null })
     })
     // Eight days later the credentials are mended, and the first answer is 429.
     await fault(world, { match: { contains: description }, fault: 'rate_limited_429' })
     await world.sql`
-      update jobs set created_at = now() - interval '8 days', started_at = now() - interval '8 days', run_at = now()
-      where subject_id = ${body.id}`
+      update jobs set created_at = now() - interval '8 days', run_at = now() where subject_id = ${body.id}`
     await paymentIn(client, body.id, 'authorized')
     await expectOneKey(body.id, 'authorize')
   })
@@ -457,8 +456,8 @@ describe('however often it was tried', () => {
     await refused.hit()
     const call = await eventually(async () => {
       const [row] = await world.sql`
-        select j.attempt, c.first_sent_at, c.last_sent_at from jobs j join provider_calls c on c.job_id = j.id
-        where j.subject_id = ${id} and j.name = 'refund.create' and j.state = 'ready' and j.last_error ->> 'message' like '401%'`
+        select first_sent_at, last_sent_at from jobs
+        where subject_id = ${id} and name = 'refund.create' and state = 'ready' and last_error ->> 'message' like '401%'`
       expect(row).toBeDefined()
       return row!
     })
@@ -466,8 +465,7 @@ describe('however often it was tried', () => {
     expect(call.first_sent_at < call.last_sent_at).toBe(true)
     // A day later it may only be looked for.
     await world.sql`
-      update provider_calls c set first_sent_at = now() - interval '25 hours' from jobs j
-      where j.id = c.job_id and j.subject_id = ${id} and c.operation = 'refund'`
+      update jobs set first_sent_at = now() - interval '25 hours' where subject_id = ${id} and operation = 'refund'`
     await dueNow(id)
     await eventually(async () => expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown' }]))
     expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
@@ -498,8 +496,7 @@ describe('however often it was tried', () => {
     await lost.hit()
     const search = await fault(world, { match: { path: 'payment_intents/search' }, fault: 'html_503' })
     await world.sql`
-      update provider_calls c set first_sent_at = c.first_sent_at - interval '23 hours' from jobs j
-      where j.id = c.job_id and j.subject_id = ${id}`
+      update jobs set first_sent_at = first_sent_at - interval '23 hours' where subject_id = ${id}`
     await eventually(async () => {
       await dueNow(id)
       expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }])
@@ -622,8 +619,8 @@ test('a refusal of an authorization proves nothing when an attempt before it may
   await world.sql`
     update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
   await world.sql`
-    update provider_calls c set key = key || ':forgotten', request = jsonb_set(request - 'sealed', '{payment_method}', '"pm_card_chargeDeclined"')
-    from jobs j where j.id = c.job_id and j.subject_id = ${body.id}`
+    update jobs set key = key || ':forgotten', request = jsonb_set(request - 'sealed', '{payment_method}', '"pm_card_chargeDeclined"')
+    where subject_id = ${body.id}`
   await held.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
@@ -708,20 +705,17 @@ test('a refusal of an authorization that may have got in is final when the searc
   const looking = async (refused_at_least_s: number) =>
     await eventually(async () => {
       const [job] = await world.sql`
-        select j.state, j.unknown_since, c.refused_since <= now() - ${refused_at_least_s} * interval '1 second' as refused,
-          j.run_at > now() + interval '30 seconds' as patient
-        from jobs j join provider_calls c on c.job_id = j.id where j.subject_id = ${body.id}`
+        select state, unknown_since, refused_since <= now() - ${refused_at_least_s} * interval '1 second' as refused,
+          run_at > now() + interval '30 seconds' as patient
+        from jobs where subject_id = ${body.id}`
       expect(job).toMatchObject({ state: 'ready', unknown_since: null, refused: true })
       return job!.patient as boolean
     })
   /** As if the looks until then had been made. */
   const refusedFor = (seconds: number) =>
-    world.sql.begin(async (tx) => {
-      await tx`
-      update provider_calls c set refused_since = now() - ${seconds} * interval '1 second' from jobs j
-      where j.id = c.job_id and j.subject_id = ${body.id}`
-      await tx`update jobs set run_at = now(), rung_at = null where subject_id = ${body.id} and state = 'ready'`
-    })
+    world.sql`
+      update jobs set refused_since = now() - ${seconds} * interval '1 second', run_at = now(), rung_at = null
+      where subject_id = ${body.id} and state = 'ready'`
   expect(await looking(0)).toBe(false)
   await refusedFor(6)
   await eventually(async () => expect(await looking(6)).toBe(true))

@@ -125,7 +125,7 @@ describe('of an event that was both delivered and read', () => {
   async function attempts(event: StripeEvent): Promise<unknown> {
     const [row] = await world.sql`
       select count(distinct n.id) as stored, count(distinct j.id) as jobs, count(a.attempt) as attempts
-      from notifications n join jobs j on j.id = n.id left join job_attempts a on a.job_id = j.id
+      from notifications n join jobs j on j.id = n.id left join all_job_attempts a on a.job_id = j.id
       where n.event_id = ${event.id}`
     return { ...row }
   }

@@ -141,7 +141,7 @@ test('after all that can happen to a payment no secret is to be found anywhere',
     expect(found.map(([what, secret]) => `${what} in ${place}: ${around(text, secret)}`)).toEqual([])
   }
   const left =
-    await sql`select request from provider_calls where request -> 'sealed' is not null and outcome is not null`
+    await sql`select request from jobs where request -> 'sealed' is not null and finished_at is not null`
   expect([...left], 'tokens are kept no longer than the call').toEqual([])
 })
 
@@ -151,7 +151,7 @@ test('keys rotate under way: what an older key sealed goes on, and without any k
   await deployment.startApi()
   const asked = await pay(client, CARD, {}, { prefer: 'respond-async' })
   const [call] = await sql<{ job_id: string; request: Record<string, any> }[]>`
-    select c.job_id, c.request from provider_calls c join jobs j on j.id = c.job_id where j.subject_id = ${asked.body.id}`
+    select id as job_id, request from jobs where subject_id = ${asked.body.id}`
   expect(call!.request).not.toHaveProperty('payment_method')
   const place = paymentMethodPlace(deployment.tenant_id, call!.job_id)
   expect(createVault(old_key).open(call!.request['sealed'].payment_method, place)).toBe(CARD)
@@ -219,8 +219,7 @@ test('a sealed text that was moved or spoilt opens for nobody and spoils only it
   const asked = [CARD, CARD, CARD].map((card) => pay(client, card, {}, { prefer: 'respond-async' }))
   const [from, to, next] = (await Promise.all(asked)).map(({ body }) => body.id as string)
   await sql`
-    update provider_calls c set request = f.request from provider_calls f
-    where f.job_id = (select id from jobs where subject_id = ${from!}) and c.job_id = (select id from jobs where subject_id = ${to!})`
+    update jobs j set request = f.request from jobs f where f.subject_id = ${from!} and j.subject_id = ${to!}`
   await (await deployment.startWorker()).says('sealed for another place')
   await until('the others are authorized', async () => {
     const rows = await sql`select from payments where id in (${from!}, ${next!}) and status = 'authorized'`

@@ -122,11 +122,9 @@ describe('Prefer', () => {
 test('what went wrong inside is told to no tenant', async () => {
   const { id } = await heldPayment(world.client)
   const inside = { code: 'processor_error', message: "TypeError: cannot read properties of '10.0.0.3'" }
-  const [job] = await world.sql<{ id: string }[]>`
-    update jobs set state = 'discarded', last_error = ${world.sql.json(inside)}, finished_at = now()
-    where tenant_id = ${world.tenant_id} and subject_id = ${id} returning id`
   await world.sql`
-    update job_attempts set outcome = 'ambiguous', error = ${world.sql.json(inside)} where job_id = ${job!.id}`
+    update jobs set state = 'discarded', outcome = 'ambiguous', last_error = ${world.sql.json(inside)}, finished_at = now()
+    where tenant_id = ${world.tenant_id} and subject_id = ${id}`
   const { body } = await world.client.get(`/v1/payments/${id}`)
   const repeated = await createPayment(world.client, { idempotency_key: body.idempotency_key })
   expect([repeated.status, repeated.body.error]).toMatchObject([

@@ -252,7 +252,8 @@ describe('ten notifications whose worker is killed each time', () => {
     await pauseJobs(world.sql, { queue: 'notifications' })
     await Promise.all(events.map((event) => deliver(world, event)))
     await world.sql`
-      update jobs set state = 'running', attempt = max_attempts, lease_token = gen_random_uuid(), lease_until = now()
+      update jobs set state = 'running', attempt = max_attempts, worker = 'a dead one', started_at = now(),
+        lease_token = gen_random_uuid(), lease_until = now()
       where id = any(${ids}::uuid[])`
     await resumeJobs(world.sql, { queue: 'notifications' })
     await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['parked'])))

@@ -41,7 +41,7 @@ async function countsOf(event: { id: string }) {
   const [row] = await world.sql`
     select (select count(*) from notifications where event_id = ${event.id}) as stored,
       (select count(*) from jobs where dedupe_key like '%' || ${event.id}) as jobs,
-      (select count(*) from job_attempts a join jobs j on j.id = a.job_id where j.dedupe_key like '%' || ${event.id}) as attempts`
+      (select count(*) from all_job_attempts a join jobs j on j.id = a.job_id where j.dedupe_key like '%' || ${event.id}) as attempts`
   return { ...row }
 }
 

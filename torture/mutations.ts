@@ -33,8 +33,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/jobs/claim.ts',
-        from: "'generation', c.generation, 'key', c.key,",
-        to: "'generation', c.generation, 'key', c.key || '/' || j.attempt,",
+        from: "'generation', generation, 'key', key,",
+        to: "'generation', generation, 'key', key || '/' || attempt,",
       },
     ],
   },

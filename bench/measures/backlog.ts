@@ -82,7 +82,7 @@ export const backlog: Measure = {
 }
 
 async function fill({ sql }: System, jobs: number, tenants: number): Promise<void> {
-  await sql`truncate jobs, job_attempts, provider_calls`
+  await sql`truncate jobs, job_attempts`
   const most = 50_000
   for (let from = 0; from < jobs; from += most)
     await sql`

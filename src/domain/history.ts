@@ -11,8 +11,8 @@ export type Position = { after: string; after_id: string }
 export const BEGINNING: Position = { after: '-infinity', after_id: '00000000-0000-0000-0000-000000000000' }
 
 /**
- * Moves what finished more than an hour ago from the tables that are worked on into the history: jobs with their attempts,
- * provider calls and notification, oldest first. Looks at `most` at once; `next` is null when there were fewer.
+ * Moves what finished more than an hour ago from the tables that are worked on into the history: jobs with their attempts
+ * and notification, oldest first. Looks at `most` at once; `next` is null when there were fewer.
  */
 export async function moveFinished(
   sql: Sql,

@@ -179,8 +179,7 @@ export async function settleNotifications(
     ), crossed as (
       select held.job_id from held
       join told on told.notification_id = held.job_id and told.becomes = 'parked' and told.waits_for is not null
-      join job_attempts a on a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
-      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id and p.updated_at > a.started_at
+      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id and p.updated_at > held.started_at
     ), noted as (
       update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,

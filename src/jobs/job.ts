@@ -29,7 +29,7 @@ export type JobDefinition<
  */
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   operation: string
-  /** What is stored with the job and sent, whichever version does so: written by `recordCall`, parsed before it is sent. */
+  /** What is stored with the job and sent, whichever version does so: written by `enqueue`, parsed before it is sent. */
   request: Request
 }
 
@@ -59,22 +59,27 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
 /**
  * Writes the job rows as a part of the step that asks for them. `asked` selects one row a job: `job_id, tenant_id,
  * subject_id, payload, rung` (rung: the process will ring right after the commit; else a walk over what waits claims it),
- * `dedupe_key`, null where the asking step itself happens once, and `request_id`, under which the log tells of it.
+ * `dedupe_key`, null where the asking step itself happens once, and `request_id`, under which the log tells of it. For a job
+ * with a provider call also `request`, its exact parameters: neither a retry nor a deploy changes what is sent under a key.
  */
 export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
+  const { call } = job
   return sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, trace_context)
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id
+      ${call === null ? sql`` : sql`, operation, generation, key, request`})
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
       case when rung then now() end, dedupe_key, request_id
+      ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`}
     from (${asked}) asked`
 }
 
 /** How the step that asks for a job selects each field of its request. */
 export type SelectedRequest<Request extends z.ZodType> = { [Field in keyof z.input<Request>]: Fragment }
 
-/** The request of a call as its row keeps it. */
+/** The request of a job's call as its row keeps it: `enqueue` selects it as `request`. */
 export function requestJson<Request extends z.ZodType>(
   sql: Sql | Tx,
+  _job: JobDefinition<string, z.ZodType, CallDefinition<Request>>,
   request: SelectedRequest<Request>,
 ): Fragment {
   const fields = Object.entries<Fragment>(request).map(

@@ -12,12 +12,10 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
   const settlement: Settlement = {
     job_id: job.id,
     lease_token: job.lease_token,
-    attempt: job.attempt,
     state: 'ready',
     outcome: 'retry',
     error: 'reason' in decision ? { code: 'processor_error', message: decision.reason } : null,
     delay_ms: 0,
-    call_outcome: null,
     provider_reference: decision.reference ?? null,
     rotate: false,
     unsent: decision.unsent ?? false,
@@ -25,11 +23,9 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
   }
   switch (decision.kind) {
     case 'done':
-      return { ...settlement, state: 'succeeded', outcome: 'done', call_outcome: job.call && 'done' }
-    case 'failed': {
-      const call_outcome = job.call && 'declined'
-      return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure, call_outcome }
-    }
+      return { ...settlement, state: 'succeeded', outcome: 'done' }
+    case 'failed':
+      return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure }
     case 'retry': {
       const { why = 'retry', after_ms = 0, counts = false } = decision
       // What may only be looked up is not sent again: it is looked up again.

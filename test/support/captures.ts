@@ -79,7 +79,7 @@ export async function captureAttempts(
   { payment_id }: Authorized,
 ): Promise<{ worker: string; outcome: string | null }[]> {
   return await sql<{ worker: string; outcome: string | null }[]>`
-    select a.worker, a.outcome from job_attempts a join jobs j on j.id = a.job_id
+    select a.worker, a.outcome from all_job_attempts a join jobs j on j.id = a.job_id
     where j.subject_id = ${payment_id} and j.name = 'payment.capture' and a.outcome is distinct from 'returned'
     order by a.attempt`
 }

@@ -49,10 +49,10 @@ async function refuseCredentials(system: System, random: Random): Promise<Proble
           select distinct job_id from job_attempts where job_id = any(${jobs}::uuid[]) and outcome = 'misconfigured'`
         return refused.length === jobs.length
       })
-      await system.sql`update jobs set created_at = created_at - interval '1 day' where id = any(${jobs}::uuid[])`
       await system.sql`
-        update provider_calls set first_sent_at = first_sent_at - interval '1 day', last_sent_at = last_sent_at - interval '1 day'
-        where job_id = any(${jobs}::uuid[])`
+        update jobs set created_at = created_at - interval '1 day', first_sent_at = first_sent_at - interval '1 day',
+          last_sent_at = last_sent_at - interval '1 day'
+        where id = any(${jobs}::uuid[])`
     },
   })
 }

@@ -109,10 +109,9 @@ async function performerOf(
 ): Promise<{ attempt: number; worker: Member }> {
   return await until('somebody performs the job', async () => {
     const [found] = await sql<{ attempt: number; worker: string }[]>`
-      select a.attempt, a.worker from jobs j
-      join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id and a.attempt = j.attempt
-      where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.queue = 'payments' and j.state = 'running'
-        and j.attempt > ${attempt}`
+      select attempt, worker from jobs
+      where tenant_id = ${tenant_id} and subject_id = ${payment_id} and queue = 'payments' and state = 'running'
+        and attempt > ${attempt}`
     const worker = workers.find((one) => found?.worker.endsWith(`/${one.process().pid}`))
     return found && worker && { attempt: found.attempt, worker }
   })

@@ -101,15 +101,14 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
   const later_ms = Date.now()
   await stripe('POST', '/_emulator/clock', { advance_ms: DAY_MS })
   await sql`
-    update provider_calls set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where outcome is null`
+    update jobs set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where finished_at is null`
   await resumeJobs(sql, { queue: 'payments' })
   await Promise.all(workers.map((worker) => worker.start()))
   const keys = await until('both jobs are done, by another attempt', async () => {
     const calls = await sql<{ key: string; done: boolean }[]>`
-      select c.key, j.state = 'succeeded' and j.attempt > 1 as done from provider_calls c
-      join jobs j on j.tenant_id = c.tenant_id and j.id = c.job_id
-      where j.tenant_id = ${tenant_id} and ((c.operation = 'authorize' and j.subject_id = ${created.id})
-        or (c.operation = 'refund' and j.payload ->> 'refund_id' = ${refunded.id}))`
+      select key, state = 'succeeded' and attempt > 1 as done from jobs
+      where tenant_id = ${tenant_id} and ((operation = 'authorize' and subject_id = ${created.id})
+        or (operation = 'refund' and payload ->> 'refund_id' = ${refunded.id}))`
     return calls.length === 2 && calls.every(({ done }) => done) && calls.map(({ key }) => key)
   })
   const sent = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${later_ms}`)) as {

@@ -39,8 +39,8 @@ export const paymentJobs = { takePayment, `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: 'askFor(sql, capturePayment, ',
-    to: 'askFor(sql, takePayment, ',
+    from: '      capturePayment,\n      sql`p`,',
+    to: '      takePayment,\n      sql`p`,',
   },
   {
     file: 'src/domain/payments/request.ts',
@@ -88,7 +88,7 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
     select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as own,
       count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as others,
       count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as strange
-    from job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${began}`
+    from all_job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${began}`
   return [
     ...(seen!.own === 0 ? [{ problem: 'the next version did nothing' }] : []),
     ...(seen!.others === 0 ? [{ problem: 'the next version left the jobs of this one' }] : []),

@@ -31,7 +31,7 @@ async function makePastPartitions(sql: postgres.Sql): Promise<void> {
       each text;
       monday timestamptz;
     begin
-      foreach each in array array['events', 'job_history', 'job_attempt_history', 'provider_call_history', 'notification_history'] loop
+      foreach each in array array['events', 'job_history', 'job_attempt_history', 'notification_history'] loop
         execute format('drop table %I', each || '_before');
         for monday in select generate_series(date_trunc('week', now()) - ${WEEKS} * interval '7 days', date_trunc('week', now()), interval '7 days') loop
           execute format('create table %I partition of %I for values from (%L) to (%L)', each || to_char(monday, '_YYYYMMDD'), each, monday,
@@ -77,27 +77,22 @@ async function writePayments(
       select fresh.*, j.id as job_id, j.name, j.operation from fresh
       cross join lateral (values (authorize_id, 'payment.authorize', 'authorize'), (capture_id, 'payment.capture', 'capture')) j(id, name, operation);`)
   const row = {
-    job: `job_id as id, tenant_id, 'payments', name, id as subject_id, jsonb_build_object('payment_id', id), 'succeeded', 0, at, 25, 1, at, at, at`,
-    attempt: `tenant_id, job_id, 1, 'past/1', at, at, 'done'`,
-    call: `tenant_id, job_id, 1, job_id || ':1', operation, jsonb_build_object('reference', 'pi_past_' || n), at, at, 'done'`,
+    job: `job_id as id, tenant_id, 'payments', name, id as subject_id, jsonb_build_object('payment_id', id), 'succeeded', 0, at,
+      25, 1, 'past/1', 'done',
+      at, at, at, operation, 1, job_id || ':1', at, at, jsonb_build_object('reference', 'pi_past_' || n)`,
     notification: `notification_id, 'stripe', '', 'evt_past_' || n, 'payment_intent.succeeded', 'pi_past_' || n,
       jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, id, at, at`,
   }
   const columns = {
-    job: 'id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, created_at, started_at, finished_at',
-    attempt: 'tenant_id, job_id, attempt, worker, started_at, ended_at, outcome',
-    call: 'tenant_id, job_id, generation, key, operation, request, first_sent_at, last_sent_at, outcome',
+    job: `id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, worker, outcome,
+      created_at, started_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, request`,
     notification:
       'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject_id, received_at, applied_at',
   }
   const [old, young] = [`at < now() - interval '1 hour'`, `at >= now() - interval '1 hour'`]
   await sql.unsafe(`
     insert into job_history (${columns.job}) select ${row.job} from job where ${old};
-    insert into job_attempt_history (finished_at, ${columns.attempt}) select at, ${row.attempt} from job where ${old};
-    insert into provider_call_history (finished_at, ${columns.call}) select at, ${row.call} from job where ${old};
     insert into notification_history (finished_at, ${columns.notification}) select at, ${row.notification} from fresh where ${old} and n % 5 = 0;
     insert into jobs (${columns.job}) select ${row.job} from job where ${young};
-    insert into job_attempts (${columns.attempt}) select ${row.attempt} from job where ${young};
-    insert into provider_calls (${columns.call}) select ${row.call} from job where ${young};
     drop table fresh, job;`)
 }

@@ -132,13 +132,13 @@ function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment 
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
 }
 
-/** What is finished has closed its provider call. */
+/** What succeeded has sent its provider call. */
 function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
   return sql`
-    select 'a finished job left its provider call open' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
-      c.operation || ' ' || j.state as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
+      c.operation as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
     from ${jobs} j join all_provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
-    where j.state in ('succeeded', 'failed') and c.outcome is null`
+    where j.state = 'succeeded' and c.outcome = 'done' and c.first_sent_at is null`
 }
 
 /** An event exists if and only if its state change does. */
@@ -193,7 +193,6 @@ function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment
 
 /** What is on its way has a job that works on it; a refund may also wait for the processor, which was asked. */
 function in_flight(sql: Sql | Tx, { open_payments, pending_refunds }: Scope): Fragment {
-  const asked = sql`exists (select from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome = 'done')`
   return sql`
     select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
       p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
@@ -206,7 +205,7 @@ function in_flight(sql: Sql | Tx, { open_payments, pending_refunds }: Scope): Fr
     from ${pending_refunds} r
     where r.status = 'pending' and not r.imported and not exists (
       select from all_jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
-        and (j.finished_at is null or ${asked}))`
+        and (j.finished_at is null or j.state = 'succeeded'))`
 }
 
 /** The least id that is made at that time. */
@@ -228,11 +227,9 @@ function tenants(sql: Sql | Tx, _scope: Scope, { since, until }: Limits): Fragme
     select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id, p.what,
       null::bigint as expected, null::bigint as found, null::bigint as off_by
     from (
-      select 'job_attempts' as what, a.tenant_id, a.job_id as at from all_job_attempts a
+      select 'job_attempts' as what, a.tenant_id, a.job_id as at
+      from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
       where ${made(sql`a.job_id`)} and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
-      union all
-      select 'provider_calls', c.tenant_id, c.job_id from all_provider_calls c
-      where ${made(sql`c.job_id`)} and not exists (select from all_jobs j where j.id = c.job_id and j.tenant_id = c.tenant_id)
       union all
       select 'ledger_entries', e.tenant_id, e.transaction_id from tenants t
       join ledger_entries e on e.tenant_id = t.id and ${made(sql`e.transaction_id`)}

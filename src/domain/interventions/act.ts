@@ -21,15 +21,18 @@ export type Done = { after: string; look_only: boolean } | undefined
 export async function retryJob(sql: Sql, act: Act): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state, coalesce(${keyIsTooOld(sql)}, false) as look_only
-      from jobs j ${withOpenCall(sql)}
-      where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and not exists (
-        select from provider_calls made where made.tenant_id = j.tenant_id and made.job_id = j.id)))
-      for update of j
+      select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
+      where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
+      for update
+    ), attempt as (
+      -- It did not end the job after all.
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error)
+      select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error from before where worker is not null
     ), after as (
       update jobs j set state = case when before.look_only then 'unknown' else 'ready' end,
         unknown_since = case when before.look_only then coalesce(j.unknown_since, now()) end,
-        run_at = now(), rung_at = null, finished_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
+        worker = null, started_at = null, outcome = null, run_at = now(), rung_at = null, finished_at = null,
+        max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state, before.look_only
     ), ${noted(sql, 'retry', act)}
@@ -41,19 +44,16 @@ export async function retryJob(sql: Sql, act: Act): Promise<Done> {
 export async function discardJob(sql: Sql, act: Act): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state from jobs j ${withOpenCall(sql)}
+      select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
         and not exists (select from (${subject(sql)}) s where s.under_way)
-      for update of j
-    ), call as (
-      update provider_calls c set outcome = 'discarded', request = c.request - 'sealed'
-      from before where c.tenant_id = before.tenant_id and c.job_id = before.id and c.outcome is null
+      for update
     ), told as (
       -- A notification and its job have one id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
     ), after as (
-      update jobs j set state = 'discarded', finished_at = now()
+      update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${noted(sql, 'discard', act)}
@@ -68,16 +68,13 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
 export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<Done> {
   const [done] = await sql<NonNullable<Done>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state from jobs j ${withOpenCall(sql)}
+      select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
-        and c.job_id is not null
-        and (c.operation in ('authorize', 'refund')) = (${reference}::text is not null)
-      for update of j
-    ), call as (
-      update provider_calls c set provider_reference = coalesce(${reference}, c.provider_reference)
-      from before where c.tenant_id = before.tenant_id and c.job_id = before.id and c.outcome is null
+        and (j.operation in ('authorize', 'refund')) = (${reference}::text is not null)
+      for update
     ), after as (
-      update jobs j set run_at = now(), rung_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
+      update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(), rung_at = null,
+        max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${noted(sql, 'resolve', act)}
@@ -100,19 +97,16 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { sett
       where j.id = ${act.job_id} for update of j, p`
     const [job] = await tx<(HeldJob & { under_way: boolean; noun: string; status: string })[]>`
       with before as (
-        select j.id, j.tenant_id, j.state, c.operation, c.provider_reference, s.noun, s.status, s.under_way
-        from jobs j ${withOpenCall(tx)} cross join lateral (${subject(tx)}) s
+        select j.id, j.tenant_id, j.state, j.operation, j.provider_reference, s.noun, s.status, s.under_way
+        from jobs j cross join lateral (${subject(tx)}) s
         where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
       ), after as (
-        update jobs j set state = 'running', attempt = j.attempt + 1, lease_token = gen_random_uuid(),
-          lease_until = now() + interval '10 seconds'
+        update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
+          lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
         from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
-        returning j.*, 'failed' as outcome
-      ), attempted as (
-        insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
-        select tenant_id, id, attempt, ${act.who}, now() from after
-      ), ${noted(tx, 'resolve', act, sql`after.outcome`)}
-      select before.id as job_id, before.tenant_id, after.attempt, after.lease_token, before.operation, p.id as payment_id,
+        returning j.*
+      ), ${noted(tx, 'resolve', act, sql`'failed'`)}
+      select before.id as job_id, before.tenant_id, after.lease_token, before.operation, p.id as payment_id,
         after.payload ->> 'refund_id' as refund_id, before.noun, before.status, before.under_way, p.processor,
         coalesce(p.processor_reference, before.provider_reference) as payment_reference
       from before
@@ -136,7 +130,6 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { sett
 type HeldJob = {
   job_id: string
   tenant_id: string
-  attempt: number
   lease_token: string
   operation: string
   payment_id: string
@@ -146,16 +139,14 @@ type HeldJob = {
 }
 
 async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
-  const { job_id, lease_token, attempt, tenant_id, payment_id, refund_id, operation } = job
+  const { job_id, lease_token, tenant_id, payment_id, refund_id, operation } = job
   const settlement: Settlement = {
     job_id,
     lease_token,
-    attempt,
     state: 'failed',
     outcome: 'resolved',
     error: NEVER_HAPPENED,
     delay_ms: 0,
-    call_outcome: 'declined',
     provider_reference: null,
     rotate: false,
     unsent: false,
@@ -186,19 +177,15 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
 }
 
-function withOpenCall(sql: Sql | Tx): Fragment {
-  return sql`left join provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id and c.outcome is null`
-}
-
-// What the open call `c` of the job `j` is about, and whether it is still to come; no row where there is no such call.
+// What the call of the job `j` is about, and whether it is still to come; no row where there is no such call.
 function subject(sql: Sql | Tx): Fragment {
   return sql`
     select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r
-    where c.operation = 'refund' and r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid
+    where j.operation = 'refund' and r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid
     union all
-    select 'payment', p.status, p.status = case c.operation when 'authorize' then 'pending' when 'capture' then 'capturing'
+    select 'payment', p.status, p.status = case j.operation when 'authorize' then 'pending' when 'capture' then 'capturing'
       when 'cancel' then 'canceling' end
-    from payments p where c.operation <> 'refund' and p.tenant_id = j.tenant_id and p.id = j.subject_id`
+    from payments p where j.operation <> 'refund' and p.tenant_id = j.tenant_id and p.id = j.subject_id`
 }
 
 // The act in the same step as what it did. `before` and `after` are parts of the step.

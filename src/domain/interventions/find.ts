@@ -115,8 +115,7 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
     calls: await sql<ShownJob['calls']>`
-      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from (
-        select ${callColumns(sql)} from provider_calls union all select ${callColumns(sql)} from provider_call_history) c
+      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
     interventions: await sql<Intervention[]>`
       select at, who, act, reason, before, after from job_interventions
@@ -131,17 +130,11 @@ function everyJob(sql: Sql): Fragment {
 
 function jobColumns(sql: Sql): Fragment {
   return sql`j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts, j.unknown_since,
-    j.last_error, j.created_at, j.finished_at`
-}
-
-function callColumns(sql: Sql): Fragment {
-  return sql`tenant_id, job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference`
+    j.last_error, j.first_sent_at, j.created_at, j.finished_at`
 }
 
 function listed(sql: Sql): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
-    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.created_at, j.finished_at, (
-      select c.first_sent_at from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id
-      order by c.generation desc limit 1) as first_sent_at`
+    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at, j.created_at, j.finished_at`
 }

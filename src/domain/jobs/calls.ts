@@ -1,7 +1,5 @@
-// Provider calls: written with the jobs that make them, each under a key of its own.
-import type { z } from 'zod'
-import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
-import { requestJson, type CallDefinition, type JobDefinition, type SelectedRequest } from '#jobs/job.ts'
+// The provider call of a job: in the job's row, under a key of its own.
+import type { Fragment, Json, Sql } from '#core/db.ts'
 
 /** A provider call as it was stored with the job. */
 export type ProviderCall = {
@@ -18,21 +16,7 @@ export type ProviderCall = {
   reference: string | null
 }
 
-/**
- * Writes the provider calls that the jobs will make, with their exact parameters: neither a retry nor a deploy changes
- * what is sent under a key. `from` has `tenant_id, job_id`, and what the fields of the request are selected from.
- */
-export function recordCall<Request extends z.ZodType>(
-  sql: Sql | Tx,
-  { call }: JobDefinition<string, z.ZodType, CallDefinition<Request>>,
-  { from, request }: { from: Fragment; request: SelectedRequest<Request> },
-): Fragment {
-  return sql`
-    insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
-    select tenant_id, job_id, 1, job_id || ':1', ${call.operation}, ${requestJson(sql, request)} from ${from}`
-}
-
-/** Whether the call `c` may not be sent again: a provider keeps a key for 24 hours. */
+/** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
 export function keyIsTooOld(sql: Sql): Fragment {
-  return sql`c.first_sent_at < now() - interval '23 hours'`
+  return sql`j.first_sent_at < now() - interval '23 hours'`
 }

@@ -1,22 +1,20 @@
-// The end of an attempt: settled behind the fence of its lease, with its job row, attempt and provider call.
+// The end of an attempt: settled behind the fence of its lease, in its job's row.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Failure } from '#core/outcome.ts'
 
-/** What became of an attempt, as the job row, the attempt and the provider call record it. */
+/** What became of an attempt. What ends a job closes its provider call too; else the call is made again under the same key. */
 export type Settlement = {
   job_id: string
   lease_token: string
-  attempt: number
   /** `running`: what it learnt is written, and it goes on under its lease. */
   state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded' | 'running'
   outcome: string
   error: (Omit<Failure, 'code'> & { code: string }) | null
   /** Until the next attempt (`ready`) or the next look (`unknown`); null: when an operator says so. */
   delay_ms: number | null
-  /** Closes the provider call; null leaves it open, to be made again under the same key. */
-  call_outcome: 'done' | 'declined' | null
+  /** What the provider calls the effect of the call; null where it has not said. */
   provider_reference: string | null
-  /** Closes the call and opens the next generation, with a new key: only after a definitive failure. */
+  /** The next generation of the call, with a new key: only after a definitive failure. */
   rotate: boolean
   /** Nothing left: if no other attempt may have sent the call, it counts as never sent. */
   unsent: boolean
@@ -32,15 +30,19 @@ export type Settlement = {
 export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
     held as (
-      select s.*, j.tenant_id, j.request_id
+      select s.*, j.*, s.state in ('ready', 'unknown') as comes_again, s.state in ('succeeded', 'failed', 'discarded') as over
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
-          job_id uuid, lease_token uuid, attempt integer, state text, outcome text, error jsonb, delay_ms float8,
-          call_outcome text, provider_reference text, rotate boolean, unsent boolean, forgive boolean, change jsonb)
+          job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8, provider_reference text,
+          rotate boolean, unsent boolean, forgive boolean, change jsonb)
         order by job_id
       ) s
       cross join lateral (
-        select j.tenant_id, j.trace_context as request_id from jobs j
+        select j.tenant_id, j.request_id, j.attempt, j.worker, j.started_at, j.generation, j.key, j.first_sent_at, j.last_sent_at,
+          j.provider_reference as known_reference,
+          -- Only this attempt can have sent it, and nothing left.
+          (s.unsent and j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as never_sent
+        from jobs j
         where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()
         for update
       ) j
@@ -48,41 +50,48 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * Closes a settling statement: the job rows, attempts and provider calls of what is `held`. Answers as `job (id, state)`.
+ * Closes a settling statement: the job rows of what is `held`, and the attempts that did not end their job, a rotation with the
+ * key that it used up. Answers as `job (id, state)`.
  * `delay_ms`: where the statement itself finds out when to come again.
  */
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
   return sql`
-    call as (
-      update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
-        provider_reference = coalesce(held.provider_reference, c.provider_reference),
-        -- The tokens of a call that is over are of no more use.
-        request = case when held.call_outcome is null then c.request else c.request - 'sealed' end,
-        -- Equal only while no other attempt may have sent it.
-        first_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.first_sent_at end,
-        last_sent_at = case when held.unsent and c.first_sent_at = c.last_sent_at then null else c.last_sent_at end,
-        refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(c.refused_since, now())
-          when held.unsent and held.outcome = 'returned' then c.refused_since end
-      from held where c.tenant_id = held.tenant_id and c.job_id = held.job_id and c.outcome is null
-        and (held.rotate or held.call_outcome is not null or held.unsent or c.refused_since is not null
-          or held.provider_reference is not null)
-      returning c.tenant_id, c.job_id, c.generation, c.operation, c.request, held.rotate
-    ), rotated as (
-      insert into provider_calls (tenant_id, job_id, generation, key, operation, request)
-      select tenant_id, job_id, generation + 1, job_id || ':' || generation + 1, operation, request from call where rotate
-    ), attempt as (
-      update job_attempts a set ended_at = clock_timestamp(), outcome = held.outcome, error = held.error
-      from held where a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt and held.state <> 'running'
+    attempt as (
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
+        generation, key, first_sent_at, last_sent_at, provider_reference)
+      select held.tenant_id, held.job_id, held.attempt, held.worker, held.started_at, clock_timestamp(), held.outcome, held.error,
+        used_up.*
+      from held left join lateral (
+        select held.generation, held.key, held.first_sent_at, held.last_sent_at,
+          coalesce(held.provider_reference, held.known_reference)
+      ) used_up on held.rotate
+      where held.comes_again
     ), job as (
       update jobs j set state = held.state, last_error = held.error,
         lease_token = case when held.state = 'running' then j.lease_token end,
         lease_until = case when held.state = 'running' then j.lease_until end,
-        run_at = case when held.state not in ('ready', 'unknown') then j.run_at
+        run_at = case when not held.comes_again then j.run_at
           else coalesce(now() + ${delay_ms} * interval '1 millisecond', 'infinity') end,
-        rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
+        rung_at = case when not held.comes_again then j.rung_at end,
+        worker = case when not held.comes_again then j.worker end,
+        started_at = case when not held.comes_again then j.started_at end,
+        outcome = case when held.over then held.outcome end,
         max_attempts = j.max_attempts + held.forgive::integer,
+        failures = case when held.outcome in ('retry', 'ambiguous') then j.failures + 1
+          when held.outcome in ('returned', 'misconfigured') or held.state = 'running' then j.failures else 0 end,
         unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,
-        finished_at = case when held.state in ('succeeded', 'failed', 'discarded') then now() end
+        finished_at = case when held.over then now() end,
+        generation = j.generation + held.rotate::integer,
+        key = case when held.rotate then j.id || ':' || j.generation + 1 else j.key end,
+        first_sent_at = case when not (held.rotate or held.never_sent) then j.first_sent_at end,
+        last_sent_at = case when not (held.rotate or held.never_sent) then j.last_sent_at end,
+        -- Whoever does not say that nothing left may have been heard.
+        in_doubt = not held.rotate and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
+        refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(j.refused_since, now())
+          when held.unsent and held.outcome = 'returned' then j.refused_since end,
+        provider_reference = case when not held.rotate then coalesce(held.provider_reference, j.provider_reference) end,
+        -- The tokens of a call that is over are of no more use.
+        request = case when held.over and j.request ? 'sealed' then j.request - 'sealed' else j.request end
       from held where j.id = held.job_id
       returning j.id, j.state
     )`

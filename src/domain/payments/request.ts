@@ -1,8 +1,7 @@
 // What callers ask of a payment: each is one statement that guards the state, remembers the key and asks for the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
-import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { paymentEventData } from './payment.ts'
 
@@ -52,18 +51,19 @@ export async function createPayments(
       insert into events (tenant_id, id, type, subject_id, data)
       select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
       from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
-    ), job as (${askFor(sql, authorizePayment, sql`asked`)}
-    ), call as (${recordCall(sql, authorizePayment, {
-      from: sql`asked`,
-      request: {
+    ), job as (${askFor(
+      sql,
+      authorizePayment,
+      sql`asked`,
+      requestJson(sql, authorizePayment, {
         amount_minor: sql`amount_minor`,
         currency: sql`currency`,
         description: sql`description`,
         return_url: sql`return_url`,
         sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
         metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
-      },
-    })})
+      }),
+    )})
     select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
@@ -82,14 +82,15 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
-    ), job as (${askFor(sql, capturePayment, sql`p`)}
-    ), call as (${recordCall(sql, capturePayment, {
-      from: sql`p`,
-      request: {
+    ), job as (${askFor(
+      sql,
+      capturePayment,
+      sql`p`,
+      requestJson(sql, capturePayment, {
         reference: sql`processor_reference`,
         amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
-      },
-    })})
+      }),
+    )})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
@@ -127,11 +128,12 @@ export async function requestCancels(
       select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
         case when status = 'canceling' then job_id end as job_id from p`,
     )}
-    ), job as (${askFor(sql, cancelPayment, sql`(select * from p where status = 'canceling') p`)}
-    ), call as (${recordCall(sql, cancelPayment, {
-      from: sql`p where status = 'canceling'`,
-      request: { reference: sql`processor_reference`, reason: sql`reason` },
-    })})
+    ), job as (${askFor(
+      sql,
+      cancelPayment,
+      sql`(select * from p where status = 'canceling') p`,
+      requestJson(sql, cancelPayment, { reference: sql`processor_reference`, reason: sql`reason` }),
+    )})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
@@ -177,11 +179,11 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
     )`
 }
 
-function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment): Fragment {
+function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
   return enqueue(
     sql,
     job,
     sql`select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
-      null::text as dedupe_key, request_id from ${rows}`,
+      null::text as dedupe_key, request_id, ${request} as request from ${rows}`,
   )
 }

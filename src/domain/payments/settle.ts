@@ -2,8 +2,7 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
-import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { noted, waking } from '../notifications.ts'
@@ -113,19 +112,16 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       cancelPayment,
       sql`
       select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id, jsonb_build_object('payment_id', p.id) as payload,
-        false as rung, null::text as dedupe_key, held.request_id
+        false as rung, null::text as dedupe_key, held.request_id,
+        ${requestJson(sql, cancelPayment, {
+          reference: sql`p.processor_reference`,
+          reason: sql`nullif(p.cancellation_reason, 'expired')`,
+        })} as request
       from p
       join told on told.follow_up_job_id = p.follow_up_job_id
       join held on held.job_id = told.job_id
       where p.status = 'canceling'`,
     )}
-    ), follow_up_call as (${recordCall(sql, cancelPayment, {
-      from: sql`(select p.*, p.follow_up_job_id as job_id from p where p.status = 'canceling') p`,
-      request: {
-        reference: sql`processor_reference`,
-        reason: sql`nullif(cancellation_reason, 'expired')`,
-      },
-    })}
     ), ${noted(sql)}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

@@ -1,8 +1,7 @@
 // What callers ask of a refund: reserved on the payment's own row, in the statement that asks for the job.
 import type { Json, Sql } from '#core/db.ts'
 import { createRefund } from '#jobs/refunds.ts'
-import { enqueue } from '#jobs/job.ts'
-import { recordCall } from '../jobs/calls.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
 import { isKnown, remember, type JobRequest } from '../idempotency.ts'
 
 export type RefundRequest = JobRequest & {
@@ -54,18 +53,17 @@ export async function requestRefunds(
       createRefund,
       sql`
       select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
-        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload from p`,
+        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload,
+        ${requestJson(sql, createRefund, {
+          payment_reference: sql`processor_reference`,
+          amount_minor: sql`coalesce(amount_minor, left_minor)`,
+          reason: sql`reason`,
+          metadata: sql`jsonb_build_object(
+            'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+        })} as request
+      from p`,
     )}
-    ), call as (${recordCall(sql, createRefund, {
-      from: sql`p`,
-      request: {
-        payment_reference: sql`processor_reference`,
-        amount_minor: sql`coalesce(amount_minor, left_minor)`,
-        reason: sql`reason`,
-        metadata: sql`jsonb_build_object(
-          'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
-      },
-    })})
+    )
     select id, 'accepted' as became from r union all select refund_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
