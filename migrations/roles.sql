@@ -96,9 +96,9 @@ begin
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'provider_calls', 'insert, select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
-    ('sluice_api', 'ledger_accounts', 'select'),
-    ('sluice_api', 'ledger_transactions', 'select'),
-    ('sluice_api', 'ledger_entries', 'select'),
+    -- It opens accounts and moves no balance.
+    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name)'),
+    ('sluice_api', 'ledger_transfers', 'select'),
     -- Erasing a customer erases what earlier events told.
     ('sluice_api', 'events', 'select, insert, update (data)'),
     ('sluice_api', 'drifts', 'select'),
@@ -125,9 +125,8 @@ begin
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),
-    ('sluice_worker', 'ledger_transactions', 'select, insert'),
-    ('sluice_worker', 'ledger_entries', 'select, insert'),
-    ('sluice_worker', 'ledger_accounts', 'select'),
+    ('sluice_worker', 'ledger_transfers', 'select, insert'),
+    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),

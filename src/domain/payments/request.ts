@@ -4,6 +4,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import { enqueue } from '#jobs/job.ts'
 import { recordCall } from '../jobs/calls.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { openAccounts } from '../ledger.ts'
 import { paymentEventData } from './payment.ts'
 
 /** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
@@ -54,6 +55,7 @@ export async function createPayments(
         coalesce(metadata, 'null'), processor
       from asked
       returning *
+    ), opened as (${openAccounts(sql, sql`select tenant_id, currency from p`)}
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
