@@ -115,14 +115,15 @@ describe('what one statement posts', () => {
 
   /** Posts all of these in one statement, as a settling step does. */
   async function post(tenant_id: string, transfers: Partial<Transfer>[], currency = 'USD'): Promise<void> {
-    const rows = transfers.map((transfer) => ({
+    const ids = transfers.map(() => newId()).toSorted()
+    const rows = transfers.map((transfer, index) => ({
       kind: 'correction',
       subject_id: newId(),
       from: 'processor_clearing',
       to: 'available',
       amount_minor: 100,
       ...transfer,
-      transfer_id: newId(),
+      transfer_id: ids[index]!,
     }))
     const { sql } = world
     await sql`
