@@ -28,7 +28,8 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
  * account does not exist.
  *
  * The rows of the accounts are locked last of all locks, in their own order, and `movements` has one row for each: a second update
- * of one row in a statement would be lost. Under that lock `seq` has no gaps and `created_at` only grows.
+ * of one row in a statement would be lost. Under that lock `seq` has no gaps and `created_at` only grows. Within a
+ * statement transfers follow each other in the order of their ids.
  */
 export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`

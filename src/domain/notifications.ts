@@ -146,6 +146,9 @@ export async function findNotification(sql: Sql, id: string): Promise<StoredNoti
   return row
 }
 
+/** What a notification waits for has moved while it was looked at: so soon it looks again. */
+const CROSSED_MS = 1_000
+
 /** What becomes of a notification that moves nothing now. */
 export type NotificationSettlement = Settlement & {
   notification_id: string
@@ -157,7 +160,10 @@ export type NotificationSettlement = Settlement & {
   of: { tenant_id: string; payment_id: string } | null
 }
 
-/** Settles the jobs of notifications that move nothing now: over, or parked with their jobs open. */
+/**
+ * Settles the jobs of notifications that move nothing now: over, or parked with their jobs open. What moves while it is looked
+ * at wakes nobody, because a job that runs is passed over: then the look is soon repeated.
+ */
 export async function settleNotifications(
   sql: Sql,
   settlements: NotificationSettlement[],
@@ -170,6 +176,11 @@ export async function settleNotifications(
     with ${holding(sql, items)}, told as (
       select c.* from held cross join lateral jsonb_to_record(held.change) as c(
         notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, payment_id uuid)
+    ), crossed as (
+      select held.job_id from held
+      join told on told.notification_id = held.job_id and told.becomes = 'parked' and told.waits_for is not null
+      join job_attempts a on a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
+      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id and p.updated_at > a.started_at
     ), noted as (
       update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
@@ -177,7 +188,7 @@ export async function settleNotifications(
         tenant_id = coalesce(told.tenant_id, n.tenant_id), subject_id = coalesce(told.payment_id, n.subject_id)
       -- Naming a payment locks its row: in the order of all steps that lock some.
       from (select * from told order by tenant_id, payment_id) told where n.id = told.notification_id
-    ), ${finishing(sql)}
+    ), ${finishing(sql, sql`case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

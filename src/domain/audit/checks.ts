@@ -1,5 +1,6 @@
 // The invariants as statements: each answers the rows that contradict it, so nothing when all is well.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { notifications } from './notifications.ts'
 import type { Scope } from './scope.ts'
 
 /** Something that does not hold, and where. Amounts in the smallest unit; `off_by` is found minus expected. */
@@ -277,28 +278,4 @@ function keys(sql: Sql | Tx, _scope: Scope, limits: Limits): Fragment {
         else true end
       or (k.job_id is not null and k.created_at > now() - interval '30 days'
         and not exists (select from all_jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
-}
-
-/**
- * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
- * none sleeps on when what it waits for is known.
- */
-function notifications(sql: Sql | Tx, _scope: Scope, { since, stuck_after_s }: Limits): Fragment {
-  return sql`
-    select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
-      n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
-      null::bigint as found, null::bigint as off_by
-    from notifications n left join jobs j on j.id = n.id
-    cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
-    cross join lateral (values
-      ('a notification has no job', j.id is null and not n_is.over),
-      ('the job of a notification ended and it was neither applied nor ignored', j.finished_at is not null and not n_is.over),
-      ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
-      ('a notification was given up', n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
-      ('a parked notification sleeps and what it waits for is known', n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
-        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and (
-          exists (select from payments p where p.processor = n.provider and p.processor_reference = n.waits_for)
-          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for)))
-    ) as told(problem, wrong)
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
 }
