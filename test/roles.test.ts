@@ -375,7 +375,12 @@ test.each(['job_attempts', 'provider_calls', 'idempotency_keys', 'jobs', 'events
         update ${tx(table)} set tenant_id = ${to}
         where ctid = (select ctid from ${tx(table)} where tenant_id = ${from} and ${where} limit 1) returning ctid::text as place`
       })
-    const [moved] = await move(world.tenant_id, other.tenant_id, world.sql`true`)
+    // A place in the other's ledger that is free: one that is taken is refused.
+    const movable =
+      table === 'ledger_transfers'
+        ? world.sql`seq > (select max(seq) from ledger_transfers where tenant_id = ${other.tenant_id})`
+        : world.sql`true`
+    const [moved] = await move(world.tenant_id, other.tenant_id, movable)
     const reports = await Promise.all([
       auditEverything(world.sql),
       auditChanges(world.sql, new Date(Date.now() - 3_600_000).toISOString(), []),
