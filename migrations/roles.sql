@@ -98,9 +98,9 @@ begin
       key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
-    ('sluice_api', 'ledger_accounts', 'select'),
-    ('sluice_api', 'ledger_transactions', 'select'),
-    ('sluice_api', 'ledger_entries', 'select'),
+    -- It opens accounts and moves no balance.
+    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name)'),
+    ('sluice_api', 'ledger_transfers', 'select'),
     ('sluice_api', 'events', 'select, insert'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
@@ -126,9 +126,8 @@ begin
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),
-    ('sluice_worker', 'ledger_transactions', 'select, insert'),
-    ('sluice_worker', 'ledger_entries', 'select, insert'),
-    ('sluice_worker', 'ledger_accounts', 'select'),
+    ('sluice_worker', 'ledger_transfers', 'select, insert'),
+    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),

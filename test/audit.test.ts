@@ -56,18 +56,28 @@ test('books that hold: nothing is found, every check is named, and the exit code
 type Case = [name: string, check: string, harm: () => string, mend: () => string, found: () => object]
 
 describe('what does not hold is named with its row, and no longer once it is mended', () => {
-  const ledger = (sign: number) => `
-    update ledger_entries set amount_minor = amount_minor + ${sign * 7}
-    where account = 'available' and transaction_id = (select id from ledger_transactions where subject_id = '${payment.id}')`
+  const transferred = (balance_after_minor: number) =>
+    `update ledger_transfers set balance_after_minor = ${balance_after_minor} where subject_id = '${payment.id}'`
   const set = (table: string, id: string, values: string) =>
     `update ${table} set ${values} where id = '${id}'`
   const cases: Case[] = [
     [
-      'an entry was changed',
-      'postings',
-      () => ledger(1),
-      () => ledger(-1),
-      () => ({ problem: 'a transaction does not sum to zero', what: 'capture USD', off_by: 7 }),
+      'a running balance was changed',
+      'transfers',
+      () => transferred(1007),
+      () => transferred(1000),
+      () => ({
+        problem: 'a running balance does not follow from the one before it',
+        what: 'capture USD',
+        off_by: 7,
+      }),
+    ],
+    [
+      'something is reserved',
+      'balances',
+      () => `update ledger_accounts set reserved_minor = 5 where name = 'available'`,
+      () => `update ledger_accounts set reserved_minor = 0 where name = 'available'`,
+      () => ({ problem: 'an account reserves what nobody asks for', what: 'USD available', off_by: 5 }),
     ],
     [
       'a balance was changed',
@@ -75,7 +85,7 @@ describe('what does not hold is named with its row, and no longer once it is men
       () => `update ledger_accounts set balance_minor = balance_minor + 5 where name = 'available'`,
       () => `update ledger_accounts set balance_minor = balance_minor - 5 where name = 'available'`,
       () => ({
-        problem: 'a balance is not the sum of its entries',
+        problem: 'a balance is not the sum of its transfers',
         what: 'USD available',
         expected: 700,
         found: 705,

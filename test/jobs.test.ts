@@ -79,7 +79,7 @@ async function fencedSoFar(): Promise<number> {
 /** Every row that could tell of a job and its subject. */
 async function everythingOf({ sql }: World): Promise<unknown> {
   const tables = ['jobs', 'job_attempts', 'payments', 'refunds', 'events']
-  const ledger = ['ledger_transactions', 'ledger_entries', 'ledger_accounts']
+  const ledger = ['ledger_transfers', 'ledger_accounts']
   return await Promise.all(
     [...tables, ...ledger].map(async (table) => [
       table,
@@ -196,7 +196,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
       status: 'capturing',
       amount_captured_minor: 0,
     })
-    expect(await world.sql`select from ledger_transactions where subject_id = ${id}`).toHaveLength(0)
+    expect(await world.sql`select from ledger_transfers where subject_id = ${id}`).toHaveLength(0)
     // The usurper dies; the next one finds the effect behind the same key.
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     await paymentIn(client, id, 'captured')
@@ -335,7 +335,7 @@ describe('the fence', () => {
       [late, timely, timely, late].map((job) => settlePayment(job, succeeded(job), 'captured')),
     )
     expect(both.filter((ids) => ids.size === 1)).toHaveLength(1)
-    expect(await sql`select from ledger_transactions where subject_id = ${body.id}`).toHaveLength(1)
+    expect(await sql`select from ledger_transfers where subject_id = ${body.id}`).toHaveLength(1)
 
     const { body: made } = await refund(client, body.id, { amount_minor: 400 }, ASYNC)
     const [slow, quick] = await claimedTwice(await jobOf(body.id, 'refund.create'))
@@ -359,7 +359,7 @@ describe('the fence', () => {
     expect(await everythingOf(world)).toEqual(untouched)
     expect(await settle(quick)).toEqual(new Set([quick.id]))
     expect(await settle(quick)).toEqual(new Set())
-    expect(await sql`select from ledger_transactions where subject_id = ${made.id}`).toHaveLength(1)
+    expect(await sql`select from ledger_transfers where subject_id = ${made.id}`).toHaveLength(1)
   })
 
   test('a call counts as never sent only while every attempt is known to have sent nothing', async () => {

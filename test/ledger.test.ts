@@ -1,7 +1,7 @@
 // The ledger: what happened is posted once, in balance, and never changed.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { listBalances } from '#domain/ledger.ts'
+import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -10,52 +10,64 @@ let world: World
 beforeAll(async () => (world = await createWorld()))
 afterAll(async () => await world?.close())
 
-/** What was posted for a subject: kind, account, currency, amount. */
+type Posted = { kind: string; seq: number | null; balance_after_minor: number | null; created_at: string }
+
+/** What was posted for a subject: kind, from which account, to which, how much. */
 async function postedFor(subject_id: string): Promise<unknown[][]> {
   const rows = await world.sql`
-    select t.kind, e.account, e.currency, e.amount_minor from ledger_transactions t
-    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id
-    where t.subject_id = ${subject_id} order by t.created_at, e.account`
-  return rows.map(({ kind, account, currency, amount_minor }) => [kind, account, currency, amount_minor])
+    select kind, debit_account, credit_account, currency, amount_minor from ledger_transfers
+    where subject_id = ${subject_id} order by created_at`
+  return rows.map((row) => Object.values(row))
+}
+
+/** The transfers of a tenant in a currency, in the order in which they moved what is available. */
+async function ledgerOf(tenant_id: string, currency = 'USD'): Promise<Posted[]> {
+  return await world.sql<Posted[]>`
+    select kind, seq, balance_after_minor, created_at from ledger_transfers
+    where tenant_id = ${tenant_id} and currency = ${currency} order by seq`
+}
+
+async function balancesOf(tenant_id: string): Promise<unknown[][]> {
+  return (await listBalances(world.sql, tenant_id)).map(({ currency, name, balance_minor }) => [
+    currency,
+    name,
+    balance_minor,
+  ])
 }
 
 test('a capture, a refund and its failure are posted as they happen, and balances follow', async () => {
   const shop = await world.clientOf()
-  const balances = async () =>
-    (await listBalances(world.sql, shop.tenant_id)).map(({ currency, name, balance_minor }) => [
-      currency,
-      name,
-      balance_minor,
-    ])
   const { id } = await heldPayment(shop, { currency: 'eur', payment_method: 'pm_card_refundFail' })
   expect(await postedFor(id)).toEqual([])
-  expect(await balances()).toEqual([])
+  expect(await balancesOf(shop.tenant_id)).toEqual([])
 
   await shop.post(`/v1/payments/${id}/capture`, { amount_minor: 900 })
-  expect(await postedFor(id)).toEqual([
-    ['capture', 'available', 'EUR', 900],
-    ['capture', 'processor_clearing', 'EUR', -900],
-  ])
+  expect(await postedFor(id)).toEqual([['capture', 'processor_clearing', 'available', 'EUR', 900]])
   const { body: made } = await refund(shop, id, { amount_minor: 400 })
-  expect(await balances()).toEqual([
+  expect(await balancesOf(shop.tenant_id)).toEqual([
     ['EUR', 'available', 500],
     ['EUR', 'processor_clearing', -500],
   ])
   await world.stripe('POST', `/_emulator/refunds/${made.processor_reference}/settle`, { status: 'failed' })
   await eventually(async () =>
     expect(await postedFor(made.id)).toEqual([
-      ['refund', 'available', 'EUR', -400],
-      ['refund', 'processor_clearing', 'EUR', 400],
-      ['refund_failed', 'available', 'EUR', 400],
-      ['refund_failed', 'processor_clearing', 'EUR', -400],
+      ['refund', 'available', 'processor_clearing', 'EUR', 400],
+      ['refund_failed', 'processor_clearing', 'available', 'EUR', 400],
     ]),
   )
   await capturedPayment(shop, { currency: 'JPY', amount_minor: 70 })
-  expect(await balances()).toEqual([
+  expect(await balancesOf(shop.tenant_id)).toEqual([
     ['EUR', 'available', 900],
     ['EUR', 'processor_clearing', -900],
     ['JPY', 'available', 70],
     ['JPY', 'processor_clearing', -70],
+  ])
+  expect(
+    (await ledgerOf(shop.tenant_id, 'EUR')).map((row) => [row.kind, row.seq, row.balance_after_minor]),
+  ).toEqual([
+    ['capture', 1, 900],
+    ['refund', 2, 500],
+    ['refund_failed', 3, 900],
   ])
 })
 
@@ -65,116 +77,148 @@ test('accounts of tenants are apart', async () => {
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
 })
 
-test('forty captures at once leave the balance that they add up to', async () => {
+test('forty first captures at once leave the balance that they add up to, each the one that it says', async () => {
   const shop = await world.clientOf()
   await Promise.all(
     Array.from({ length: 40 }, (_, index) => capturedPayment(shop, { amount_minor: 100 + index })),
   )
   const [available] = await listBalances(world.sql, shop.tenant_id)
   expect(available).toMatchObject({ name: 'available', balance_minor: 40 * 100 + (39 * 40) / 2 })
+  const posted = await ledgerOf(shop.tenant_id)
+  expect(posted.map(({ seq }) => seq)).toEqual(posted.map((_, index) => index + 1))
+  expect(posted.at(-1)).toMatchObject({ balance_after_minor: available!.balance_minor })
+  const times = posted.map(({ created_at }) => created_at)
+  expect(times).toEqual([...new Set(times)].toSorted())
 })
 
-describe('what was posted is final', () => {
-  test.each(['ledger_transactions', 'ledger_entries'])(
-    '%s cannot be changed, removed or emptied',
-    async (table) => {
-      await capturedPayment(world.client)
-      const before = await world.sql`select count(*), sum(hashtext(t::text)) from ${world.sql(table)} t`
-      for (const statement of [
-        `update ${table} set tenant_id = tenant_id`,
-        `update ${table} set ${table === 'ledger_entries' ? 'amount_minor = amount_minor * 2' : "kind = 'correction'"}`,
-        `delete from ${table}`,
-        `delete from ${table} where tenant_id = '${world.tenant_id}'`,
-        `truncate ${table} cascade`,
-      ])
-        await expect(world.sql.unsafe(statement)).rejects.toMatchObject({
-          code: '23001',
-          message: expect.stringContaining('append-only'),
-        })
-      expect(await world.sql`select count(*), sum(hashtext(t::text)) from ${world.sql(table)} t`).toEqual(
-        before,
-      )
-    },
-  )
+test('what was posted cannot be changed, removed or emptied', async () => {
+  await capturedPayment(world.client)
+  const rows = async () => await world.sql`select count(*), sum(hashtext(t::text)) from ledger_transfers t`
+  const before = await rows()
+  for (const statement of [
+    `update ledger_transfers set tenant_id = tenant_id`,
+    `update ledger_transfers set amount_minor = amount_minor * 2`,
+    `update ledger_transfers set kind = 'correction'`,
+    `delete from ledger_transfers`,
+    `delete from ledger_transfers where tenant_id = '${world.tenant_id}'`,
+    `truncate ledger_transfers cascade`,
+  ])
+    await expect(world.sql.unsafe(statement)).rejects.toMatchObject({
+      code: '23001',
+      message: expect.stringContaining('append-only'),
+    })
+  expect(await rows()).toEqual(before)
 })
 
-describe('the database itself refuses', () => {
-  /** Posts a transaction with these entries, as one statement. */
-  async function post(
-    { kind = 'correction', subject_id = newId() }: { kind?: string; subject_id?: string },
-    entries: [account: string, currency: string, amount_minor: number][],
-  ): Promise<void> {
-    const id = newId()
-    const rows = entries.map(([account, currency, amount_minor]) => ({ account, currency, amount_minor }))
-    await world.sql`
-      with t as (
-        insert into ledger_transactions (tenant_id, id, kind, subject_id) values (${world.tenant_id}, ${id}, ${kind}, ${subject_id})
-        returning tenant_id, id
-      )
-      insert into ledger_entries (tenant_id, transaction_id, account, currency, amount_minor)
-      select t.tenant_id, t.id, e.account, e.currency, e.amount_minor
-      from t, jsonb_to_recordset(${world.sql.json(rows)}) as e(account text, currency text, amount_minor bigint)`
+describe('what one statement posts', () => {
+  type Transfer = { kind: string; subject_id: string; from: string; to: string; amount_minor: number }
+
+  /** Posts all of these in one statement, as a settling step does. */
+  async function post(tenant_id: string, transfers: Partial<Transfer>[], currency = 'USD'): Promise<void> {
+    const ids = transfers.map(() => newId()).toSorted()
+    const rows = transfers.map((transfer, index) => ({
+      kind: 'correction',
+      subject_id: newId(),
+      from: 'processor_clearing',
+      to: 'available',
+      amount_minor: 100,
+      ...transfer,
+      transfer_id: ids[index]!,
+    }))
+    const { sql } = world
+    await sql`
+      with ${postings(
+        sql,
+        sql`
+        select ${tenant_id}::uuid as tenant_id, transfer_id, kind, subject_id, "from" as debit_account, "to" as credit_account,
+          ${currency} as currency, amount_minor
+        from jsonb_to_recordset(${sql.json(rows)}) as t(
+          transfer_id uuid, kind text, subject_id uuid, "from" text, "to" text, amount_minor bigint)`,
+      )}
+      select`
   }
 
-  test.each<[string, [string, string, number][]]>([
-    ['one-sided', [['available', 'USD', 100]]],
-    [
-      'off by one',
-      [
-        ['available', 'USD', 100],
-        ['processor_clearing', 'USD', -99],
-      ],
-    ],
-    [
-      'in balance only across currencies',
-      [
-        ['available', 'USD', 100],
-        ['processor_clearing', 'EUR', -100],
-      ],
-    ],
-  ])('a transaction that is %s', async (_, entries) => {
-    const before = await listBalances(world.sql, world.tenant_id)
-    await expect(post({}, entries)).rejects.toMatchObject({
-      code: '23514',
-      message: expect.stringContaining('does not sum to zero'),
+  async function shopWith(...currencies: string[]): Promise<string> {
+    const { tenant_id } = await world.clientOf()
+    for (const currency of currencies)
+      await openAccounts(
+        world.sql,
+        world.sql`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`,
+      )
+    return tenant_id
+  }
+
+  test('moves an account once by all of it, each transfer following from the one before it', async () => {
+    const tenant_id = await shopWith('USD')
+    await post(tenant_id, [{ amount_minor: 500 }])
+    await post(tenant_id, [{ amount_minor: 100 }, { amount_minor: 40 }, refundOf(30), { amount_minor: 1 }])
+    expect((await ledgerOf(tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
+      [1, 500],
+      [2, 600],
+      [3, 640],
+      [4, 610],
+      [5, 611],
+    ])
+    expect(await balancesOf(tenant_id)).toEqual([
+      ['USD', 'available', 611],
+      ['USD', 'processor_clearing', -611],
+    ])
+  })
+
+  test('leaves alone what is reserved, also where more is taken than the balance holds', async () => {
+    const tenant_id = await shopWith('USD')
+    await post(tenant_id, [{ amount_minor: 500 }])
+    const reserve = (amount_minor: number) => world.sql`
+      update ledger_accounts set reserved_minor = ${amount_minor} where tenant_id = ${tenant_id} and name = 'available'`
+    await reserve(500)
+    await post(tenant_id, [refundOf(100), refundOf(500)])
+    expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
+      balance_minor: -100,
+      reserved_minor: 500,
     })
-    expect(await listBalances(world.sql, world.tenant_id)).toEqual(before)
+    await reserve(0)
   })
 
-  test('an entry of an account that does not exist, or of nothing', async () => {
-    await expect(
-      post({}, [
-        ['pockets', 'USD', 100],
-        ['processor_clearing', 'USD', -100],
-      ]),
-    ).rejects.toMatchObject({ code: '23514' })
-    await expect(post({}, [['available', 'USD', 0]])).rejects.toMatchObject({ code: '23514' })
+  test.each([
+    ['of a currency', 'EUR', {}],
+    ['by its name', 'USD', { from: 'fees' }],
+  ])('is undone where an account %s does not exist', async (_, currency, transfer) => {
+    const tenant_id = await shopWith('USD')
+    await expect(post(tenant_id, [{}, transfer], currency)).rejects.toMatchObject({ code: '23502' })
+    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
   })
 
-  test('the same capture twice', async () => {
+  test('is undone where it moves nothing, or to where it came from', async () => {
+    const tenant_id = await shopWith('USD')
+    for (const transfer of [{ amount_minor: 0 }, { amount_minor: -5 }, { from: 'available' }])
+      await expect(post(tenant_id, [{}, transfer])).rejects.toMatchObject({ code: '23514' })
+    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
+  })
+
+  test('is undone where the same capture was posted before', async () => {
     const { id } = await capturedPayment(world.client)
-    const posted = await postedFor(id)
-    await expect(
-      post({ kind: 'capture', subject_id: id }, [
-        ['available', 'USD', 1000],
-        ['processor_clearing', 'USD', -1000],
-      ]),
-    ).rejects.toMatchObject({ code: '23505', constraint_name: 'ledger_transactions_once' })
-    expect(await postedFor(id)).toEqual(posted)
+    const posted = [await postedFor(id), await balancesOf(world.tenant_id)]
+    const again = post(world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
+    await expect(again).rejects.toMatchObject({ code: '23505', constraint_name: 'ledger_transfers_once' })
+    expect([await postedFor(id), await balancesOf(world.tenant_id)]).toEqual(posted)
   })
 
-  test('a correction that balances is taken', async () => {
-    const subject_id = newId()
-    await post({ subject_id }, [
-      ['available', 'USD', 5],
-      ['fees', 'USD', -5],
-    ])
-    await post({ subject_id, kind: 'fee' }, [
-      ['available', 'USD', -5],
-      ['fees', 'USD', 5],
-    ])
-    expect(await postedFor(subject_id)).toHaveLength(4)
+  test('and many at once on the same accounts all add up', async () => {
+    const tenant_id = await shopWith('EUR', 'USD')
+    await Promise.all(
+      Array.from({ length: 30 }, async (_, index) =>
+        post(tenant_id, [{}, refundOf(30), { amount_minor: index + 1 }], index % 2 === 0 ? 'EUR' : 'USD'),
+      ),
+    )
+    for (const currency of ['EUR', 'USD'])
+      expect((await ledgerOf(tenant_id, currency)).map(({ seq }) => seq)).toEqual(
+        Array.from({ length: 45 }, (_, index) => index + 1),
+      )
   })
+
+  function refundOf(amount_minor: number): Partial<Transfer> {
+    return { from: 'available', to: 'processor_clearing', amount_minor }
+  }
 })
 
 test('after all of these stories the books balance and agree with the processor', async () => {

@@ -661,9 +661,9 @@ describe('timeline', () => {
     expect(row).toEqual({ count: 0 })
     expect(steps(['posting'])).toEqual(['posting capture', 'posting refund'])
     const postings = ours.filter(({ kind }) => kind === 'posting')
-    expect(postings.map(({ details }) => [details.subject_id, details.entries])).toEqual([
-      [id, entries(1000)],
-      [made.body.id, entries(-250)],
+    expect(postings.map(({ details }) => details)).toEqual([
+      transfer(id, 'processor_clearing', 'available', 1000),
+      transfer(made.body.id, 'available', 'processor_clearing', 250),
     ])
     for (const { outcome } of ours.filter(({ kind }) => kind === 'attempt' || kind === 'provider_call'))
       expect(outcome).toBe('done')
@@ -679,11 +679,9 @@ describe('timeline', () => {
     expect(JSON.stringify(told)).toContain(processor_reference)
   })
 
-  function entries(amount_minor: number) {
-    return [
-      { account: 'available', currency: 'USD', amount_minor },
-      { account: 'processor_clearing', currency: 'USD', amount_minor: -amount_minor },
-    ]
+  function transfer(subject_id: string, debit_account: string, credit_account: string, amount_minor: number) {
+    const transfer_id = expect.any(String)
+    return { transfer_id, subject_id, debit_account, credit_account, currency: 'USD', amount_minor }
   }
 })
 

@@ -154,7 +154,7 @@ describe('a refund that takes its time', () => {
     expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 600 })
     expect((await refund(client, id, { amount_minor: 401 })).status).toBe(422)
     const posted = async () =>
-      (await world.sql`select kind from ledger_transactions where subject_id = ${body.id}`).map(
+      (await world.sql`select kind from ledger_transfers where subject_id = ${body.id}`).map(
         ({ kind }) => kind,
       )
     expect(await posted()).toEqual([])
@@ -172,7 +172,7 @@ describe('a refund that takes its time', () => {
       failure: { code: 'processor_error', message: 'declined' },
     })
     expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
-    expect(await world.sql`select from ledger_transactions where subject_id = ${body.id}`).toHaveLength(0)
+    expect(await world.sql`select from ledger_transfers where subject_id = ${body.id}`).toHaveLength(0)
     expect((await refund(client, id)).status).toBe(201)
   })
 })

@@ -33,7 +33,7 @@ export type Remembered = {
 /**
  * Whether the key of the request `a` is known: remembered on this route, or that of one of `resources`, which outlives what is
  * remembered. What is known is left out of the accepting step, so that a replay undoes nothing for its neighbours. The `offset`
- * keeps each a look-up for each request, as in `post_entries`.
+ * keeps each a look-up for each request: as an anti-join, planned while the table is empty, it would scan for ever.
  */
 export function isKnown(sql: Sql | Tx, resources?: 'customers' | 'payments' | 'refunds'): Fragment {
   const remembered = sql`exists (

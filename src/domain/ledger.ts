@@ -1,29 +1,81 @@
-// The ledger: double entry, immutable, balanced by the database itself.
+// The ledger: transfers between accounts, each written once and never changed, and the balances that they leave.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * Posts transactions as a part of a step: opens the parts `posting` and `entries`. `moved` selects `tenant_id,
- * transaction_id, kind, subject_id, currency (upper case), to_available` (in the smallest unit; negative takes from the
- * tenant). What a tenant is owed grows on `available` as it shrinks on the platform's `processor_clearing`; both are
- * kept per tenant, so that no two tenants wait for one row. Balances follow in the database (`post_entries`).
+ * Opens the accounts of payments as a part of the step that accepts them, when they are the first of their tenant in a currency:
+ * nothing can be posted to an account that is not there. `payments` selects `tenant_id, currency`. What a tenant is owed is on
+ * `available`, the other side on the platform's `processor_clearing`; both are kept per tenant, so that no two tenants wait for
+ * one row. The `offset` keeps it one look-up for each currency.
+ */
+export function openAccounts(sql: Sql, payments: Fragment): Fragment {
+  return sql`
+    insert into ledger_accounts (tenant_id, currency, name)
+    select fresh.tenant_id, fresh.currency, account.name
+    from (
+      select distinct p.tenant_id, p.currency from (${payments}) p
+      where not exists (
+        select from ledger_accounts a where a.tenant_id = p.tenant_id and a.currency = p.currency and a.name = 'available' offset 0)
+    ) fresh
+    cross join (values ('available'), ('processor_clearing')) account(name)
+    order by 1, 2, 3
+    on conflict do nothing`
+}
+
+/**
+ * Posts transfers as a part of a step: opens the parts from `moved` to `transfer`. `moved` selects `tenant_id, transfer_id, kind,
+ * subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the debited account falls, that
+ * of the credited one rises. Errors undo the whole step: 23505 where the subject has a transfer of that kind already, 23502 where an
+ * account does not exist.
+ *
+ * The rows of the accounts are locked last of all locks, in their own order, and `movements` has one row for each: a second update
+ * of one row in a statement would be lost. Under that lock `seq` has no gaps and `created_at` only grows. Within a
+ * statement transfers follow each other in the order of their ids.
  */
 export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`
     moved as (${moved}),
-    posting as (
-      insert into ledger_transactions (tenant_id, id, kind, subject_id)
-      select tenant_id, transaction_id, kind, subject_id from moved
-    ), entries as (
-      insert into ledger_entries (tenant_id, transaction_id, account, currency, amount_minor)
-      select tenant_id, transaction_id, account, currency, to_available * sign
-      from moved cross join (values ('available', 1), ('processor_clearing', -1)) as side(account, sign)
+    movements as (
+      select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
+      from moved m
+      cross join lateral (values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)) leg(account, delta)
+      group by m.tenant_id, m.currency, leg.account
+    ), account as (
+      select m.*, a.name, a.balance_minor, a.last_seq, greatest(clock_timestamp(), a.last_at + interval '1 microsecond') as at
+      from (select * from movements order by tenant_id, currency, account) m
+      left join lateral (
+        select a.* from ledger_accounts a where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account for update
+      ) a on true
+    ), balance as (
+      update ledger_accounts a set balance_minor = a.balance_minor + m.balance_delta, last_seq = a.last_seq + m.transfers,
+        last_at = m.at + (m.transfers - 1) * interval '1 microsecond'
+      from account m where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account
+    ), leg as (
+      select m.*, row_number() over of_account as nth, sum(to_available) over of_account as change
+      from (
+        select *, case 'available' when credit_account then amount_minor when debit_account then -amount_minor end as to_available
+        from moved
+      ) m
+      window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
+    ), transfer as (
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency, amount_minor, seq,
+        balance_after_minor, created_at)
+      -- The names are those of the locked accounts: null, which is refused, where there is none.
+      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, debit.name, credit.name, m.currency, m.amount_minor,
+        available.last_seq + m.nth, available.balance_minor + m.change,
+        coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp())
+      from leg m
+      left join account debit on debit.tenant_id = m.tenant_id and debit.currency = m.currency and debit.account = m.debit_account
+      left join account credit on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
+      left join account available on available.tenant_id = m.tenant_id and available.currency = m.currency
+        and available.account = 'available' and m.to_available is not null
     )`
 }
 
 export type Balance = { currency: string; name: string; balance_minor: number; reserved_minor: number }
 
-/** The accounts of a tenant, by currency and name. */
+/** The accounts of a tenant that something was posted to, by currency and name. */
 export async function listBalances(sql: Sql, tenant_id: string): Promise<Balance[]> {
   return await sql<Balance[]>`
-    select currency, name, balance_minor, reserved_minor from ledger_accounts where tenant_id = ${tenant_id} order by currency, name`
+    select currency, name, balance_minor, reserved_minor from ledger_accounts
+    where tenant_id = ${tenant_id} and last_seq > 0 order by currency, name`
 }

@@ -74,7 +74,7 @@ async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
     from payments p`
   const refunds = await sql<OurRefund[]>`
     select r.id, r.status, r.amount_minor, r.currency, r.processor_reference,
-      exists (select from ledger_transactions t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
+      exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
   const effects: Effect[] = (await stripe('GET', '/_emulator/effects')).data

@@ -96,8 +96,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'what changed, for the audit',
-    tables: ['events', 'ledger_transactions'],
-    part: /from (events e|ledger_transactions l) where [el]\.created_at >= \$\d+ and [el]\.created_at < \$\d+/,
+    tables: ['events', 'ledger_transfers'],
+    part: /from (events e|ledger_transfers t) where [et]\.created_at >= \$\d+ and [et]\.created_at < \$\d+/,
     reason: 'finds by time what is to be audited; all that follows names its tenant',
   },
   {
@@ -113,8 +113,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'events',
       'notifications',
       'ledger_accounts',
-      'ledger_entries',
-      'ledger_transactions',
+      'ledger_transfers',
       'idempotency_keys',
     ],
     part: /(?!)/,

@@ -119,10 +119,10 @@ export async function storyOf(world: World, payment_id: string) {
     select status, amount_minor, imported, processor_reference is not null as known from refunds
     where payment_id = ${payment_id} order by amount_minor, created_at`
   const postings = await world.sql`
-    select t.kind, e.amount_minor from ledger_transactions t
-    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
-    where t.subject_id = ${payment_id} or t.subject_id in (select id from refunds where payment_id = ${payment_id})
-    order by t.kind, e.amount_minor`
+    select kind, case when credit_account = 'available' then amount_minor else -amount_minor end as amount_minor
+    from ledger_transfers
+    where subject_id = ${payment_id} or subject_id in (select id from refunds where payment_id = ${payment_id})
+    order by 1, 2`
   const events = await world.sql<{ type: string }[]>`
     select type from events where subject_id = ${payment_id} order by type`
   return {

@@ -52,7 +52,7 @@ async function writePayments(
   await sql.unsafe(`
     create temporary table fresh as
     select n, tenant.id as tenant_id, at, ${id('payment')} as id, ${id('job')} as capture_id, ${id('authorize')} as authorize_id,
-      ${id('notification')} as notification_id, ${id('transaction')} as transaction_id, ${id('event')} as event_id, ${id('told')} as told_id
+      ${id('notification')} as notification_id, ${id('transfer')} as transfer_id, ${id('event')} as event_id, ${id('told')} as told_id
     from (
       select n, case when n < ${lately} then now() - interval '2 hours' - (${lately} - n) * (interval '89 days' / ${lately})
         else now() - (${payments} - n) * (interval '50 minutes' / ${payments - lately + 1}) end as at
@@ -66,10 +66,19 @@ async function writePayments(
       select tenant_id, event_id, 'payment.created', id, jsonb_build_object('id', id, 'status', 'pending', 'amount_minor', 1000), at from fresh
       union all
       select tenant_id, told_id, 'payment.captured', id, jsonb_build_object('id', id, 'status', 'captured', 'amount_minor', 1000), at from fresh;
-    insert into ledger_transactions (tenant_id, id, kind, subject_id, created_at) select tenant_id, transaction_id, 'capture', id, at from fresh;
-    insert into ledger_entries (tenant_id, transaction_id, account, currency, amount_minor)
-      select tenant_id, transaction_id, account, 'USD', amount from fresh
-      cross join (values ('available', 1000), ('processor_clearing', -1000)) leg(account, amount);
+    insert into ledger_accounts (tenant_id, currency, name)
+      select tenant.id, 'USD', name from tenant cross join (values ('available'), ('processor_clearing')) account(name)
+      on conflict do nothing;
+    insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency, amount_minor, seq,
+        balance_after_minor, created_at)
+      select tenant_id, transfer_id, 'capture', fresh.id, 'processor_clearing', 'available', 'USD', 1000, a.last_seq + row_number() over account,
+        a.balance_minor + 1000 * row_number() over account, at
+      from fresh join ledger_accounts a using (tenant_id) where a.currency = 'USD' and a.name = 'available'
+      window account as (partition by tenant_id order by n);
+    update ledger_accounts a set balance_minor = a.balance_minor + case a.name when 'available' then 1000 else -1000 end * posted.transfers,
+        last_seq = a.last_seq + posted.transfers, last_at = posted.last_at
+      from (select tenant_id, count(*) as transfers, max(at) as last_at from fresh group by 1) posted
+      where a.tenant_id = posted.tenant_id and a.currency = 'USD' and a.name in ('available', 'processor_clearing');
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id, created_at)
       select tenant_id, 'past-' || n, 'POST /v1/payments', md5(n::text), 'payment', id, authorize_id, at from fresh
       where at > now() - interval '30 days';

@@ -222,13 +222,13 @@ async function areMany(tx: Tx, { since, until }: Time): Promise<boolean> {
   return told.count > PAYMENTS_AT_ONCE
 }
 
-/** The payments that changed in this time: each state change has its event, each movement its posting. */
+/** The payments that changed in this time: each state change has its event, each movement its transfer. */
 async function findChanged(tx: Tx, { since, until }: Time): Promise<PaymentKey[]> {
   return await tx<PaymentKey[]>`
     with touched as (
       select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
       union
-      select l.tenant_id, l.subject_id from ledger_transactions l where l.created_at >= ${since} and l.created_at < ${until}
+      select t.tenant_id, t.subject_id from ledger_transfers t where t.created_at >= ${since} and t.created_at < ${until}
     )
     select p.tenant_id, p.id as payment_id from touched join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
     union

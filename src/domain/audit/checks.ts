@@ -31,7 +31,7 @@ export type Limits = {
 }
 
 /** Checks that look at payments and what belongs to them: possible for a part of the payments too. */
-export const CHECKS_OF_PAYMENTS = { postings, payments, refunds, calls, events } satisfies Record<
+export const CHECKS_OF_PAYMENTS = { transfers, payments, refunds, calls, events } satisfies Record<
   string,
   Check
 >
@@ -54,35 +54,41 @@ export const CHECKS = {
 
 export type CheckName = keyof typeof CHECKS
 
-/** The ledger sums to zero per transaction and currency, and has no transaction without entries. */
-function postings(sql: Sql | Tx, { ledger_transactions }: Scope): Fragment {
+/** Each running balance follows from the one before it. */
+function transfers(sql: Sql | Tx, { ledger_transfers }: Scope): Fragment {
   return sql`
-    select case when e.currency is null then 'a transaction has no entries' else 'a transaction does not sum to zero' end as problem,
-      t.tenant_id, null::uuid as payment_id, t.id::text as id, t.kind || coalesce(' ' || e.currency, '') as what,
-      0::bigint as expected, e.sum as found, e.sum as off_by
-    from ${ledger_transactions} t
+    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, null::uuid as payment_id,
+      t.id::text as id, t.kind || ' ' || t.currency as what, follows.expected, t.balance_after_minor as found,
+      t.balance_after_minor - follows.expected as off_by
+    from ${ledger_transfers} t
     left join lateral (
-      select e.currency, sum(e.amount_minor)::bigint as sum from ledger_entries e
-      where e.tenant_id = t.tenant_id and e.transaction_id = t.id group by e.currency
-    ) e on true
-    where coalesce(e.sum, 1) <> 0`
+      select before.balance_after_minor from ledger_transfers before
+      where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
+    ) before on true
+    cross join lateral (
+      select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
+    ) follows
+    where t.seq is not null and follows.expected is distinct from t.balance_after_minor`
 }
 
-/** Each balance is the sum of its entries, and those of a currency sum to zero. */
+/** Each balance is the sum of its transfers, and nothing is reserved that nobody asks for. */
 function balances(sql: Sql | Tx, { whose }: Scope): Fragment {
   return sql`
-    select 'a balance is not the sum of its entries' as problem, coalesce(a.tenant_id, e.tenant_id) as tenant_id,
-      null::uuid as payment_id, null::text as id, coalesce(a.currency || ' ' || a.name, e.currency || ' ' || e.account) as what,
-      coalesce(e.sum, 0)::bigint as expected, coalesce(a.balance_minor, 0) as found,
-      (coalesce(a.balance_minor, 0) - coalesce(e.sum, 0))::bigint as off_by
+    select told.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
+      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what, told.expected::bigint as expected,
+      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
     from (select * from ledger_accounts where ${whose}) a
-    full join (select tenant_id, currency, account, sum(amount_minor) from ledger_entries where ${whose} group by 1, 2, 3) e
-      on e.tenant_id = a.tenant_id and e.currency = a.currency and e.account = a.name
-    where coalesce(a.balance_minor, 0) <> coalesce(e.sum, 0)
-    union all
-    select 'the balances of a currency do not sum to zero', tenant_id, null, null, currency, 0, sum(balance_minor)::bigint,
-      sum(balance_minor)::bigint
-    from ledger_accounts where ${whose} group by tenant_id, currency having sum(balance_minor) <> 0`
+    full join (
+      select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
+      cross join lateral (values (debit_account, -amount_minor), (credit_account, amount_minor)) leg(account, delta)
+      where ${whose} group by 1, 2, 3
+    ) t on t.tenant_id = a.tenant_id and t.currency = a.currency and t.account = a.name
+    cross join lateral (values
+      ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
+      ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
+      ('an account reserves what nobody asks for', 0, coalesce(a.reserved_minor, 0))
+    ) as told(problem, expected, found)
+    where told.found <> told.expected`
 }
 
 /** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
@@ -124,12 +130,16 @@ function refunds(sql: Sql | Tx, { payments }: Scope): Fragment {
       or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
 }
 
-/** What was posted to \`available\` for a subject of the payment \`p\`; 0 where nothing was. */
+/** What was posted to `available` for a subject of the payment `p`; 0 where nothing was. */
 function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
-    select coalesce(sum(e.amount_minor), 0) as posted, min(e.currency) as currency from ledger_transactions t
-    join ledger_entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 'available'
+    select coalesce(sum(${toAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
+}
+
+/** By how much the transfer `t` changed the balance of `available`. */
+function toAvailable(sql: Sql | Tx): Fragment {
+  return sql`case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
 /** What succeeded has sent its provider call. */
@@ -231,18 +241,14 @@ function tenants(sql: Sql | Tx, _scope: Scope, { since, until }: Limits): Fragme
       from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
       where ${made(sql`a.job_id`)} and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
-      select 'ledger_entries', e.tenant_id, e.transaction_id from tenants t
-      join ledger_entries e on e.tenant_id = t.id and ${made(sql`e.transaction_id`)}
-      where not exists (select from ledger_transactions l where l.tenant_id = e.tenant_id and l.id = e.transaction_id)
-      union all
       select s.what, s.tenant_id, s.at from (
         select 'jobs' as what, j.tenant_id, j.subject_id as at from all_jobs j
         where ${made(sql`j.id`)} and j.subject_id is not null
         union all
         select 'events', e.tenant_id, e.subject_id from events e where ${written(sql`e.created_at`)}
         union all
-        select 'ledger_transactions', l.tenant_id, l.subject_id from ledger_transactions l
-        where ${written(sql`l.created_at`)} and l.kind in ('capture', 'refund', 'refund_failed')
+        select 'ledger_transfers', t.tenant_id, t.subject_id from ledger_transfers t
+        where ${written(sql`t.created_at`)} and t.kind in ('capture', 'refund', 'refund_failed')
       ) s
       where not exists (select from payments p where p.tenant_id = s.tenant_id and p.id = s.at)
         and not exists (select from refunds r where r.tenant_id = s.tenant_id and r.id = s.at)

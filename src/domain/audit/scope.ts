@@ -4,13 +4,13 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 /** Sources of rows, to be put after `from` under an alias of the check's own. */
 export type Scope = {
   payments: Fragment
-  /** The jobs and the postings of these payments and their refunds; of everything, all that there are. */
+  /** The jobs and the transfers of these payments and their refunds; of everything, all that there are. */
   jobs: Fragment
-  ledger_transactions: Fragment
+  ledger_transfers: Fragment
   /** Where payments and refunds that are under way are among. */
   open_payments: Fragment
   pending_refunds: Fragment
-  /** Whose ledger accounts and entries: a condition on `tenant_id`. */
+  /** Whose ledger accounts and transfers: a condition on `tenant_id`. */
   whose: Fragment
 }
 
@@ -21,7 +21,7 @@ export function everything(sql: Sql | Tx): Scope {
   return {
     payments: sql`payments`,
     jobs: sql`all_jobs`,
-    ledger_transactions: sql`ledger_transactions`,
+    ledger_transfers: sql`ledger_transfers`,
     open_payments: sql`payments`,
     pending_refunds: sql`refunds`,
     whose: sql`true`,
@@ -61,7 +61,7 @@ export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
     jobs: sql`(
       select j.* from ${payments} p
       cross join lateral (select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
-    ledger_transactions: sql`(
+    ledger_transfers: sql`(
       select t.* from ${payments} p
       cross join lateral (
         select p.id as subject_id
@@ -69,7 +69,7 @@ export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
         select r.id from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
       ) subject
       cross join lateral (
-        select t.* from ledger_transactions t
+        select t.* from ledger_transfers t
         where t.tenant_id = p.tenant_id and t.subject_id = subject.subject_id offset 0) t)`,
   }
 }

@@ -3,6 +3,7 @@ import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import { openAccounts } from '../ledger.ts'
 import { paymentEventData } from './payment.ts'
 
 type Asked = JobRequest & { payment_id: string }
@@ -46,6 +47,7 @@ export async function createPayments(
         coalesce(metadata, 'null'), processor
       from asked
       returning *
+    ), opened as (${openAccounts(sql, sql`select tenant_id, currency from p`)}
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)

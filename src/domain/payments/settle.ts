@@ -60,7 +60,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       to: told.status,
       ...stepOf(told, notification_id !== null && !orphaned),
       event_id: newId(),
-      transaction_id: newId(),
+      transfer_id: newId(),
       follow_up_job_id: newId(),
     },
   }))
@@ -70,7 +70,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text, amount_capturable_minor bigint,
         amount_captured_minor bigint, client_secret text, capture_before timestamptz, cancellation_reason text, failure jsonb,
-        event text, event_id uuid, transaction_id uuid, follow_up_job_id uuid, notification_id uuid)
+        event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid, notification_id uuid)
     ), locked as (
       select told.* from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
@@ -95,16 +95,17 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       from locked l
       where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = any(l."from")
         and (p.status <> l."to" or p.failure is distinct from l.failure)
-      returning p.*, l."to", l.event, l.event_id, l.transaction_id, l.follow_up_job_id
+      returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
       select p.tenant_id, p.event_id, p.event, p.id,
-        ${paymentEventData(sql)} - array['to', 'event', 'event_id', 'transaction_id', 'follow_up_job_id']
+        ${paymentEventData(sql)} - array['to', 'event', 'event_id', 'transfer_id', 'follow_up_job_id']
       from p where p.event is not null
     ), ${postings(
       sql,
       sql`
-      select tenant_id, transaction_id, 'capture' as kind, id as subject_id, currency, amount_captured_minor as to_available
+      select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
+        'available' as credit_account, currency, amount_captured_minor as amount_minor
       from p where p."to" = 'captured'`,
     )},
     follow_up as (${enqueue(

@@ -62,8 +62,9 @@ export async function listTimeline(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
       from all_notifications n where n.tenant_id = ${tenant_id} and n.subject_id = ${payment_id}
       union all
-      select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object('transaction_id', t.id, 'subject_id', t.subject_id)
-      from ledger_transactions t
+      select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object('transfer_id', t.id, 'subject_id', t.subject_id,
+        'debit_account', t.debit_account, 'credit_account', t.credit_account, 'currency', t.currency, 'amount_minor', t.amount_minor)
+      from ledger_transfers t
       where t.tenant_id = ${tenant_id} and t.subject_id in (
         select ${payment_id}::uuid union all select r.id from refunds r where r.tenant_id = ${tenant_id} and r.payment_id = ${payment_id})
       union all
@@ -72,8 +73,5 @@ export async function listTimeline(
     ), page as (
       select * from entry where at < ${before} order by at desc fetch first ${limit} rows with ties
     )
-    select at, kind, name, outcome, case when kind <> 'posting' then details else details || jsonb_build_object('entries', (
-      select jsonb_agg(jsonb_build_object('account', e.account, 'currency', e.currency, 'amount_minor', e.amount_minor) order by e.account)
-      from ledger_entries e where e.tenant_id = ${tenant_id} and e.transaction_id = (details ->> 'transaction_id')::uuid)) end as details
-    from page order by at, rank`
+    select at, kind, name, outcome, details from page order by at, rank`
 }

@@ -30,7 +30,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       // What goes on is not applied yet.
       notification_id: settlement.state === 'running' ? null : notification_id,
       event_id: newId(),
-      transaction_id: newId(),
+      transfer_id: newId(),
     },
   }))
   const rows = await sql<{ id: string }[]>`
@@ -38,7 +38,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
-        transaction_id uuid, notification_id uuid)
+        transfer_id uuid, notification_id uuid)
     ), locked as (
       select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
       from told
@@ -52,7 +52,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       from locked l
       where r.tenant_id = l.tenant_id and r.id = l.refund_id
         and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
-      returning r.*, l.before, l.event_id, l.transaction_id, l.payment_reference
+      returning r.*, l.before, l.event_id, l.transfer_id, l.payment_reference
     ), moved_on as (
       select * from r where r.status <> r.before
     ), p as (
@@ -66,14 +66,17 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     ), event as (
       insert into events (tenant_id, id, type, subject_id, data)
       select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id,
-        to_jsonb(m) - array['before', 'event_id', 'transaction_id', 'payment_reference']
+        to_jsonb(m) - array['before', 'event_id', 'transfer_id', 'payment_reference']
       from moved_on m
     ), ${postings(
       sql,
       sql`
-      select tenant_id, transaction_id, case when status = 'succeeded' then 'refund' else 'refund_failed' end as kind, id as subject_id,
-        currency, case when status = 'succeeded' then -amount_minor else amount_minor end as to_available
-      from moved_on where status = 'succeeded' or before = 'succeeded'`,
+      select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
+        'processor_clearing' as credit_account, currency, amount_minor
+      from moved_on where status = 'succeeded'
+      union all
+      select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
+      from moved_on where before = 'succeeded'`,
     )},
     ${noted(sql)},
     ${waking(
