@@ -95,7 +95,7 @@ begin
     ('sluice_api', 'job_attempts', 'select'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'provider_calls', 'insert, select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
-    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
     ('sluice_api', 'ledger_accounts', 'select'),
     ('sluice_api', 'ledger_transactions', 'select'),
     ('sluice_api', 'ledger_entries', 'select'),
@@ -105,7 +105,7 @@ begin
     ('sluice_api', 'job_history', 'select'),
     ('sluice_api', 'job_attempt_history', 'select'),
     ('sluice_api', 'provider_call_history', 'select (tenant_id, job_id, generation, operation, first_sent_at, last_sent_at, outcome, provider_reference)'),
-    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
     ('sluice_api', 'all_jobs', 'select'),
     ('sluice_api', 'all_job_attempts', 'select'),
     ('sluice_api', 'all_provider_calls', 'select'),

@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   domain: ['core', 'jobs'],
   workers: ['core', 'jobs', 'queue', 'domain', 'providers'],
   api: ['core', 'jobs', 'queue', 'domain'],
-  webhooks: ['core', 'jobs', 'queue', 'domain', 'providers/signatures'],
+  webhooks: ['core', 'jobs', 'queue', 'domain', 'providers/signatures', 'providers/stripe/news'],
   emulators: ['core'],
   commands: ['core', 'domain', 'queue'],
   start: ['*'],

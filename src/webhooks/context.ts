@@ -1,6 +1,7 @@
 // What the routes of notifications share.
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Config } from '#core/config.ts'
+import type { VariableName } from '#core/config/variables.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Notification } from '#domain/notifications.ts'
@@ -11,8 +12,15 @@ export type WebhooksContext = {
   sql: Sql
   log: Log
   doorbell: Doorbell
-  stripe_secrets: string[]
 }
 
 /** Stores a notification and asks for its application; false when it was stored before. The request is the one that brought it. */
 export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
+
+/** How the notifications of a provider are taken. */
+export type NotificationRoute = {
+  path: string
+  /** What must be set for it. */
+  needs: readonly VariableName[]
+  route: (app: FastifyInstance, context: WebhooksContext, take: Take) => void
+}

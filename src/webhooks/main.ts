@@ -1,5 +1,5 @@
 // The `webhooks` process: {webhooks_url}.
-import { list, need, type Config } from '#core/config.ts'
+import type { Config } from '#core/config.ts'
 import { connectConfiguredDatabase } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { assertMigrated } from '#core/migrate.ts'
@@ -8,6 +8,7 @@ import { places, portError } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
+import { ROUTES } from './routes.ts'
 
 /** A notification is nobody's in particular, so its window is the sum of many tenants'. */
 const WINDOW_FACTOR = 8
@@ -23,7 +24,6 @@ export async function startWebhooks(config: Config, log: Log): Promise<Part & { 
     sql,
     log,
     doorbell,
-    stripe_secrets: list(need(config, 'STRIPE_WEBHOOK_SECRET')),
   })
   const url = await app.listen({ host: config.HOST, port: config.WEBHOOKS_PORT }).catch((error: unknown) => {
     throw portError(error, places(config).webhooks)
@@ -48,8 +48,8 @@ if (import.meta.main) {
   await runService({
     name: 'webhooks',
     metrics_port: 9465,
-    about: 'takes notifications at POST /stripe.',
-    needs: ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
+    about: `takes notifications at ${ROUTES.map(({ path }) => `POST ${path}`).join(', ')}.`,
+    needs: ['DATABASE_URL', ...ROUTES.flatMap((route) => route.needs)],
     start: startWebhooks,
   })
 }

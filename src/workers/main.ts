@@ -8,7 +8,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, type Part, type Ready } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
-import { stripeProcessor } from '#providers/stripe/payments.ts'
+import { openProcessor, PROCESSOR_NEEDS } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { audits } from './recurring/audit.ts'
 import { createSettle, type WorkerContext } from './context.ts'
@@ -30,14 +30,10 @@ export async function startWorker(config: Config, log: Log): Promise<Part & { re
   })
   const queue = openConfiguredQueue(config, log)
   const story = createStory(log, config.logged_part)
-  const processor = stripeProcessor({
-    secret_key: need(config, 'STRIPE_SECRET_KEY'),
-    api_base: config.STRIPE_API_BASE ?? null,
-    onCall(call) {
-      const { operation, outcome, duration_ms } = call
-      metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000)
-      story.call(call)
-    },
+  const processor = openProcessor(config, (call) => {
+    const { operation, outcome, duration_ms } = call
+    metrics.providerCall.observe({ provider: processor.name, operation, outcome }, duration_ms / 1000)
+    story.call(call)
   })
   const context: WorkerContext = {
     sql,
@@ -110,7 +106,7 @@ if (import.meta.main) {
     name: 'worker',
     metrics_port: 9466,
     about: 'performs jobs.',
-    needs: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY'],
+    needs: ['DATABASE_URL', 'ENCRYPTION_KEY', ...PROCESSOR_NEEDS],
     start: startWorker,
   })
 }

@@ -9,7 +9,7 @@ const MISCONFIGURED_MS = 30_000
 /** What is turned away before it has an effect for as long as this has failed. */
 const REFUSED_MS = 24 * 3_600_000
 /**
- * How long after its first refusal an authorization in doubt is refused and searched for again: a search of Stripe's is usually
+ * How long after its first refusal an authorization in doubt is refused and searched for again: a processor's search is usually
  * less than a minute behind.
  */
 const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]

@@ -81,14 +81,14 @@ async function writePayments(
     attempt: `tenant_id, job_id, 1, 'past/1', at, at, 'done'`,
     call: `tenant_id, job_id, 1, job_id || ':1', operation, jsonb_build_object('reference', 'pi_past_' || n), at, at, 'done'`,
     notification: `notification_id, 'stripe', '', 'evt_past_' || n, 'payment_intent.succeeded', 'pi_past_' || n,
-      jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, id, at, at`,
+      jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, 'payment', id, at, at`,
   }
   const columns = {
     job: 'id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, created_at, started_at, finished_at',
     attempt: 'tenant_id, job_id, attempt, worker, started_at, ended_at, outcome',
     call: 'tenant_id, job_id, generation, key, operation, request, first_sent_at, last_sent_at, outcome',
     notification:
-      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject_id, received_at, applied_at',
+      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject, subject_id, received_at, applied_at',
   }
   const [old, young] = [`at < now() - interval '1 hour'`, `at >= now() - interval '1 hour'`]
   await sql.unsafe(`

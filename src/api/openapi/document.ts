@@ -3,6 +3,7 @@ import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
 import { codesOf, operationOf, type Route } from './operation.ts'
 import { errorExamples } from './error.ts'
+import { eventsOf } from './events.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
 
 const INTRODUCTION = `
@@ -41,6 +42,11 @@ as it stands; the work goes on: [waiting and 202](/docs/guides/waiting).
 ${Object.entries(ERRORS)
   .map(([code, [status, message]]) => `- **${status}** \`${code}\`: ${message}`)
   .join('\n')}
+
+## Events
+
+What happens to customers, payments and refunds is kept as events; their types and data are listed under `webhooks`. Sending them is
+the area `events`, which this version does not have yet.
 
 ## Limits
 
@@ -131,6 +137,7 @@ export function apiDocument(routes: Route[], origin: string): JsonSchema {
     externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },
     tags: TAGS,
     paths: sorted(paths),
+    webhooks: eventsOf(schemas),
     components: {
       schemas: sorted(schemas.components),
       parameters: byComponentName(PARAMETERS),

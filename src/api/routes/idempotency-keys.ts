@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 import { findByKey } from '#domain/idempotency.ts'
+import { NOUNS } from '#domain/subjects.ts'
 import { idempotencyKey } from '../body.ts'
 import type { ApiContext } from '../context.ts'
 import { EXAMPLE_ID, route } from '../route.ts'
@@ -14,8 +15,8 @@ const remembered = z
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
     route: z.string().meta({ description: 'The route that it came to.', example: 'POST /v1/payments' }),
     resource: z
-      .string()
-      .meta({ description: 'What came of it: `customer`, `payment` or `refund`.', example: 'payment' }),
+      .enum(NOUNS)
+      .meta({ id: 'Noun', description: 'What came of it.', example: 'payment' }),
     resource_id: z.uuid().meta({ description: 'The id of that.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',

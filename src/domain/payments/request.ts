@@ -4,7 +4,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import { enqueue } from '#jobs/job.ts'
 import { recordCall } from '../jobs/calls.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
-import { paymentEventData } from './payment.ts'
+import { announce, type EventType } from '../events.ts'
 
 /** What every request brings: whose it is, the job it would start and whether that job is rung for at once. */
 type Asked = IdempotentRequest & {
@@ -39,7 +39,7 @@ export async function createPayments(
 ): Promise<Map<string, 'created' | 'known'>> {
   const rows = await sql<{ id: string; became: 'created' | 'known' }[]>`
     with given as (
-      select a.*, ${isKnown(sql, 'payments')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+      select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
         request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text,
         return_url text, metadata jsonb, processor text)
@@ -56,9 +56,13 @@ export async function createPayments(
       returning *
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
     ), event as (
-      insert into events (tenant_id, id, type, subject_id, data)
-      select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
-      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
+      ${announce(
+        sql,
+        'payment',
+        sql`
+      select p.*, a.event_id, ${'payment.created' satisfies EventType} as event
+      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id`,
+      )}
     ), job as (${askFor(sql, authorizePayment, sql`asked`)}
     ), call as (${recordCall(
       sql,

@@ -4,17 +4,23 @@ import type { Outcome } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { findNotification, storeNotifications } from '#domain/notifications.ts'
-import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
+import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs, WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND, lookAt } from '#domain/reconciliation/looks.ts'
-import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/refund.ts'
+import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
+import type { SubjectKey } from '#domain/subjects.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
 import type { PayloadOf } from '#jobs/index.ts'
-import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
+import {
+  isMarked,
+  type ProcessorNews,
+  type ProcessorPayment,
+  type ProcessorRefund,
+} from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { COMPARED, compare, sideOfPayment, sideOfRefund } from '../recurring/drifts.ts'
-import { isMarked, toldBy, type Told } from '../news.ts'
+import { newsOf } from '../news.ts'
 import { hasWaited, lookAgain, note, park, type News } from '../recurring/parked.ts'
 import { fencedUnless, toldOf } from './payments.ts'
 import { failureOf, toldOfRefund } from './refunds.ts'
@@ -29,27 +35,23 @@ export async function applyNotification(context: WorkerContext, job: Notificatio
   if (notification === undefined || notification.state === 'applied')
     return await note(context, succeeded(job), 'applied')
   const news = { job, notification }
-  const told = toldBy(notification)
-  if (told?.object === 'payment_intent') return await applyPayment(context, news, told)
-  if (told?.object === 'refund') return await applyRefund(context, news, told)
-  // A charge changes with its payment. Its refunds come as events of their own: `charge.refunded` also fires when an
-  // uncaptured hold is released.
-  if (told?.object === 'charge' && told.payment_intent != null)
-    return await applyPayment(context, news, { ...told, id: told.payment_intent })
+  const told = newsOf(context.processor, notification)
+  if (told?.subject === 'payment') return await applyPayment(context, news, told)
+  if (told?.subject === 'refund') return await applyRefund(context, news, told)
   return await note(context, succeeded(job), 'ignored')
 }
 
 async function applyPayment(
   context: WorkerContext,
   news: News,
-  { id: reference, metadata }: Told,
+  { reference, marked }: ProcessorNews,
 ): Promise<Settlement> {
   const { sql, processor, settle } = context
   const { job } = news
   const is_look = isLook(news)
   const find = () => findPaymentByReference(sql, processor.name, reference)
   // Another application's need not be fetched to be known as such.
-  if (!is_look && !isMarked(metadata) && (await find()) === undefined)
+  if (!is_look && !marked && (await find()) === undefined)
     return await park(context, news, 'not_ours', { waits_for: reference })
   const looked = await processor.findPayment(reference)
   if (looked.kind !== 'done') return await lookAgain(context, news, looked)
@@ -69,7 +71,7 @@ async function applyPayment(
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(news, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
-    return await park(context, news, 'refunds_differ', { waits_for: reference, of })
+    return await park(context, news, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
   const told = toldOf(context, of, looked.value)
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
   const apply =
@@ -81,7 +83,7 @@ async function applyPayment(
     const compared = await compare(context, of, theirs, { patient, news: job.id })
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
-      const look = lookAt(processor.name, { object: 'payment_intent', reference }, name)
+      const look = lookAt(processor.name, { subject: 'payment', reference }, name)
       await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
     }
     return compared
@@ -89,7 +91,7 @@ async function applyPayment(
   return await settleNews(context, news, of, { apply, compareAfter })
 }
 
-async function applyRefund(context: WorkerContext, news: News, told: Told): Promise<Settlement> {
+async function applyRefund(context: WorkerContext, news: News, told: ProcessorNews): Promise<Settlement> {
   const { sql, processor, settle } = context
   const { job } = news
   const is_look = isLook(news)
@@ -97,18 +99,18 @@ async function applyRefund(context: WorkerContext, news: News, told: Told): Prom
   let behind: KnownPayment | undefined
   if (
     !is_look &&
-    !isMarked(told.metadata) &&
-    (await findRefundByReference(sql, processor.name, told.id)) === undefined
+    !told.marked &&
+    (await findRefundByReference(sql, processor.name, told.reference)) === undefined
   ) {
-    const found = await paymentBehind(context, news, told.payment_intent ?? null)
+    const found = await paymentBehind(context, news, told.payment_reference)
     if ('settlement' in found) return found.settlement
     behind = found.payment
   }
-  const looked = await processor.findRefund(told.id)
+  const looked = await processor.findRefund(told.reference)
   if (looked.kind !== 'done') return await lookAgain(context, news, looked)
   const refund = looked.value
   if (refund === null) {
-    const known = await findRefundByReference(sql, processor.name, told.id)
+    const known = await findRefundByReference(sql, processor.name, told.reference)
     if (known !== undefined && (is_look || hasWaited(news, 'not_at_processor'))) {
       const compared = await compare(context, { ...known, refund_id: known.id }, null)
       if (compared.kind !== 'done') return await lookAgain(context, news, compared)
@@ -154,6 +156,11 @@ async function isOrphaned(
   return found?.ours.status === 'pending' && !found.worked_on
 }
 
+// News of a payment and of its refunds are filed under the payment.
+function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
+  return { tenant_id, subject: 'payment', subject_id: payment_id }
+}
+
 function isLook({ notification }: News): boolean {
   return notification.kind === LOOK_KIND
 }
@@ -183,7 +190,7 @@ async function settleNews(
     const compared = await compareAfter()
     if (compared.kind !== 'done') return await lookAgain(context, news, compared)
   } else if (apply !== undefined) return fencedUnless(await apply(settlement), settlement)
-  return await note(context, settlement, 'applied', { of })
+  return await note(context, settlement, 'applied', { of: filedUnder(of) })
 }
 
 // By our own ids where the processor kept them: the news may be faster than the answer that names its reference. A copy
@@ -256,5 +263,5 @@ async function waitForRoom(
     const compared = await compare(context, of, null, { reference: payment_reference })
     if (compared.kind !== 'done') return await lookAgain(context, news, compared)
   }
-  return await park(context, news, 'does_not_fit', { waits_for: payment_reference, of })
+  return await park(context, news, 'does_not_fit', { waits_for: payment_reference, of: filedUnder(of) })
 }

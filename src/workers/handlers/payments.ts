@@ -93,7 +93,7 @@ async function settleSearched(
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const refused = found.status === 'requires_action' && found.failure !== null
   // The card that we sent was declined. Who fails to authenticate may try again.
-  if (by_card && refused && found.failure?.code !== 'payment_intent_authentication_failure')
+  if (by_card && refused && found.failure?.may_retry !== true)
     return await settleFailure(context, job, failureOf(found) ?? UNREACHABLE, found.reference)
   return await settleTold(context, job, succeeded(job), found)
 }

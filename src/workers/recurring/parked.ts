@@ -9,11 +9,11 @@ import {
   type ParkedReason,
   type StoredNotification,
 } from '#domain/notifications.ts'
-import { findPaymentByReference } from '#domain/payments/payment.ts'
+import { findPaymentByReference } from '#domain/payments/find.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import type { WorkerContext } from '../context.ts'
 import { compare } from './drifts.ts'
-import { paymentNamedBy } from '../news.ts'
+import { newsOf } from '../news.ts'
 import { fencedUnless } from '../handlers/payments.ts'
 import { discarded, goesOn, retried, returned, succeeded } from '../settlement.ts'
 
@@ -97,10 +97,11 @@ export async function parkPoison(
     const settlement = discarded(job, reason)
     return fencedUnless(await settle.job(settlement), settlement)
   }
-  const reference = paymentNamedBy(notification)
+  const reference = newsOf(processor, notification)?.payment_reference
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
-  const poison = { reason: 'poison', of } as const
+  const filed = of && ({ tenant_id: of.tenant_id, subject: 'payment', subject_id: of.payment_id } as const)
+  const poison = { reason: 'poison', of: filed } as const
   const { kind, object_id } = notification
   log.error(
     { notification_id: job.id, kind, object_id, ...of, reason },

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
@@ -30,9 +31,8 @@ const createBody = z
       .meta({ description: 'A customer of yours who pays.', example: EXAMPLE_ID }),
     description: text(1000).meta({ description: 'Your words for it.', example: 'Order 17' }),
     payment_method: text(255).meta({
-      description:
-        "A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer confirms with the processor's own front end.",
-      example: 'pm_card_visa',
+      description: `A processor token, e.g. \`${PAYMENTS.examples.payment_method}\`. Without it the answer carries \`client_secret\` and the buyer confirms with the processor's own front end.`,
+      example: PAYMENTS.examples.payment_method,
     }),
     return_url: z
       .url({ protocol: /^https?$/ })
@@ -87,7 +87,7 @@ export function createRoute(
               amount_minor: 1000,
               currency: 'USD',
               method: 'card',
-              payment_method: 'pm_card_visa',
+              payment_method: PAYMENTS.examples.payment_method,
               description: 'Order 17',
               metadata: { order: 'A-17' },
             },
@@ -99,7 +99,7 @@ export function createRoute(
               amount_minor: 1000,
               currency: 'EUR',
               method: 'card',
-              payment_method: 'pm_card_authenticationRequired',
+              payment_method: PAYMENTS.examples.payment_method_that_authenticates,
               return_url: 'https://shop.example/orders/18',
             },
           },
@@ -146,7 +146,7 @@ export function createRoute(
       const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
       const rung = doorbell.admits(authorizePayment.queue, tenant_id)
       const outcome = await acceptOnce(sql, { ...asked, tenant_id }, body, () =>
-        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: 'stripe' }),
+        create({ ...body, ...asked, ...ids, payment_method, tenant_id, rung, processor: PAYMENTS.provider }),
       )
       if (outcome.kind === 'refused') throw new AppError('customer_not_found', { param: 'customer_id' })
       if (outcome.kind === 'replayed') {
