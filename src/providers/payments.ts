@@ -75,7 +75,8 @@ export type ProcessorEvent = {
 
 /** What an event is about, in our words. What it claims of it is not believed: the processor is asked. */
 export type ProcessorNews = {
-  subject: 'payment' | 'refund'
+  /** Our noun. */
+  subject: string
   /** What the processor calls it. */
   reference: string
   /** The payment that it is or belongs to; null where that is not told. */

@@ -5,6 +5,7 @@ import { codesOf, operationOf, type Route } from './operation.ts'
 import { errorExamples } from './error.ts'
 import { eventsOf } from './events.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
+import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
 Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with the
@@ -45,8 +46,8 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, payments and refunds is kept as events; their types and data are listed under `webhooks`. Sending them is
-the area `events`, which this version does not have yet.
+What happens to customers, payments and refunds is kept as events; their types and data are listed under \`webhooks\`. Sending them is
+the area \`events\`, which this version does not have yet.
 
 ## Limits
 
@@ -82,9 +83,9 @@ A card for each outcome: [test methods](/docs/guides/test-methods).
 
 Let the processor fail when you want it to: [faults](/docs/guides/emulator-faults).
 
-### Webhooks from Stripe
+### ${SENDER.title}
 
-Set up the endpoint and its secrets: [webhooks from Stripe](/docs/guides/stripe-webhooks).
+Set up the endpoint and its secrets: ${SENDER.guide}.
 
 ### Operations: backup, retention, TTL, stuck jobs (retry, discard)
 

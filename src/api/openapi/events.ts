@@ -9,11 +9,20 @@ const TAGS: Record<Noun, string> = { customer: 'customers', payment: 'payments',
 /** By type. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
   return Object.fromEntries(
-    EVENTS.map(({ type, noun, about, data }) => [type, { post: operationOf(type, TAGS[noun], about, schemas.of(data, 'output'), schemas) }]),
+    EVENTS.map(({ type, noun, about, data }) => [
+      type,
+      { post: operationOf(type, TAGS[noun], about, schemas.of(data, 'output'), schemas) },
+    ]),
   )
 }
 
-function operationOf(type: string, tag: string, about: string, data: JsonSchema, schemas: Schemas): JsonSchema {
+function operationOf(
+  type: string,
+  tag: string,
+  about: string,
+  data: JsonSchema,
+  schemas: Schemas,
+): JsonSchema {
   return {
     operationId: `on_${type.replace('.', '_')}`,
     summary: type,
@@ -29,7 +38,12 @@ function operationOf(type: string, tag: string, about: string, data: JsonSchema,
             type: 'object',
             required: ['id', 'type', 'timestamp', 'data'],
             properties: {
-              id: { type: 'string', format: 'uuid', description: 'The id of the event.', examples: [EXAMPLE_ID] },
+              id: {
+                type: 'string',
+                format: 'uuid',
+                description: 'The id of the event.',
+                examples: [EXAMPLE_ID],
+              },
               type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
               timestamp: {
                 type: 'string',
@@ -40,7 +54,12 @@ function operationOf(type: string, tag: string, about: string, data: JsonSchema,
               data,
             },
           },
-          example: { id: EXAMPLE_ID, type, timestamp: '2026-11-20T10:15:30.123456Z', data: schemas.exampleOf(data) },
+          example: {
+            id: EXAMPLE_ID,
+            type,
+            timestamp: '2026-11-20T10:15:30.123456Z',
+            data: schemas.exampleOf(data),
+          },
         },
       },
     },

@@ -14,9 +14,10 @@ const remembered = z
   .object({
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
     route: z.string().meta({ description: 'The route that it came to.', example: 'POST /v1/payments' }),
-    resource: z
-      .enum(NOUNS)
-      .meta({ id: 'Noun', description: 'What came of it.', example: 'payment' }),
+    resource: z.string().meta({
+      description: `What came of it: ${NOUNS.map((noun) => `\`${noun}\``).join(', ')}.`,
+      example: 'payment',
+    }),
     resource_id: z.uuid().meta({ description: 'The id of that.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',

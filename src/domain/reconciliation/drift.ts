@@ -63,9 +63,10 @@ export const driftSchema = z
     subject_id: z
       .uuid()
       .meta({ description: 'The payment or refund.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
-    payment_id: z
-      .uuid()
-      .meta({ description: 'The payment.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    payment_id: z.uuid().nullable().meta({
+      description: 'The payment; null for what belongs to none.',
+      example: '0198f6f0-1234-7000-8000-123456789abc',
+    }),
     state: driftState,
     ours: sideSchema.meta({ description: 'What we think.' }),
     theirs: sideSchema.nullable().meta({

@@ -96,11 +96,14 @@ export function looksOf(processor: string, stale: Stale[]): Notification[] {
   })
 }
 
-const lookSchema = z.object({ subject: z.enum(PROVIDER_NOUNS), reference: z.string() })
-type Look = z.output<typeof lookSchema>
+const lookSchema = z.object({ subject: z.string(), reference: z.string() })
 
 /** A look at something of the processor, to be stored as its news are. `name` tells it from other looks at the same. */
-export function lookAt(processor: string, look: Look, name: string): Notification {
+export function lookAt(
+  processor: string,
+  look: { subject: ProviderNoun; reference: string },
+  name: string,
+): Notification {
   return notificationOf(processor, {
     account: '',
     event_id: `look:${look.reference}:${name}`,
@@ -110,7 +113,7 @@ export function lookAt(processor: string, look: Look, name: string): Notificatio
   })
 }
 
-/** What a look looks at. Throws where it names a noun that is not known here. */
-export function lookOf({ payload }: Pick<Notification, 'payload'>): Look {
+/** What a look looks at. Its noun may be one that only another version knows. */
+export function lookOf({ payload }: Pick<Notification, 'payload'>): z.output<typeof lookSchema> {
   return lookSchema.parse(payload)
 }

@@ -36,9 +36,10 @@ export async function applyNotification(context: WorkerContext, job: Notificatio
     return await note(context, succeeded(job), 'applied')
   const news = { job, notification }
   const told = newsOf(context.processor, notification)
-  if (told?.subject === 'payment') return await applyPayment(context, news, told)
-  if (told?.subject === 'refund') return await applyRefund(context, news, told)
-  return await note(context, succeeded(job), 'ignored')
+  if (told === null) return await note(context, succeeded(job), 'ignored')
+  if (told.subject === 'payment') return await applyPayment(context, news, told)
+  if (told.subject === 'refund') return await applyRefund(context, news, told)
+  throw new Error(`nobody here applies news of a ${told.subject}`)
 }
 
 async function applyPayment(
