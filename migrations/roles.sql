@@ -9,10 +9,11 @@ declare
   -- `sluice_service` is what the three have in common: they see every tenant, because their statements name one. `sluice_reader` is for
   -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
-  -- Large objects belong to who makes them, can be of any size and have no policies.
-  large constant text := (
+  -- What anybody could fill the disk with: large objects belong to who makes them, can be of any size and have no policies; messages go to
+  -- the write-ahead log, also those of no transaction.
+  filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
-    where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite'))
+    where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
       and has_function_privilege('public', p.oid, 'execute'));
   missing text[] := '{}';
   open text[] := '{}';
@@ -35,12 +36,12 @@ begin
     from pg_namespace, aclexplode(coalesce(nspacl, acldefault('n', nspowner))) a
     where nspname = here and a.grantee = 0 and a.privilege_type = 'CREATE'
     union all
-    select 'execute on function ' || large, rolsuper from pg_roles where rolname = current_user and large is not null
+    select 'execute on function ' || filling, rolsuper from pg_roles where rolname = current_user and filling is not null
   loop
     if each.mine then execute format('revoke %s from public', each.what); else open := open || each.what; end if;
   end loop;
   if open <> '{}' then
-    raise warning 'Every user of this server may make tables or large objects here, which no process needs. % may not change that; its owner should: revoke % from public',
+    raise warning 'Every user of this server may make tables or large objects here, or fill the write-ahead log, which no process needs. % may not change that; its owner should: revoke % from public',
       current_user, array_to_string(open, ' from public; revoke ');
   end if;
 
@@ -99,8 +100,8 @@ begin
     ('sluice_api', 'ledger_accounts', 'select'),
     ('sluice_api', 'ledger_transactions', 'select'),
     ('sluice_api', 'ledger_entries', 'select'),
-    -- Erasing a customer erases what earlier events told.
-    ('sluice_api', 'events', 'select, insert, update (data)'),
+    ('sluice_api', 'events', 'select, insert'),
+    ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
     ('sluice_api', 'job_history', 'select'),
     ('sluice_api', 'job_attempt_history', 'select'),
@@ -149,7 +150,7 @@ begin
   end loop;
 
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
-    move_finished_jobs(timestamptz, uuid, integer) to sluice_worker;
+    move_finished_jobs(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
 
   -- Readers read everything but secrets. Partitions are read through the table that they are parts of.
   for each in
@@ -194,6 +195,7 @@ begin
   -- from other words is made anew.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null
+      and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (

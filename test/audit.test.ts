@@ -256,6 +256,27 @@ test('a worker audits by the clock: gauges, a log of it, and the same again unti
   expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
+test('what was given up is found by each audit, and makes none longer', async () => {
+  const last = async () => {
+    const [row] = await world.sql<{ ended_at: string; since: string; found: number }[]>`
+      select ended_at, position ->> 'since' as since, (result #> '{problems,notifications}')::integer as found
+      from recurring_work where name = 'audit'`
+    return row!
+  }
+  await world.sql`update notifications set reason = 'poison' where state = 'parked'`
+  const first = await eventually(async () => {
+    const audited = await last()
+    expect(audited.found).toBe(1)
+    return audited
+  })
+  await eventually(async () => expect((await last()).ended_at > first.ended_at).toBe(true))
+  const second = await last()
+  expect(second.found).toBe(1)
+  expect(Date.parse(second.since)).toBeGreaterThan(Date.parse(first.since))
+  await world.sql`update notifications set reason = 'not_ours' where state = 'parked'`
+  await eventually(async () => expect((await last()).found).toBe(0))
+})
+
 test('the command names the row, says so by its exit code, and changes nothing', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const { code, stdout } = await audit()

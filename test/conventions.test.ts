@@ -8,6 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import { createLimit } from '#api/auth.ts'
 import { startApi } from '#api/main.ts'
+import { createSlowLane } from '#api/slow-lane.ts'
+import { createListener } from '#core/listener.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -99,6 +101,18 @@ test('a large answer counts as the many requests that it could have been', async
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
+test('a large body counts as several requests, also one that is refused, and one without a key is not read', async () => {
+  const greedy = await world.clientOf()
+  const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }), greedy.key)
+  const body = `"${'x'.repeat(200 * 1024)}`
+  const headers = { 'content-type': 'application/json' }
+  const statuses: number[] = []
+  for (let i = 0; i < 10; i++)
+    statuses.push((await client.send('POST', '/v1/customers', { body, headers })).status)
+  expect(new Set(statuses)).toEqual(new Set([400, 429]))
+  expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
+})
+
 test('pipelined requests are charged like any others, each before the next is answered', async () => {
   const greedy = await largeLists()
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
@@ -117,7 +131,7 @@ test('a list is under way until its answer has left: who does not read has no mo
     const { status, body } = await greedy.get('/v1/customers')
     return status === 429 && body.error.message.includes('Too many lists at once')
   })
-  expect((await greedy.get('/v1/idempotency_keys/none')).status).toBe(404)
+  expect((await greedy.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
   expect((await world.client.get('/v1/customers')).status).toBe(200)
   flood.socket.destroy()
   await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
@@ -127,6 +141,7 @@ test('lists never take all connections, nor one tenant all of theirs, and one th
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
   const other = createClient(url, world.client.key)
+  expect((await other.get('/v1/payments')).status).toBe(200)
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
     const asked = clients.flatMap(({ key }) => pipelined(url, key, 4))
@@ -137,7 +152,7 @@ test('lists never take all connections, nor one tenant all of theirs, and one th
     })
     // What long lists have is in use; neither the quick ones of others nor the rest of the API are held up.
     expect((await other.get('/v1/payments')).status).toBe(200)
-    expect((await other.get('/v1/idempotency_keys/none')).status).toBe(404)
+    expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of asked) socket.destroy()
   })
   const greedy = await world.clientOf()
@@ -180,6 +195,36 @@ test('more statements than the database can keep up with are refused, with few w
     return lines > 0 && lines
   })
   expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
+})
+
+test('what comes after its time is over is told once, however many they are', async () => {
+  const lines: { err: { code?: string; message: string } }[] = []
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const app = createListener('test', {
+    log,
+    request_timeout_ms: 30_000,
+    trusted_proxies: [],
+    logged_part: 0,
+    errorBody: () => ({}),
+    handlerTimeout: 1,
+  })
+  onTestFinished(() => app.close())
+  const { promise: late, resolve: go } = Promise.withResolvers<void>()
+  app.get('/answers', () => late.then(() => 'at last'))
+  app.get('/fails', async () => {
+    await late
+    throw new Error('too late')
+  })
+  const url = await app.listen({ port: 0 })
+  for (const path of ['/answers', '/fails']) {
+    const asked = Array.from({ length: 10 }, () => fetch(url + path))
+    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([503]))
+  }
+  lines.length = 0
+  go()
+  await late
+  await app.close()
+  expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */
@@ -278,6 +323,25 @@ test('valid keys that a process has not seen are let in while guesses go on from
   }
 })
 
+test('of too many that wait for one address any may be refused: who comes late is looked up as well', async () => {
+  const first = Promise.withResolvers<void>()
+  const served: number[] = []
+  const slowly = createSlowLane(
+    async (secrets) => {
+      served.push(...secrets.map(Number))
+      await first.promise
+      return secrets
+    },
+    () => new Error('refused'),
+  )
+  const asked = Promise.allSettled(Array.from({ length: 2_000 }, (_, n) => slowly('192.0.2.1', `${n}`)))
+  await until('the first is looked up', () => served.length > 0)
+  first.resolve()
+  const answered = (await asked).flatMap(({ status }, n) => (status === 'fulfilled' ? [n] : []))
+  expect(answered.toSorted((a, b) => a - b)).toEqual(served.toSorted((a, b) => a - b))
+  expect(answered.some((n) => n > 1_000)).toBe(true)
+})
+
 test('a proxy that nobody trusts is told of, with the variable that names it', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
@@ -329,6 +393,9 @@ test('the address of who asks is taken from a proxy only where it is one of ours
   // What a client writes in front of its own address counts for nothing; and a network of IPv6 is one address.
   expect(await guesses(behind, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
   expect(await guesses(behind, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
+  // Some proxies forward the port too.
+  expect(await guesses(behind, (n) => `198.51.100.9:${40_000 + n}`)).toEqual(new Set([401, 429]))
+  expect(await guesses(behind, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
 })
 
 test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async () => {

@@ -1,7 +1,12 @@
 // Customers as an integrator sees them: created, found, changed, erased.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createLog } from '#core/log.ts'
 import { freshKey } from '#test/client.ts'
+import { eventually } from '#test/payments.ts'
+import { until } from '#test/process.ts'
+import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
+import { startWorker } from '#workers/main.ts'
 
 let world: World
 
@@ -167,10 +172,47 @@ test('deleting erases what is personal and keeps the id for the books', async ()
   expect(await ids('&deleted=false')).not.toContain(before.id)
   expect(await ids('&deleted=true')).toContain(before.id)
   expect(await ids('&email=secret@example.com&deleted=true')).toEqual([])
+})
 
-  const told =
-    await world.sql`select data::text from events where tenant_id = ${world.tenant_id} and subject_id = ${before.id}`
-  expect(told.map(({ data }) => data).join()).not.toMatch(/secret/i)
+test('what earlier events told of a deleted customer is erased too, however many there are', async () => {
+  const { id } = await created({ name: 'Secret Name' })
+  await world.sql`
+    insert into events (tenant_id, type, subject_id, data, created_at)
+    select ${world.tenant_id}, 'customer.updated', ${id}, '{"id": "kept", "name": "Secret", "metadata": {"note": "secret"}}',
+      now() - n % 7 * interval '1 second'
+    from generate_series(1, 12000) n`
+  const told = async () =>
+    (
+      await world.sql<{ data: string }[]>`
+        select data::text from events where tenant_id = ${world.tenant_id} and subject_id = ${id}`
+    ).map(({ data }) => data)
+  // Who deletes waits for none of them.
+  await world.sql.begin(async (tx) => {
+    await tx`select from events where tenant_id = ${world.tenant_id} and subject_id = ${id} for update`
+    expect((await world.client.delete(`/v1/customers/${id}`)).body).toMatchObject({ name: null })
+  })
+
+  const config = { ...world.config, DATABASE_URL: urlAs('worker', world.config.DATABASE_URL!) }
+  const worker = await startWorker(config, createLog('silent', 'test'))
+  onTestFinished(() => worker.close())
+  await eventually(async () => expect((await told()).join()).not.toMatch(/secret/i))
+  expect((await told()).filter((data) => data.includes('kept'))).toHaveLength(12_000)
+  await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
+})
+
+test('who deletes again joins who deletes already and takes no connection from others', async () => {
+  const { id } = await created()
+  let answers: Promise<any[]> | undefined
+  await world.sql.begin(async (tx) => {
+    await tx`select from customers where tenant_id = ${world.tenant_id} and id = ${id} for update`
+    answers = Promise.all(Array.from({ length: 20 }, () => world.client.delete(`/v1/customers/${id}`)))
+    const waiting = () =>
+      world.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await until('one waits', async () => (await waiting()).length > 0)
+    for (let n = 0; n < 5; n++) expect((await world.client.get(`/v1/customers/${id}`)).status).toBe(200)
+    expect(await waiting()).toHaveLength(1)
+  })
+  expect(new Set((await answers!).map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
 })
 
 test('deleting twice answers the same, and a deleted customer no longer changes', async () => {

@@ -251,6 +251,37 @@ test('a key is another key on another route, for another payment and for another
   )
 })
 
+test('what a key protects comes in pages, and what was accepted in one moment on one of them', async () => {
+  const key = freshKey()
+  const remember = (count: number, age: string) => world.sql`
+    insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
+    select ${world.tenant_id}, ${key}, 'POST /v1/payments/:id/capture ' || id, '', 'payment', id, now() - ${age}::interval
+    from (select gen_random_uuid() as id from generate_series(1, ${count})) ids`
+  for (const [count, age] of [
+    [1, '3 s'],
+    [2, '2 s'],
+    [1, '1 s'],
+  ] as const)
+    await remember(count, age)
+  const pages: number[] = []
+  const ids = new Set<string>()
+  for (let path: string | undefined = `/v1/idempotency_keys/${key}?limit=1`; path !== undefined;) {
+    const { status, body, headers } = await world.client.get(path)
+    expect(status).toBe(200)
+    pages.push(body.length)
+    for (const { resource_id } of body) ids.add(resource_id)
+    path = /^<(.+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1]
+  }
+  expect([pages, ids.size]).toEqual([[1, 2, 1, 0], 4])
+  for (let n = 1; n <= 30; n++) await remember(1, `${n} min`)
+  const standard = await world.client.get(`/v1/idempotency_keys/${key}`)
+  expect([standard.body.length, standard.headers.get('link')]).toEqual([
+    25,
+    expect.stringContaining('before='),
+  ])
+  expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
+})
+
 test('a key that is older than 30 days is forgotten and still prevents a second resource', async () => {
   const customer = { idempotency_key: freshKey(), name: 'Ada' }
   const bought = { ...payment, idempotency_key: freshKey() }

@@ -214,7 +214,10 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     createRefund: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: true },
   })
   // One that has no pages links to none.
-  expect(facts).toMatchObject({ listRefunds: { answered: ['Link'] }, getIdempotencyKey: { answered: [] } })
+  expect(facts).toMatchObject({
+    listRefunds: { answered: ['Link'] },
+    getIdempotencyKey: { answered: ['Link'] },
+  })
   const keys = ['CreateCustomer', 'CreatePayment', 'CapturePayment', 'CancelPayment', 'CreateRefund'].map(
     (name) => document.components.schemas[name].properties.idempotency_key,
   )

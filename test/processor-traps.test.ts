@@ -1,5 +1,6 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { metrics } from '#core/metrics.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
@@ -195,6 +196,44 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect([status, body.status]).toEqual([202, 'pending'])
     await expectNeverSentAgain(body.id, 'authorize')
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  })
+
+  test.for<[name: string, script: unknown, least_s: number, most_s: number]>([
+    ['brings no answer', 'html_503', 0, 600],
+    ['is turned away for a while', { rate_limited_429: true, retry_after_s: 700 }, 700, 701],
+    ['is refused our credentials', 'refuse_401', 30, 31],
+  ])('and a look that %s is soon tried again', async ([, script, least_s, most_s]) => {
+    const { id, processor_reference } = await capturedPayment(client)
+    await fault(world, {
+      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+      fault: 'error_500_before',
+    })
+    await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+    const misconfigured = async () => (await metrics.misconfigured.get()).values[0]?.value ?? 0
+    const before = await misconfigured()
+    const failing = await fault(world, {
+      match: { path: '^/v1/refunds', method: 'GET', contains: processor_reference },
+      times: 1000,
+      fault: script,
+    })
+    const [due] = await world.sql`
+      update jobs set unknown_since = now() - interval '121 minutes', run_at = now()
+      where subject_id = ${id} and state = 'unknown' returning attempt`
+    const job = await eventually(async () => {
+      const [now] = await world.sql<{ attempt: number; after_s: number; outcome: string }[]>`
+        select j.state, j.attempt, extract(epoch from j.run_at - a.ended_at)::float8 as after_s, a.outcome
+        from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
+        where j.subject_id = ${id} and j.name = 'refund.create'`
+      expect(now).toMatchObject({ state: 'unknown' })
+      expect(now!.attempt).toBeGreaterThan(due!.attempt)
+      return now!
+    })
+    expect(job.after_s).toBeGreaterThan(least_s - 1)
+    expect(job.after_s).toBeLessThan(most_s)
+    expect(job.outcome).toBe(script === 'refuse_401' ? 'misconfigured' : 'retry')
+    const counted = script === 'refuse_401' ? 1 : 0
+    await eventually(async () => expect((await misconfigured()) - before).toBeGreaterThanOrEqual(counted))
+    await failing.remove()
   })
 
   /** Makes the next look due at once, twice, and asserts that looking is all that is done. */

@@ -4,8 +4,8 @@ import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
@@ -245,6 +245,29 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
+  test('that is known to differ stays so while a job of its payment is unknown, and after that', async () => {
+    const { id, processor_reference } = await heldPayment(client)
+    const [held] = (await listEvents(world, processor_reference)).filter(
+      ({ type }) => type === 'payment_intent.amount_capturable_updated',
+    )
+    await world.sql`update payments set amount_capturable_minor = 900, updated_at = clock_timestamp() where id = ${id}`
+    await deliver(world, { ...held!, id: `${held!.id}_again` })
+    const filter = `?payment_id=${id}`
+    const differs = { state: 'differs', detail: 'the amounts that can be captured differ' }
+    expect(await onlyDrift(filter)).toMatchObject(differs)
+    const [job] = await world.sql`
+      update jobs set state = 'unknown', unknown_since = now(), finished_at = null, run_at = 'infinity' where subject_id = ${id} returning id`
+    await followUnknownJobs(world.sql)
+    expect(await driftsOf(client, filter)).toMatchObject([differs])
+    await world.sql`
+      update jobs set state = 'succeeded', unknown_since = null, finished_at = now() where id = ${job!.id}`
+    await followUnknownJobs(world.sql)
+    expect(await driftsOf(client, filter)).toMatchObject([differs])
+    await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
+    await mended(filter)
+    await checkBooks(world)
+  })
+
   test('of a payment that stands still here is looked at, and gone when it moves', async () => {
     const { id, processor_reference } = await heldPayment(client)
     // As if its job had been lost.
@@ -386,11 +409,12 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
-  type Amounts = { what: string; harm: string; mend: string; kind: string; found: object }
+  type Amounts = { what: string; harm: string; hides: string[]; mend: string; kind: string; found: object }
   test.each<Amounts>([
     {
       what: 'can be captured',
       harm: 'amount_capturable_minor = 900',
+      hides: [],
       mend: 'amount_capturable_minor = 1000',
       kind: 'payment_intent.amount_capturable_updated',
       found: {
@@ -403,6 +427,8 @@ describe('a drift', () => {
       what: 'is refunded',
       // As if its refund had never been heard of.
       harm: 'amount_refunded_minor = 0, amount_refund_reserved_minor = 0',
+      // As if another one were under way.
+      hides: ['amount_refund_reserved_minor = 1000'],
       mend: 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300',
       kind: 'charge.refunded',
       found: {
@@ -411,24 +437,40 @@ describe('a drift', () => {
         detail: 'the processor has refunded 300; here 0 is refunded and 0 reserved',
       },
     },
-  ])('of a payment of which another amount $what there is shown', async ({ harm, mend, kind, found }) => {
-    const { id, processor_reference } = await heldPayment(client)
-    if (kind === 'charge.refunded') {
-      await client.post(`/v1/payments/${id}/capture`)
-      await refund(client, id, { amount_minor: 300 })
-      await world.drain()
-    }
-    const set = (amounts: string) =>
-      world.sql.unsafe(`update payments set ${amounts}, updated_at = clock_timestamp() where id = '${id}'`)
-    await set(harm)
-    const told = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
-    await deliver(world, { ...told, id: `${told.id}_again` })
-    const filter = `?payment_id=${id}`
-    expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
-    await set(mend)
-    await mended(filter)
-    await checkBooks(world)
-  })
+  ])(
+    'of a payment of which another amount $what there is shown',
+    async ({ harm, hides, mend, kind, found }) => {
+      const { id, processor_reference } = await heldPayment(client)
+      if (kind === 'charge.refunded') {
+        await client.post(`/v1/payments/${id}/capture`)
+        await refund(client, id, { amount_minor: 300 })
+        await world.drain()
+      }
+      const set = (amounts: string) =>
+        world.sql.unsafe(`update payments set ${amounts}, updated_at = clock_timestamp() where id = '${id}'`)
+      await set(harm)
+      const told = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
+      await deliver(world, { ...told, id: `${told.id}_again` })
+      const filter = `?payment_id=${id}`
+      expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
+      for (const hide of hides) {
+        // The next look is due.
+        await world.sql`update drifts set since = since - interval '1 minute' where payment_id = ${id}`
+        await set(hide)
+        const [moved] = await world.sql<{ at: string }[]>`
+        update payments set updated_at = updated_at - interval '10 seconds' where id = ${id} returning updated_at as at`
+        await eventually(async () => {
+          const looks = await world.sql`
+          select state from notifications where event_id like ${`look:${processor_reference}:${moved!.at}:%`}`
+          expect(looks[0]).toMatchObject({ state: 'applied' })
+        })
+        expect(await driftsOf(client, filter)).toMatchObject([{ state: 'differs' }])
+      }
+      await set(mend)
+      await mended(filter)
+      await checkBooks(world)
+    },
+  )
 
   test('is none when the processor answered before the payment moved here', async () => {
     const { id, processor_reference } = await heldPayment(client)

@@ -1,4 +1,5 @@
 // Who may do what in the database: each process with the rights of its role and no others, readers within one tenant.
+import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -6,6 +7,7 @@ import { warnOfRights } from '#core/pool.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { migrateQueue } from '#queue/main.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { checkBooks } from '#test/books.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -95,6 +97,8 @@ describe('no role may do more than its process does', () => {
       `drop table payments`,
       `alter table payments disable row level security`,
       `truncate events`,
+      `update events set data = '{}'`,
+      `delete from erasures`,
       `create table mine (id int)`,
       `set role sluice_worker`,
       LOCK_MIGRATIONS,
@@ -118,6 +122,17 @@ describe('no role may do more than its process does', () => {
         jsonb_build_object('notification_id', '0198e1f0-0000-7000-8000-000000000001', 'more', repeat('x', 1000)), 1)`,
       `insert into notifications (id, provider, event_id, kind, payload)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', to_jsonb(repeat('x', 9 * 1024 * 1024)))`,
+      ...['provider', 'account', 'event_id', 'kind', 'object_id'].map((column) => {
+        const texts = {
+          provider: `'stripe'`,
+          account: `''`,
+          event_id: `'evt_1'`,
+          kind: `'x'`,
+          object_id: `'y'`,
+        }
+        return `insert into notifications (id, payload, ${Object.keys(texts).join()}) values ('0198e1f0-0000-7000-8000-000000000001', '{}',
+          ${Object.values({ ...texts, [column]: `repeat('x', 256)` }).join()})`
+      }),
       `insert into notifications (id, provider, event_id, kind, payload, received_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', now())`,
       `select from payments`,
@@ -140,6 +155,7 @@ describe('no role may do more than its process does', () => {
       `update ledger_accounts set balance_minor = 0`,
       `delete from ledger_transactions`,
       `update events set data = '{}'`,
+      `insert into erasures (tenant_id, customer_id) select tenant_id, id from customers`,
       `drop table jobs`,
     ],
     reader: [
@@ -159,6 +175,8 @@ describe('no role may do more than its process does', () => {
       `select lo_from_bytea(0, 'x')`,
       `select lo_create(0)`,
       `select lo_put(1, 0, 'x')`,
+      `select pg_logical_emit_message(false, 'a', 'x')`,
+      `select pg_logical_emit_message(false, 'a', 'x'::bytea)`,
     ],
   }
   test.each(
@@ -181,6 +199,7 @@ describe('no role may do more than its process does', () => {
     expect(owners.map(({ name }) => name)).toEqual([
       'count_strays()',
       'drop_next_partition(text,integer)',
+      'erase_next_events(integer)',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'post_entries()',
@@ -268,6 +287,7 @@ describe('readers', () => {
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
+    await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!
     const empty = new Set<string>()
     for (const { name, tenant } of await tables()) {
@@ -288,9 +308,9 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
+    // Nothing differs in this story, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
     // of a payment, and are moved with a job of the system's.
-    expect([...empty]).toEqual(['drifts', 'notification_history'])
+    expect([...empty]).toEqual(['drifts', 'erasures', 'notification_history'])
   })
 
   test('views show a reader what their tables do, and a partition is nobody’s', async () => {
@@ -464,6 +484,26 @@ test('what anybody may lock stops no migration, and who holds a table that is to
   await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: somebody else holds a table/)
   await holder`rollback`
   holder.release()
+})
+
+test('nor does it stop the tables of a queue on PostgreSQL: what is migrated asks for no lock, what is not says who holds it', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const admin = postgres(url, { max: 1, onnotice: () => {} })
+  onTestFinished(() => admin.end())
+  const reader = postgres(urlAs('reader', url), { max: 1 })
+  onTestFinished(() => reader.end())
+  const queue = { redis_url: null, database_url: url }
+  const lock = () => reader`select pg_advisory_lock(${MIGRATION_ADVISORY_LOCK_KEY}::int, hashtext('bullmq'))`
+  await lock()
+  await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
+  await expect(migrateQueue(queue)).rejects.toThrow(
+    /^Nothing was migrated: somebody else holds.+pg_stat_activity/,
+  )
+  await reader`select pg_advisory_unlock_all()`
+  await migrateQueue(queue)
+  await lock()
+  await migrateQueue(queue)
 })
 
 test('where the database is not theirs to close, migrating says what its owner should do', async () => {

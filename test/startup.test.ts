@@ -16,6 +16,7 @@ import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
+import { startProxy } from '#test/proxy.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
@@ -120,6 +121,39 @@ test('/readyz refuses a database that lacks a migration', async () => {
     await operations.close()
     await api.close()
   }
+})
+
+test('a server of PostgreSQL that is too old is refused in a line, at each start, by a migration and by /readyz', async () => {
+  const [server] = await world.sql<
+    { version: string }[]
+  >`select current_setting('server_version_num') as version`
+  const proxy = await startProxy(env['DATABASE_URL']!)
+  onTestFinished(() => proxy.close())
+  const { path, remove } = await makeFolder()
+  onTestFinished(remove)
+  const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
+  onTestFinished(() => api.close())
+  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  onTestFinished(() => operations.close())
+  const readiness = async () => {
+    const answer = await fetch(`${operations.url}/readyz`)
+    return [answer.status, await answer.json()]
+  }
+  expect(await readiness()).toMatchObject([200, { status: 'ready' }])
+
+  // None that is older is at hand: this one tells another version of itself.
+  proxy.replaceInAnswers(server!.version, '170010')
+  const refusal = 'DATABASE_URL: PostgreSQL 18 or newer is needed, and the server is 17.10.'
+  expect(await readiness()).toEqual([503, { status: 'not ready', reason: refusal }])
+  const given = { ...env, DATABASE_URL: proxy.url, DATA_DIR: join(path, 'data') }
+  await Promise.all(
+    [START, 'src/api/main.ts', 'src/commands/migrate.ts'].map(async (file) => {
+      const { code, stderr } = await runCommand(file, [], given)
+      expect([file, code, stderr]).toEqual([file, 1, `${refusal}\n`])
+    }),
+  )
+  proxy.replaceInAnswers(server!.version, '180000')
+  expect(await readiness()).toMatchObject([200, { status: 'ready' }])
 })
 
 test(

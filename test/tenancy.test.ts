@@ -102,6 +102,7 @@ test("with another tenant's id every route answers what it answers to a random o
 const NO_NOUN: Record<string, string> = {
   api_keys: 'say who the tenant is',
   drifts: 'are about rows of any noun',
+  erasures: 'are what is left to do about a deleted customer',
   events: 'are about rows of any noun',
   idempotency_keys: 'protect rows of any noun',
   job_attempts: 'belong to jobs',

@@ -196,6 +196,44 @@ describe('a refund made in the dashboard while ours of the same money is reserve
   })
 })
 
+test('a refund whose room comes free while it is looked at is booked soon, and named by the audit if not', async () => {
+  const { id, processor_reference } = await capturedPayment(world.client)
+  await world.drain()
+  await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
+  await refund(world.client, id, {}, ASYNC)
+  await refundInDashboard(world, processor_reference, 400)
+  const events = pick(await listEvents(world, processor_reference), ['refund.created'])
+  await deliverAndTry(events)
+  await age(events, 2 * HOUR_S)
+  expect((await standing(events[0]!)).after_s).toBeGreaterThan(HOUR_S / 3)
+  const fits = async () =>
+    (await auditEverything(world.sql)).problems.filter(({ problem }) =>
+      problem.endsWith('its refund fits by now'),
+    )
+  expect(await fits()).toEqual([])
+  const reserve = async (amount_minor: number) =>
+    await world.sql`update payments set amount_refund_reserved_minor = ${amount_minor} where id = ${id}`
+  await reserve(600)
+  expect(await fits()).toMatchObject([{ id: notificationId(events[0]!), payment_id: id }])
+  await reserve(1000)
+
+  const held = await fault(world, {
+    match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
+    fault: 'hold',
+  })
+  await world.sql`update jobs set run_at = now(), rung_at = null where id = ${notificationId(events[0]!)}`
+  await held.hit()
+  await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
+  await eventually(async () =>
+    expect((await storyOf(world, id)).payment).toMatchObject({ amount_refund_reserved_minor: 0 }),
+  )
+  await held.remove()
+  await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
+  expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -400'])
+  await eventually(async () => expect(await driftsOf(id)).toEqual([]))
+  await checkBooks(world)
+})
+
 describe('ten notifications whose worker is killed each time', () => {
   test('end parked, are seen in audit, metrics and reconciliation, and are applied when they are retried', async () => {
     const payments = await Promise.all(Array.from({ length: 10 }, () => capturedPayment(world.client)))

@@ -4,7 +4,8 @@ import type { Answer, Client } from '#test/client.ts'
 import { seeded, type Random } from './random.ts'
 import { note, nothingSeen, type Kind, type Seen } from './record.ts'
 
-const STORIES_PER_SECOND = 60
+/** Some 230 requests a second. */
+export const STORIES_PER_S = 60
 /** With more under way new ones wait. */
 const MOST_AT_ONCE = 900
 const PATIENCE_MS = 90_000
@@ -26,8 +27,8 @@ export type Load = {
 
 type Story = { key: string; random: Random; client: Client; other: Client; seen: Seen; limit_ms: number }
 
-/** Begins stories at a steady rate until it is stopped. */
-export function startLoad(clients: Client[], seed: number): Load {
+/** Begins `stories_per_s` stories a second until it is stopped. */
+export function startLoad(clients: Client[], seed: number, stories_per_s: number): Load {
   const seen = nothingSeen()
   const open = new Set<Promise<void>>()
   const began = performance.now()
@@ -41,7 +42,7 @@ export function startLoad(clients: Client[], seed: number): Load {
   }
   async function begin(): Promise<void> {
     for (let index = 0; !stopping.signal.aborted; index++) {
-      const due = began + (index * 1000) / STORIES_PER_SECOND
+      const due = began + (index * 1000) / stories_per_s
       while (!stopping.signal.aborted && (performance.now() < due || open.size >= MOST_AT_ONCE))
         await sleep(5)
       if (stopping.signal.aborted) return

@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { FAULTS } from './faults/list.ts'
 import { patchedCopy } from './copy.ts'
 import { MUTATIONS, type Mutation } from './mutations.ts'
+import { STORIES_PER_S } from './load.ts'
 import { run } from './run.ts'
 import { plan } from './schedule.ts'
 import { PLACES, type Place } from './queue-servers.ts'
@@ -20,6 +21,7 @@ const HELP = `npm run torture: real processes and servers under load and faults;
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to two minutes more
+--rate N          stories a second (${STORIES_PER_S}: some 230 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
@@ -36,6 +38,7 @@ const { values } = parseArgs({
   options: {
     seed: { type: 'string' },
     minutes: { type: 'string' },
+    rate: { type: 'string' },
     queue: { type: 'string', default: 'redis' },
     fault: { type: 'string' },
     mutate: { type: 'string' },
@@ -59,6 +62,7 @@ async function main(): Promise<number> {
   if (!isPlace(queue)) throw new Error(`--queue must be one of ${PLACES.join(', ')}`)
   const mutation = values.mutate === undefined ? null : named('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
+  const stories_per_s = number('rate', STORIES_PER_S)
   const wanted = values.fault?.split(',') ?? mutation?.faults
   const faults =
     wanted?.map((name) => named('fault', name, FAULTS)) ??
@@ -75,6 +79,7 @@ async function main(): Promise<number> {
     const { problems, folder, system } = await run({
       seed,
       length_ms,
+      stories_per_s,
       queue,
       schedule,
       say,
@@ -113,10 +118,10 @@ async function conclude(
   return good ? 0 : 1
 }
 
-function number(name: 'seed' | 'minutes', standard: number): number {
+function number(name: 'seed' | 'minutes' | 'rate', standard: number): number {
   const value = Number(values[name] ?? standard)
-  if (!Number.isFinite(value) || value < 0 || (name === 'minutes' && value === 0))
-    throw new Error(`--${name} must be a number${name === 'minutes' ? ' above 0' : ''}`)
+  if (!Number.isFinite(value) || value < 0 || (name !== 'seed' && value === 0))
+    throw new Error(`--${name} must be a number${name !== 'seed' ? ' above 0' : ''}`)
   return value
 }
 

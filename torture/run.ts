@@ -7,7 +7,7 @@ import type { Fault, Found } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
 import { alwaysSome } from './faults/provider.ts'
 import { metricOf } from './gauges.ts'
-import { startLoad, type Load } from './load.ts'
+import { startLoad, STORIES_PER_S, type Load } from './load.ts'
 import { seeded } from './random.ts'
 import type { Planned } from './schedule.ts'
 import { startSystem, type System } from './system.ts'
@@ -18,7 +18,7 @@ import { judge, settle, type Verdict } from './verdict.ts'
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const STORIES_LIMIT_MS = 100_000
 const SETTLE_LIMIT_MS = 60_000
-const LEAST_REQUESTS_PER_S = 200
+const LEAST_REQUESTS_PER_STORY = 200 / STORIES_PER_S
 /** Beyond what a fault takes as a rule. */
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
@@ -29,6 +29,7 @@ const FEW_DIRECT_CLAIMS = 2
 export type RunOptions = {
   seed: number
   length_ms: number
+  stories_per_s: number
   queue: Place
   schedule: Planned[]
   /** Of the project or of a mutated copy. */
@@ -78,17 +79,17 @@ async function runOn(
   inflicted: Inflicted[],
   problems: Found[],
 ): Promise<Result> {
-  const { seed, schedule, length_ms, queue, say, stopped } = options
+  const { seed, schedule, length_ms, stories_per_s, queue, say, stopped } = options
   // In the middle of whatever it is: what is under way cannot go on.
   const closing = () => void system.stop().finally(() => options.left(system.folder))
   if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
   await writeFile(
     join(system.folder, 'schedule.json'),
-    `${JSON.stringify({ seed, queue, length_ms, schedule }, null, 2)}\n`,
+    `${JSON.stringify({ seed, queue, length_ms, stories_per_s, schedule }, null, 2)}\n`,
   )
   await alwaysSome(system, seeded(seed, -2_000_000))
-  const load = startLoad(system.clients, seed)
+  const load = startLoad(system.clients, seed, stories_per_s)
   const began = performance.now()
   const ticker = setInterval(() => {
     const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
@@ -116,7 +117,7 @@ async function runOn(
   clearInterval(ticker)
   const verdict: Verdict = await judge(system, load.seen)
   verdict.problems.push(...(options.lenient ? await stillProblems(system, problems) : problems))
-  if (!options.lenient && per_s < LEAST_REQUESTS_PER_S)
+  if (!options.lenient && per_s < LEAST_REQUESTS_PER_STORY * stories_per_s)
     verdict.problems.push({ problem: 'the load was too light to tell', requests, per_s: Math.round(per_s) })
   const answers = [...load.seen.answers]
     .sort(([a], [b]) => a - b)

@@ -19,7 +19,7 @@ import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
 
-/** An answer counts as one request for each so many bytes. */
+/** A body or an answer counts as one request for each so many bytes. */
 const BYTES_PER_REQUEST = 16 * 1024
 /** Statements that wait or run, for each connection; what is asked beyond it is refused. */
 const STATEMENTS_PER_CONNECTION = 500
@@ -53,8 +53,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    // Of who was not asked for a key nothing is read.
+    if (!isV1(request.url) && !isV1(request.routeOptions.url ?? '')) return done(null, null)
     try {
+      charge(request, body.length)
       done(null, parseBody(body as Buffer))
     } catch (error) {
       done(error as Error)
@@ -62,6 +65,12 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
+
+  // Megabytes cost as much as the many requests that they could have been.
+  function charge({ credentials }: FastifyRequest, bytes: number): void {
+    const extra = Math.floor(bytes / BYTES_PER_REQUEST)
+    if (extra > 0) limit.charge(credentials.key_id, extra)
+  }
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
@@ -100,12 +109,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   }
 
   app.addHook('onRequest', admit)
-  // Megabytes cost as much as the many requests that they could have been.
   app.addHook('onSend', (request, _reply, payload, done) => {
     const bytes =
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
-    const extra = Math.floor(bytes / BYTES_PER_REQUEST)
-    if (extra > 0 && isV1(request.routeOptions.url ?? '')) limit.charge(request.credentials.key_id, extra)
+    if (isV1(request.routeOptions.url ?? '')) charge(request, bytes)
     done(null, payload)
   })
   app.addHook('onClose', () => pressure.close())

@@ -1,11 +1,14 @@
-// What a request may bring: JSON, in valid UTF-8, of bounded depth, without what Postgres cannot store.
+// What a request may bring: JSON, in valid UTF-8, of bounded depth and number of values, without what Postgres cannot store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
+/** Reading takes time by the value, not by the byte. */
+const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
+const METADATA_MAX_VALUES = 1_000
 const MAX_DEPTH = 32
 /** Postgres writes numbers out in full: 5e-324 takes 327 characters. From here on none takes more than 34. */
 const SMALLEST = 1e-15
@@ -13,6 +16,10 @@ const SMALLEST = 1e-15
 /** Parses a body. An empty one is null, also with a content type. Throws `invalid_request`. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return null
+  if (holdsMoreThan(MAX_VALUES, bytes))
+    throw new AppError('invalid_request', {
+      message: `The body may hold at most ${MAX_VALUES} values; lists and objects count too.`,
+    })
   if (!isUtf8(bytes)) throw new AppError('invalid_request', { message: 'The body is not valid UTF-8.' })
   const text = bytes.toString('utf8')
   let body: unknown
@@ -25,6 +32,32 @@ export function parseBody(bytes: Buffer): unknown {
   if (namesIn(text) !== keysOf(body))
     throw new AppError('invalid_request', { message: 'The body names a key twice.' })
   return body
+}
+
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
+const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
+
+/** Whether there are more than `most` values in this JSON, lists and objects counted too; made out without reading it. */
+function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
+  let values = 1
+  let in_text = false
+  let before = 0
+  // One list or object may yet turn out to be empty.
+  for (let at = 0; at < bytes.length && values <= most + 1; at++) {
+    const byte = bytes[at]!
+    if (in_text) {
+      if (byte === BACKSLASH) at += 1
+      else if (byte === QUOTE) in_text = false
+    } else if (byte > 0x20) {
+      if (byte === QUOTE) in_text = true
+      else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
+      // An empty one holds none of its own.
+      else if ((byte === LIST_END && before === LIST) || (byte === OBJECT_END && before === OBJECT))
+        values -= 1
+      before = byte
+    }
+  }
+  return values > most
 }
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
@@ -84,14 +117,18 @@ function survives(value: number): boolean {
   return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
 }
 
-/** Free-form JSON of the caller's, up to 16 KiB; at most some 60 as Postgres writes it, because no number grows much. */
+/** Free-form JSON of the caller's, up to 16 KiB and 1,000 values; not much more as Postgres writes it, because no number grows much. */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
+    abort: true,
+  })
+  .refine((value) => !holdsMoreThan(METADATA_MAX_VALUES, Buffer.from(JSON.stringify(value))), {
+    error: 'must have at most 1,000 values; lists and objects count too',
   })
   .meta({
     description:
-      'Any JSON value, up to 16 KiB; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
+      'Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
     example: { order: 'A-17' },
   })
 

@@ -51,11 +51,11 @@ export function createFailures(): Failures {
   }
 }
 
-/** Whom an address counts for: who has one of IPv6 has all of its /64. */
-export function networkOf(ip: string): string {
-  if (!ip.includes(':')) return ip
-  const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1]
-  if (mapped !== undefined) return mapped
+/** Whom an address counts for: who has one of IPv6 has all of its /64. A port that a proxy forwards with it is no part of it. */
+export function networkOf(address: string): string {
+  const ip = /^\[(.*)\]/.exec(address)?.[1] ?? address
+  const v4 = /^(?:::ffff:)?(\d+(?:\.\d+){3})(?::\d+)?$/i.exec(ip)?.[1]
+  if (v4 !== undefined) return v4
   const [before = [], after = []] = ip.split('::').map((part) => part.split(':').filter(Boolean))
   const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0')
   return [...before, ...zeros, ...after]

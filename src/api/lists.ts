@@ -18,7 +18,7 @@ const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** How many wait for a connection of the long lane, and for how long. */
 const OF_ALL = { waiting: 256, wait_ms: 2_000, refuse: () => new AppError('overloaded') }
 /** A statement gets so much time in the quick lane, where others may wait behind it, and so much in the long one. */
-const QUICK_MS = 50
+const QUICK_MS = 100
 const LONG_MS = 2_000
 /** The lists of a tenant that had a long one go straight to the long lane for so much time. */
 const STAYS_MS = 30_000

@@ -5,7 +5,6 @@ import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { seldom } from '#core/seldom.ts'
-import { BODY_LIMIT_BYTES } from './body.ts'
 import { docPath } from './openapi/error.ts'
 
 /** A name of the caller's can be as long as a body. */
@@ -52,7 +51,9 @@ export function createRefusals(config: Config, log: Log): Refusals {
 
   return {
     refuse(error, request, reply) {
-      const refusal = cameTooSlowly(error, request) ? new AppError('request_timeout') : asAppError(error)
+      const refusal = cameTooSlowly(error, request)
+        ? new AppError('request_timeout')
+        : asAppError(error, request)
       const { code, retry_after_s, status } = refusal
       // What is not deployed is said at the start, and each request has its line.
       if (status >= 500 && code !== 'misconfigured_gateway') {
@@ -78,13 +79,15 @@ function cameTooSlowly(error: unknown, { raw }: FastifyRequest): boolean {
   return (error as Partial<FastifyError>).code === 'FST_ERR_HANDLER_TIMEOUT' && !raw.complete
 }
 
-function asAppError(error: unknown): AppError {
+function asAppError(error: unknown, request: FastifyRequest): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>
   if (isUnavailable(error) || code === 'FST_ERR_HANDLER_TIMEOUT')
     return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
-    return new AppError('payload_too_large', { message: `The body is above ${BODY_LIMIT_BYTES} bytes.` })
+    return new AppError('payload_too_large', {
+      message: `The body is above ${request.routeOptions.bodyLimit} bytes.`,
+    })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
   if (code === 'FST_ERR_BAD_URL')
     return new AppError('invalid_request', { message: 'The path is not valid percent-encoded UTF-8.' })

@@ -11,8 +11,8 @@ const MOST_OF_AN_ADDRESS = 128
 type Waiting<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * `lookUp` answers one result for each key, in their order. Rejects with its errors, and with what `refuse` makes for the
- * newest of the longest line when too many wait.
+ * `lookUp` answers one result for each key, in their order. Rejects with its errors, and with what `refuse` makes for
+ * any of the longest line when too many wait: refusing the newest would favour who asks most often.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,
@@ -49,23 +49,28 @@ export function createSlowLane<Found>(
     serving = false
   }
 
-  function makeRoom(ip: string): void {
-    if ((lines.get(ip)?.length ?? 0) >= MOST_OF_AN_ADDRESS) throw refuse()
-    if (waiting < MOST_WAITING) return
-    const longest = [...lines.values()].reduce((one, other) => (other.length > one.length ? other : one))
-    if (longest === lines.get(ip) || longest.length === 1) throw refuse()
-    longest.pop()!.reject(refuse())
+  function makeRoom(): void {
+    const most = Math.max(...Array.from(lines.values(), ({ length }) => length))
+    if (waiting <= MOST_WAITING && most <= MOST_OF_AN_ADDRESS) return
+    const [ip, line] = anyOf([...lines].filter(([, { length }]) => length === most))
+    const refused = anyOf(line)
+    line.splice(line.indexOf(refused), 1)
+    if (line.length === 0) lines.delete(ip)
     waiting -= 1
+    refused.reject(refuse())
   }
 
-  return async (ip, secret) => {
-    makeRoom(ip)
-    return await new Promise<Found>((resolve, reject) => {
+  return async (ip, secret) =>
+    await new Promise<Found>((resolve, reject) => {
       const line = lines.get(ip) ?? []
       line.push({ secret, resolve, reject })
       lines.set(ip, line)
       waiting += 1
+      makeRoom()
       void serve()
     })
-  }
+}
+
+function anyOf<Item>(items: Item[]): Item {
+  return items[Math.floor(Math.random() * items.length)]!
 }

@@ -20,7 +20,9 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
   const found = issues
     .flatMap((issue) => {
       if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, message: issue.message }]
-      return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
+      return issue.keys
+        .slice(0, MAX_DETAILS)
+        .map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
     })
     .map(({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const)
   // Of a field that fails several checks the first is told: of two equal names a map keeps the last.

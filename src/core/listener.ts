@@ -3,6 +3,7 @@ import { STATUS_CODES, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
   LogController,
+  type FastifyBaseLogger,
   type FastifyHttpOptions,
   type FastifyInstance,
   type FastifyRequest,
@@ -51,7 +52,7 @@ export function createListener(
   // As a variable of the base type: Fastify's own types follow the logger's.
   const listenerOptions: FastifyHttpOptions<Server> = {
     // Of its own accord Fastify only warns: who listens where, and what was answered, is said here once.
-    loggerInstance: log.child({}, { level: log.isLevelEnabled('info') ? 'warn' : log.level }),
+    loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
     requestTimeout: request_timeout_ms,
@@ -125,6 +126,31 @@ export function createListener(
     done()
   })
   return app
+}
+
+/**
+ * Fastify's own warnings and errors, once a second at most of each level: an outage brings one with each request that is answered
+ * after its time is over.
+ */
+function frameworkLog(log: Log): FastifyBaseLogger {
+  const say = (level: 'warn' | 'error' | 'fatal') =>
+    seldom((untold, of: object, facts: unknown, message?: string) =>
+      log.child({ ...of, untold })[level](facts, message),
+    )
+  const [warn, error, fatal] = [say('warn'), say('error'), say('fatal')]
+  const nothing = () => {}
+  const about = (of: object): FastifyBaseLogger => ({
+    level: 'warn',
+    warn: (facts: unknown, message?: string) => warn(of, facts, message),
+    error: (facts: unknown, message?: string) => error(of, facts, message),
+    fatal: (facts: unknown, message?: string) => fatal(of, facts, message),
+    info: nothing,
+    debug: nothing,
+    trace: nothing,
+    silent: nothing,
+    child: (more) => about({ ...of, ...more }),
+  })
+  return about({})
 }
 
 /** Answers what is not HTTP and never reaches a route; Node's own answer would be bare. */

@@ -9,8 +9,12 @@ const FOLDER = new URL('../../migrations/', import.meta.url)
 /** Who waits for a lock on a table holds up all who use it after. */
 const LOCK_LIMIT_MS = 30_000
 
-/** Views that ask with the rights of who asks, and nulls that are not distinct, came with it. */
-const OLDEST = 15
+/** The statement that limits waits for locks, where the user or the database has no limit already. */
+export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
+  `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
+
+/** Due jobs are looked for in an index that leads with their priority, which 18 skips; older ones read all that wait. */
+const OLDEST_SERVER = 18
 
 /** Of several that make it at once one does; the others wait for that. */
 const MIGRATIONS = `
@@ -41,15 +45,15 @@ export async function migrate(
     },
   })
   try {
-    const [server] = await sql<{ version: string; major: number }[]>`
-      select current_setting('server_version') as version, current_setting('server_version_num')::integer / 10000 as major`
-    if (server!.major < OLDEST)
-      throw new Error(`PostgreSQL ${OLDEST} or newer is needed; this is ${server!.version}`)
+    const [server] = await sql<{ version_num: number }[]>`
+      select current_setting('server_version_num')::integer as version_num`
+    const problem = serverProblem(server!.version_num)
+    if (problem !== undefined) throw new ConfigError(problem)
     return await sql.begin(async (tx) => {
       await tx.unsafe(MIGRATIONS)
       // One at a time. Not an advisory lock: that anybody may take who can connect.
       await tx`lock table schema_migrations in share row exclusive mode`
-      await tx`select set_config('lock_timeout', ${String(LOCK_LIMIT_MS)}, true) where current_setting('lock_timeout') = '0'`
+      await tx.unsafe(limitLocks({ in_transaction: true }))
       const applied = new Map(
         (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
           (row) => [row.name, row.checksum],
@@ -71,23 +75,39 @@ export async function migrate(
       return fresh
     })
   } catch (error) {
-    if (databaseCode(error) !== '55P03') throw error
-    throw new ConfigError(
-      'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
-    )
+    throw lockError(error)
   } finally {
     await sql.end()
   }
 }
 
+// Why a server that tells this `server_version_num` is not used; undefined: it is.
+function serverProblem(version_num: number): string | undefined {
+  const major = Math.floor(version_num / 10_000)
+  if (major >= OLDEST_SERVER) return undefined
+  return `DATABASE_URL: PostgreSQL ${OLDEST_SERVER} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
+}
+
+/** An error of waiting too long for a lock as a message for the operator; other errors as they are. */
+export function lockError(error: unknown): unknown {
+  if (databaseCode(error) !== '55P03') return error
+  return new ConfigError(
+    'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
+  )
+}
+
 /**
- * What makes a database unfit for this version: migrations that are missing, or, unless `allow_newer`, some that only a newer
- * version knows. Undefined: it fits. Errors: those of the connection.
+ * What makes a database unfit for this version: a server that is too old, migrations that are missing, or, unless
+ * `allow_newer`, some that only a newer version knows. Undefined: it fits. Errors: those of the connection.
  */
 export async function migrationProblem(
   sql: Sql,
   { allow_newer }: { allow_newer: boolean },
 ): Promise<string | undefined> {
+  const [server] = await sql<{ version_num: number }[]>`
+    select current_setting('server_version_num')::integer as version_num`
+  const too_old = serverProblem(server!.version_num)
+  if (too_old !== undefined) return too_old
   let applied: Set<string>
   try {
     const rows = await sql<{ name: string }[]>`select name from schema_migrations`
@@ -113,7 +133,7 @@ export async function migrationProblem(
   return undefined
 }
 
-/** Rejects while the database does not answer or lacks a migration. One of a newer version is part of a deployment. */
+/** Rejects while the database does not answer, is of a server that is too old or lacks a migration. One of a newer version is part of a deployment. */
 export async function assertMigrated(sql: Sql): Promise<void> {
   const problem = await migrationProblem(sql, { allow_newer: true })
   if (problem !== undefined) throw new ConfigError(problem)

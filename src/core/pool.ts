@@ -16,10 +16,10 @@ const OLD_POOL_S = 2
 /** A connection can go silent without closing: who does not answer a greeting in this time is given up. */
 const GREETING_MS = 8_000
 /** The server ends each statement before this (`statement_timeout`): what is unanswered then will stay so. */
-const SILENT_MS = 18_000
+const SILENT_MS = 15_000
 /** How often it is looked. Looks are counted, not time: while this process stood still, answers may have come. */
 const LOOK_MS = 1_000
-const STATEMENT_MS = 15_000
+const STATEMENT_MS = 12_000
 
 /**
  * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or

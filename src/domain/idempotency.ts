@@ -61,17 +61,24 @@ export async function findRemembered(
   return row
 }
 
-/** Everything a tenant's key protects, with the state of its job (null where there is none), newest first. */
-export async function findByKey(
+/**
+ * What a tenant's key protects, with the state of its job (null where there is none), newest first: a page of `limit`. What was
+ * accepted in one moment stays together, so that the moment is a cursor: there may be a few more. The `offset` keeps it a look-up
+ * by the key, whatever the order.
+ */
+export async function listByKey(
   sql: Sql,
   tenant_id: string,
   key: string,
+  { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
-    from idempotency_keys k
+    from (
+      select * from (select * from idempotency_keys where tenant_id = ${tenant_id} and key = ${key} offset 0) of_key
+      where created_at < ${before} order by created_at desc fetch first ${limit} rows with ties
+    ) k
     left join lateral (select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0) j on true
-    where k.tenant_id = ${tenant_id} and k.key = ${key}
     order by k.created_at desc`
 }
 

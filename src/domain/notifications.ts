@@ -4,7 +4,7 @@ import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/webhooks.ts'
 import { enqueue } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from './jobs/settle.ts'
-import type { Noun, SubjectKey } from './subjects.ts'
+import { PROVIDER_NOUNS, subjectOf, type Noun, type SubjectKey } from './subjects.ts'
 
 /** Why a notification is parked, or was ignored in the end. */
 const PARKED_REASONS = [
@@ -100,6 +100,9 @@ export async function findNotification(sql: Sql, id: string): Promise<StoredNoti
   return row
 }
 
+/** What a notification waits for has moved while it was looked at: so soon it looks again. */
+const CROSSED_MS = 1_000
+
 /** What becomes of a notification that moves nothing now. */
 export type NotificationSettlement = Settlement & {
   notification_id: string
@@ -111,7 +114,10 @@ export type NotificationSettlement = Settlement & {
   of: SubjectKey | null
 }
 
-/** Settles the jobs of notifications that move nothing now: over, or parked with their jobs open. */
+/**
+ * Settles the jobs of notifications that move nothing now: over, or parked with their jobs open. What moves while it is looked
+ * at wakes nobody, because a job that runs is passed over: then the look is soon repeated.
+ */
 export async function settleNotifications(
   sql: Sql,
   settlements: NotificationSettlement[],
@@ -120,10 +126,20 @@ export async function settleNotifications(
     ...settlement,
     change: { notification_id, becomes, reason, waits_for, ...of },
   }))
+  const moved = PROVIDER_NOUNS.map(
+    (noun) => sql`
+      select r.updated_at from ${sql(subjectOf(noun).table)} r
+      where told.subject = ${noun} and r.tenant_id = told.tenant_id and r.id = told.subject_id`,
+  ).reduce((all, each) => sql`${all} union all ${each}`)
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)}, told as (
       select c.* from held cross join lateral jsonb_to_record(held.change) as c(
         notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, subject text, subject_id uuid)
+    ), crossed as (
+      select held.job_id from held
+      join told on told.notification_id = held.job_id and told.becomes = 'parked' and told.waits_for is not null
+      join job_attempts a on a.tenant_id = held.tenant_id and a.job_id = held.job_id and a.attempt = held.attempt
+      join lateral (${moved}) moved on moved.updated_at > a.started_at
     ), noted as (
       update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
@@ -131,7 +147,7 @@ export async function settleNotifications(
         tenant_id = coalesce(told.tenant_id, n.tenant_id), subject = coalesce(told.subject, n.subject),
         subject_id = coalesce(told.subject_id, n.subject_id)
       from told where n.id = told.notification_id
-    ), ${finishing(sql)}
+    ), ${finishing(sql, sql`case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

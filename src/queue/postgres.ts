@@ -1,5 +1,5 @@
 // The backend on PostgreSQL, in BullMQ's own schema: for those who start without a Redis.
-import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend, runMigrations } from 'bullmq'
+import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend } from 'bullmq'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Socket } from 'node:net'
@@ -15,36 +15,6 @@ const channel = 'sluice_outcomes'
 
 type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
 type Connected = { connection: PostgresConnection; queues: Map<string, PostgresQueue> }
-
-/** Creates or upgrades BullMQ's tables. */
-export async function migratePostgres({
-  database_url,
-  schema = defaultSchema,
-}: PostgresPlace): Promise<void> {
-  const client = new Client({ connectionString: database_url })
-  await client.connect()
-  try {
-    await runMigrations(client, schema)
-    await client.query(grants(schema))
-  } finally {
-    await client.end()
-  }
-}
-
-/** Processes that do not own BullMQ's tables use them as members of `sluice_service`, where there is that role. */
-function grants(schema: string): string {
-  const to = `in schema ${schema} to sluice_service`
-  return `do $$ begin
-    if not exists (select from pg_roles where rolname = 'sluice_service') then return; end if;
-    grant usage on schema ${schema} to sluice_service;
-    grant select, insert, update, delete on all tables ${to};
-    grant usage on all sequences ${to};
-    -- Which of them were made already is the owner's to know.
-    revoke insert, update, delete on ${schema}.migration from sluice_service;
-    revoke execute on all functions in schema ${schema} from public;
-    grant execute on all functions ${to};
-  end $$`
-}
 
 export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {
   const sockets = createSockets()

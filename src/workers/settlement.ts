@@ -1,5 +1,5 @@
 // From the outcome of an attempt to what is written about it: when to try again, when to look, when to give up.
-import type { Failure, Outcome } from '#core/outcome.ts'
+import type { Failure, Outcome, Undone } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 
@@ -77,6 +77,19 @@ export function threw(job: ClaimedJob, reason: string): Settlement {
 export function unknown(job: ClaimedJob, reason: string): Settlement {
   const delay_ms = LOOKS_MS.find((look_ms) => look_ms > (job.unknown_ms ?? 0)) ?? LOOKS_MS.at(-1)!
   return { ...base(job), state: 'unknown', outcome: 'unknown', error: problem(reason), delay_ms }
+}
+
+/**
+ * A look that brought no answer: nothing was written anywhere, so it is soon tried again, as a look or as a call. What was
+ * unknown stays so and takes no step: nobody has looked.
+ */
+export function unanswered(job: ClaimedJob, looked: Undone): Settlement {
+  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
+  return {
+    ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
+    ...(job.call?.look_only === true && { state: 'unknown' }),
+    ...(looked.kind === 'misconfigured' && { outcome: looked.kind, delay_ms: MISCONFIGURED_MS }),
+  }
 }
 
 /** Performed no more until an operator says so: whoever performs it comes to an end. */

@@ -23,6 +23,8 @@ export type Proxy = {
   delay(ms: number): void
   /** Answers in the server's place, from what a client has sent; null: the server answers. Ends all connections. */
   answerWith(answer: ((request: Buffer) => string) | null): void
+  /** From now on `text` in answers is replaced by another of the same length. */
+  replaceInAnswers(text: string, by: string): void
   /** Ends all connections; new ones are made. */
   cut(): void
   close(): Promise<void>
@@ -40,6 +42,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   const spoilt = new Set<Socket>()
   let delay_ms = 0
   let stand_in: ((request: Buffer) => string) | null = null
+  let replaced: [text: string, by: string] | null = null
 
   /** Carries one direction of a connection: late where it must be, and always in order. */
   function carrier(to: Socket): (data: string | Buffer) => void {
@@ -102,8 +105,10 @@ export async function startProxy(url: string): Promise<Proxy> {
       }
       if (!frozen) ask(data)
     })
-    upstream.on('data', (data) => {
-      if (!withheld && !frozen) tell(data)
+    upstream.on('data', (data: Buffer) => {
+      const answer =
+        replaced === null ? data : Buffer.from(data.toString('latin1').replaceAll(...replaced), 'latin1')
+      if (!withheld && !frozen) tell(answer)
     })
   })
   server.listen(0, '127.0.0.1')
@@ -137,6 +142,9 @@ export async function startProxy(url: string): Promise<Proxy> {
     answerWith(answer) {
       stand_in = answer
       cut()
+    },
+    replaceInAnswers(text, by) {
+      replaced = [text, by]
     },
     cut,
     async close() {

@@ -54,6 +54,17 @@ export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteConte
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
     },
   )
+  const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
+
+  /** Who asks for what is under way joins it: each statement would wait for the same row, on a connection of its own. */
+  function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
+    const key = `${tenant_id} ${id}`
+    const under_way = deleting.get(key)
+    if (under_way !== undefined) return under_way
+    const deleted = deleteCustomer(sql, tenant_id, id, newId()).finally(() => deleting.delete(key))
+    deleting.set(key, deleted)
+    return deleted
+  }
 
   app.post(
     '/v1/customers',
@@ -188,7 +199,8 @@ export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteConte
       scope: 'customer:write',
       operation_id: 'deleteCustomer',
       summary: 'Delete a customer',
-      description: 'Erases name, email, phone and metadata and keeps the id for the books.',
+      description:
+        'Erases name, email, phone and metadata and keeps the id for the books. What earlier events told of them is erased soon after.',
       params: idParams,
       response: { 200: customerSchema },
       examples: {
@@ -202,8 +214,7 @@ export function customerRoutes(root: FastifyInstance, { sql, lists }: RouteConte
       },
       errors: ['customer_not_found'],
     }),
-    async (request) =>
-      found(await deleteCustomer(sql, request.credentials.tenant_id, request.params.id, newId())),
+    async (request) => found(await remove(request.credentials.tenant_id, request.params.id)),
   )
 }
 

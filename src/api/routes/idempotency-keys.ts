@@ -4,11 +4,11 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
-import { findByKey } from '#domain/idempotency.ts'
+import { listByKey } from '#domain/idempotency.ts'
 import { NOUNS } from '#domain/subjects.ts'
 import { idempotencyKey } from '../body.ts'
-import type { ApiContext } from '../context.ts'
-import { EXAMPLE_ID, route } from '../route.ts'
+import type { RouteContext } from '../context.ts'
+import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
 
 const remembered = z
   .object({
@@ -29,7 +29,7 @@ const remembered = z
   })
   .meta({ id: 'RememberedRequest', description: 'A request that was accepted with this key.' })
 
-export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext): void {
+export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteContext): void {
   root.withTypeProvider<ZodTypeProvider>().get(
     '/v1/idempotency_keys/:key',
     route({
@@ -39,16 +39,21 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { sql }: ApiContext)
       operation_id: 'getIdempotencyKey',
       summary: 'Look up an idempotency key',
       description:
-        'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days.',
+        'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days. Those accepted in one moment come on one page.',
       params: z.strictObject({
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),
+      querystring: page,
       response: { 200: z.array(remembered) },
       errors: ['idempotency_key_not_found'],
     }),
-    async (request) => {
-      const rows = await findByKey(sql, request.credentials.tenant_id, request.params.key)
-      if (rows.length === 0) throw new AppError('idempotency_key_not_found')
+    async (request, reply) => {
+      const { before, limit } = request.query
+      const rows = await lists(request, reply, (lists_sql) =>
+        listByKey(lists_sql, request.credentials.tenant_id, request.params.key, { before, limit }),
+      )
+      if (rows.length === 0 && before === undefined) throw new AppError('idempotency_key_not_found')
+      reply.headers(nextPage(request.url, limit, rows))
       return rows.map(({ key, scope, resource, resource_id, job_state, created_at }) => ({
         key,
         route: scope.split(' ').slice(0, 2).join(' '),

@@ -30,7 +30,7 @@ export const VARIABLES = {
       })
       .optional(),
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
-    'PostgreSQL, 15 or newer. Only `npm start` can do without, and brings one, which commands in the same folder use',
+    'PostgreSQL, 18 or newer. Only `npm start` can do without, and brings one, which commands in the same folder use',
     EVERYBODY,
   ],
   DATABASE_POOL: [

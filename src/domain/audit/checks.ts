@@ -194,37 +194,3 @@ export function keys(sql: Sql | Tx, { subjects }: Scope, limits: Limits): Fragme
       or (k.job_id is not null and k.created_at > now() - interval '30 days'
         and not exists (select from all_jobs j where j.id = k.job_id and j.tenant_id = k.tenant_id)))`
 }
-
-/**
- * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
- * none sleeps on when what it waits for is known.
- */
-export function notifications(
-  sql: Sql | Tx,
-  { subjects }: Scope,
-  { since, stuck_after_s }: Limits,
-): Fragment {
-  const known = subjects.flatMap(({ table, provider, reference }) =>
-    provider === undefined || reference === undefined
-      ? []
-      : [
-          sql`select from ${sql(table)} r where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for`,
-        ],
-  )
-  return sql`
-    select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
-      n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
-      null::bigint as found, null::bigint as off_by
-    from notifications n left join jobs j on j.id = n.id
-    cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
-    cross join lateral (values
-      ('a notification has no job', j.id is null and not n_is.over),
-      ('the job of a notification ended and it was neither applied nor ignored', j.finished_at is not null and not n_is.over),
-      ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
-      ('a notification was given up', n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
-      ('a parked notification sleeps and what it waits for is known', n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
-        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
-        and exists (${known.reduce((all, each) => sql`${all} union all ${each}`)}))
-    ) as told(problem, wrong)
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
-}

@@ -1,17 +1,8 @@
 // The registry: every check that there is, by what it can be made of.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { NOUNS, subjectOf } from '../subjects.ts'
-import {
-  balances,
-  calls,
-  jobs,
-  keys,
-  notifications,
-  postings,
-  tenants,
-  type Check,
-  type Scope,
-} from './checks.ts'
+import { balances, calls, jobs, keys, postings, tenants, type Check, type Scope } from './checks.ts'
+import { notifications } from './notifications.ts'
 
 type Checks = Readonly<Record<string, Check>>
 

@@ -72,7 +72,10 @@ export async function updateCustomer(
   return row
 }
 
-/** Deletes: erases what is personal, keeps the id. Deleting twice answers the same. Undefined: there is none. */
+/**
+ * Deletes: erases what is personal, keeps the id. What earlier events told is erased by `eraseNextEvents`. Deleting twice
+ * answers the same. Undefined: there is none.
+ */
 export async function deleteCustomer(
   sql: Sql,
   tenant_id: string,
@@ -86,11 +89,15 @@ export async function deleteCustomer(
       returning *
     ), event as (
       ${announce(sql, 'customer', sql`select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`)}
-    ), forgotten as (
-      -- Earlier events told the same personal facts.
-      update events e set data = e.data - array['name', 'email', 'phone', 'metadata']
-      from c where e.tenant_id = c.tenant_id and e.subject_id = c.id
+    ), erasure as (
+      insert into erasures (tenant_id, customer_id) select tenant_id, id from c
     )
     select ${customerColumns(sql)} from c`
   return row ?? (await findCustomer(sql, tenant_id, id))
+}
+
+/** A step of erasing what events told of deleted customers, of at most `most` events; false when nothing is left. */
+export async function eraseNextEvents(sql: Sql, most: number): Promise<boolean> {
+  const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${most}) as erased`
+  return row!.erased !== null
 }

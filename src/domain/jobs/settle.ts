@@ -47,8 +47,11 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
     )`
 }
 
-/** Closes a settling statement: the job rows, attempts and provider calls of what is `held`. Answers as `job (id, state)`. */
-export function finishing(sql: Sql | Tx): Fragment {
+/**
+ * Closes a settling statement: the job rows, attempts and provider calls of what is `held`. Answers as `job (id, state)`.
+ * `delay_ms`: where the statement itself finds out when to come again.
+ */
+export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
   return sql`
     call as (
       update provider_calls c set outcome = case when held.rotate then 'rotated' else held.call_outcome end,
@@ -75,7 +78,7 @@ export function finishing(sql: Sql | Tx): Fragment {
         lease_token = case when held.state = 'running' then j.lease_token end,
         lease_until = case when held.state = 'running' then j.lease_until end,
         run_at = case when held.state not in ('ready', 'unknown') then j.run_at
-          else coalesce(now() + held.delay_ms * interval '1 millisecond', 'infinity') end,
+          else coalesce(now() + ${delay_ms} * interval '1 millisecond', 'infinity') end,
         rung_at = case when held.state in ('ready', 'unknown') then null else j.rung_at end,
         max_attempts = j.max_attempts + held.forgive::integer,
         unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,

@@ -139,20 +139,27 @@ export async function openDrift(
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
 }
 
-/** Records that they agree. */
+/**
+ * Records that they agree. While refunds are under way in `ours` a total of theirs agrees that is anywhere in between, so a drift
+ * of the total stays open until they are settled: what is reserved may hide it.
+ */
 export async function mendDrift(
   sql: Sql,
   { tenant_id, subject, subject_id }: Omit<DriftOf, 'payment_id'>,
+  ours: Side,
 ): Promise<void> {
+  const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
   await sql`
     update drifts set mended_at = now(), checked_at = now()
-    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null`
+    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
+      and (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
+        between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
 }
 
 /**
  * Brings the drifts of state `unknown` in line with the jobs: open for each whose effect nobody knows, mended for the
- * others. These jobs look again by themselves. Answers the names of jobs that belong to no noun that is compared: of these
- * no drift can be opened.
+ * others. These jobs look again by themselves. What is known to differ stays on record as that, as it may outlast the job.
+ * Answers the names of jobs that belong to no noun that is compared: of these no drift can be opened.
  */
 export async function followUnknownJobs(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_NOUNS.map((noun) => {
@@ -179,7 +186,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
       on conflict (tenant_id, subject, subject_id) where mended_at is null do update
         set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
-        where (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
+        where d.state <> 'differs' and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
     select distinct name from unknown where subject <> all(${PROVIDER_NOUNS}::text[]) order by name`
   return rows.map(({ name }) => name)

@@ -13,7 +13,16 @@ import type {
 } from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from '../context.ts'
-import { failed, refusedInDoubt, retried, rotated, succeeded, unfinished, unknown } from '../settlement.ts'
+import {
+  failed,
+  refusedInDoubt,
+  retried,
+  rotated,
+  succeeded,
+  unanswered,
+  unfinished,
+  unknown,
+} from '../settlement.ts'
 
 type PaymentJob = ClaimedJob & { payload: PayloadOf<'payment.capture'> }
 type StoredAuthorizeRequest = Omit<AuthorizeRequest, 'payment_method'> & {
@@ -67,7 +76,7 @@ async function settleSearched(
       ? await context.processor.searchPayment(payment_id)
       : await context.processor.findPayment(reference)
   if (looked.kind !== 'done')
-    return await settleJob(context, { ...lookFailed(job, looked), unsent: refusal !== undefined })
+    return await settleJob(context, { ...unanswered(job, looked), unsent: refusal !== undefined })
   const found = looked.value
   if (found === null && refusal !== undefined) {
     const settlement = refusedInDoubt(job, refusal.failure.message)
@@ -153,7 +162,7 @@ async function change(
 
   const looked = await context.processor.findPayment(reference)
   if (looked.kind !== 'done')
-    return await settleJob(context, { ...lookFailed(job, looked), unsent: pending === 'never sent' })
+    return await settleJob(context, { ...unanswered(job, looked), unsent: pending === 'never sent' })
   const found = looked.value
   if (found === null) {
     return await settleJob(context, unknown(job, `the processor does not know ${reference}`))
@@ -175,11 +184,6 @@ async function change(
     failed_operation: wanted === 'captured' ? 'capture' : 'cancel',
     failure: shown(failure),
   })
-}
-
-/** A look that brought no answer: nothing was written anywhere, so it is simply tried again, as a look or as a call. */
-export function lookFailed(job: ClaimedJob, looked: Exclude<Outcome<unknown>, { kind: 'done' }>): Settlement {
-  return lookAgain(job, looked.kind === 'declined' ? looked.failure.message : looked.reason)
 }
 
 function lookAgain(job: ClaimedJob, reason: string): Settlement {

@@ -6,8 +6,8 @@ import type { RefundTold } from '#domain/refunds/settle.ts'
 import type { ProcessorRefund, RefundRequest } from '#providers/payments.ts'
 import type { PayloadOf } from '#jobs/index.ts'
 import type { WorkerContext } from '../context.ts'
-import { fencedUnless, lookFailed, settleJob, TOO_LATE, UNREACHABLE } from './payments.ts'
-import { failed, succeeded, unfinished, unknown } from '../settlement.ts'
+import { fencedUnless, settleJob, TOO_LATE, UNREACHABLE } from './payments.ts'
+import { failed, succeeded, unanswered, unfinished, unknown } from '../settlement.ts'
 
 type RefundJob = ClaimedJob & { payload: PayloadOf<'refund.create'> }
 
@@ -22,7 +22,7 @@ export async function createRefund(context: WorkerContext, job: RefundJob): Prom
   const doubtful = (sent.kind === 'declined' && in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
   if (doubtful) {
     const looked = await look(context, job, request)
-    if (looked.kind !== 'done') return await settleJob(context, lookFailed(job, looked))
+    if (looked.kind !== 'done') return await settleJob(context, unanswered(job, looked))
     const found = looked.value
     if (found !== null && !isOurs(found, request))
       return await settleJob(context, unknown(job, `${found.reference} is another refund`))

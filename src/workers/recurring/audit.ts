@@ -11,6 +11,7 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
+import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
 import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
@@ -54,7 +55,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       let position = { since, again }
       // Whoever goes on if this worker ends begins there.
       const reached = async (time: string, found: AuditReport) => {
-        const wrong = paymentsOf(found.problems)
+        const wrong = paymentsOf(lostLater(found))
         const past = Date.parse(time) < Date.parse(turn.started_at) ? time : turn.started_at
         position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
         turn.position = position
@@ -68,7 +69,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       const unfinished = unfinishedOf(report)
       position = {
         since: isWhole(report) || since === null ? turn.started_at : position.since,
-        again: paymentsOf(report.problems).slice(0, MOST_KEPT),
+        again: paymentsOf(lostLater(report)).slice(0, MOST_KEPT),
       }
       const result: Json = {
         problems: countsOf(report),
@@ -90,11 +91,17 @@ export function audits(context: WorkerContext, every_s: number): Loop {
 
 /** What could not be seen, is too much to name or belongs to no payment must be within the next audit too. */
 function isWhole(report: AuditReport): boolean {
+  const problems = lostLater(report)
   return (
     unfinishedOf(report).length === 0 &&
-    paymentsOf(report.problems).length <= MOST_KEPT &&
-    !report.problems.some(({ check }) => PAST_CHECKS.has(check))
+    paymentsOf(problems).length <= MOST_KEPT &&
+    !problems.some(({ check }) => PAST_CHECKS.has(check))
   )
+}
+
+/** What an audit of a later time does not find by itself: for the rest no time need be gone through again. */
+function lostLater({ problems }: AuditReport): Problem[] {
+  return problems.filter(({ problem }) => !FOUND_AT_ANY_TIME.has(problem))
 }
 
 function unfinishedOf({ checks }: AuditReport): string[] {

@@ -58,7 +58,7 @@ export async function compare(
   if (found === undefined) return COMPARED
   const first = disagreement(subject, found, said)
   if (first === null) {
-    await mendDrift(sql, of)
+    await mendDrift(sql, of, found.ours)
     return COMPARED
   }
   if (first.passing && patient) return { kind: 'done', value: { since: found.since } }
@@ -73,7 +73,7 @@ export async function compare(
     if (found === undefined) return COMPARED
     const differs = disagreement(subject, found, theirs)
     if (differs === null) {
-      await mendDrift(sql, of)
+      await mendDrift(sql, of, found.ours)
       return COMPARED
     }
     const { ours, since } = found

@@ -15,7 +15,7 @@ import type { WorkerContext } from '../context.ts'
 import { compare } from './drifts.ts'
 import { newsOf } from '../news.ts'
 import { fencedUnless } from '../handlers/payments.ts'
-import { discarded, goesOn, retried, returned, succeeded } from '../settlement.ts'
+import { discarded, goesOn, returned, succeeded, unanswered } from '../settlement.ts'
 
 /** Where the processor has given no answer, `lookAgain` says when it is asked again; what is poison looks no more. */
 type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
@@ -135,14 +135,6 @@ export async function lookAgain(
   return notification.state === 'parked' && notification.reason !== 'poison'
     ? fencedUnless(await context.settle.job(settlement), settlement)
     : await note(context, settlement, 'parked', { reason: 'no_answer' })
-}
-
-function unanswered(job: ClaimedJob, looked: Undone): Settlement {
-  const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
-  return {
-    ...retried(job, reason, looked.kind === 'retry' ? looked.after_ms : undefined),
-    ...(looked.kind === 'misconfigured' && { outcome: looked.kind }),
-  }
 }
 
 /** Settles the job of a notification together with the state of it. */

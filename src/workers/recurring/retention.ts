@@ -1,7 +1,9 @@
-// Growth: what is over is moved out of the way, partitions are made ahead of time and dropped when they are old, keys are forgotten.
+// Growth: what is over is moved out of the way, partitions are made ahead of time and dropped when they are old, keys are forgotten,
+// and what events told of deleted customers is erased.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
+import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
   BEGINNING,
   countStrays,
@@ -21,6 +23,8 @@ const LEASE_S = 60
 const MOVE_EVERY_S = 10
 /** Moved, or forgotten, in one statement: some 50 ms of the database. */
 const AT_ONCE = 1_000
+/** Events of a deleted customer that are erased in one statement. */
+const ERASED_AT_ONCE = 5_000
 /** What was left behind, as it was in use or inconsistent, is looked at again after so long. */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
@@ -64,6 +68,14 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
         let forgotten: number
         do forgotten = await forgetOldKeys(sql, AT_ONCE)
         while (forgotten === AT_ONCE && !closed())
+      },
+    ),
+    every(
+      log,
+      'events of deleted customers',
+      () => LOOK_MS,
+      async () => {
+        while (!closed() && (await eraseNextEvents(sql, ERASED_AT_ONCE)));
       },
     ),
   ]
