@@ -5,7 +5,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { SubjectChecks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
-import { CUSTOMER_EVENTS, customerSchema } from './customers/customer.ts'
+import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
@@ -37,7 +37,7 @@ export type AtProvider = {
 }
 
 export const SUBJECTS = {
-  customer: { table: 'customers', view: customerSchema, events: CUSTOMER_EVENTS, checks: {} },
+  customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS, checks: {} },
   payment: {
     table: 'payments',
     view: paymentEventSchema,

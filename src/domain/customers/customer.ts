@@ -30,6 +30,14 @@ export const customerSchema = z
 
 export type Customer = z.output<typeof customerSchema>
 
+/** A customer as events tell of it. What is personal is erased from them with the customer. */
+export const customerEventSchema = customerSchema
+  .partial({ name: true, email: true, phone: true, metadata: true })
+  .meta({
+    id: 'CustomerEventData',
+    description: 'The customer as it then stood; without what is personal once it is deleted.',
+  })
+
 /** What is announced of customers, by the word after `customer.`. */
 export const CUSTOMER_EVENTS = {
   created: 'A customer was created.',
