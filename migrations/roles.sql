@@ -97,7 +97,7 @@ begin
       insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id, operation, generation,
       key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
-    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
     -- It opens accounts and moves no balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name)'),
     ('sluice_api', 'ledger_transfers', 'select'),
@@ -107,7 +107,7 @@ begin
     ('sluice_api', 'job_history', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference)'),
     ('sluice_api', 'job_attempt_history', 'select'),
-    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
     ('sluice_api', 'all_jobs', 'select'),
     ('sluice_api', 'all_job_attempts', 'select'),
     ('sluice_api', 'all_provider_calls', 'select'),

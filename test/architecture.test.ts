@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   domain: ['core', 'jobs'],
   workers: ['core', 'jobs', 'queue', 'domain', 'providers'],
   api: ['core', 'jobs', 'queue', 'domain'],
-  webhooks: ['core', 'jobs', 'queue', 'domain', 'providers/signatures'],
+  webhooks: ['core', 'jobs', 'queue', 'domain', 'providers/signatures', 'providers/stripe/news'],
   emulators: ['core'],
   commands: ['core', 'domain', 'queue'],
   start: ['*'],
@@ -170,4 +170,44 @@ test('the table would notice: a call to a provider inside the domain is a violat
   expect(allowed({ file: 'api/x.ts', layer: 'api', target: 'bullmq' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/payments.ts' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/signatures.ts' })).toBe(true)
+  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/news.ts' })).toBe(
+    true,
+  )
+  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/client.ts' })).toBe(
+    false,
+  )
+})
+
+/** What a provider is called, and what it calls things. A comment is no exception: it would be wrong for the next one. */
+const VOCABULARY =
+  /payment_intent|['"`]charge\b|\b(?:pi|re|pyr|ch|pm|evt|whsec)_[A-Za-z0-9]|\bstripe\b|\bSTRIPE_/i
+/** Where a provider is known by name: its own files, which are in these or are called after it, and what puts the whole together. */
+const KNOWS_PROVIDERS = /^src\/(?:providers|emulators|start|core\/config)[/.]|\/stripe\.ts$/
+
+function namesProvider(text: string): string | undefined {
+  const own = text.split('\n').filter((line) => !/^(?:import\b|\} from )/.test(line))
+  return own.find((line) => VOCABULARY.test(line))?.trim()
+}
+
+test('no layer speaks the language of a provider but its own files', async () => {
+  const others = [...(await sources(['src']))].filter(([file]) => !KNOWS_PROVIDERS.test(file))
+  expect(others.length).toBeGreaterThan(150)
+  const found = others.flatMap(([file, text]) => {
+    const line = namesProvider(text)
+    return line === undefined ? [] : [`${file}: ${line}`]
+  })
+  expect(found).toEqual([])
+})
+
+test('a word of a provider would be found', () => {
+  for (const line of [
+    "if (told.object === 'payment_intent')",
+    "example: 'pi_3SV'",
+    "provider: 'stripe'",
+    '// as Stripe does',
+    "need(config, 'STRIPE_SECRET_KEY')",
+    "kind === 'charge.refunded'",
+  ])
+    expect(namesProvider(`const a = 1\n${line}\n`)).toBe(line)
+  expect(namesProvider("import { SENDER } from './stripe.ts'\nlimit.charge(1)\n")).toBe(undefined)
 })

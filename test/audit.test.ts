@@ -177,6 +177,20 @@ describe('what does not hold is named with its row, and no longer once it is men
       () => ({ problem: 'an idempotency key protects nothing', id: returned.id }),
     ],
     [
+      'an idempotency key of a noun that nobody knows',
+      'keys',
+      () => `update idempotency_keys set resource = 'payout' where resource = 'refund'`,
+      () => `update idempotency_keys set resource = 'refund' where resource = 'payout'`,
+      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a payout$/) }),
+    ],
+    [
+      'events of a noun that nobody knows',
+      'tenants',
+      () => `update events set type = 'payout.paid' where type = 'payment.authorized'`,
+      () => `update events set type = 'payment.authorized' where type = 'payout.paid'`,
+      () => ({ what: 'events of a payout, which is not known here' }),
+    ],
+    [
       'a notification whose job was lost',
       'notifications',
       () => `update notifications set id = gen_random_uuid() where state = 'parked'`,

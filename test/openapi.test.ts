@@ -326,6 +326,24 @@ test('the webhooks host is described, and answers as described', async () => {
   }
 })
 
+test('it lists every type of event, with the data as they are written', async () => {
+  const [begun] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
+  await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  const payment = await capturedPayment(world.client)
+  await refund(world.client, payment.id)
+  await createPayment(world.client, { payment_method: 'pm_card_chargeDeclined' })
+  const written = await world.sql<{ type: string; fields: string[] }[]>`
+    select type, (select array_agg(field order by field) from jsonb_object_keys(data) field) as fields
+    from events where created_at > ${begun!.at}`
+  expect(new Set(written.map(({ type }) => type)).size).toBeGreaterThanOrEqual(7)
+  for (const { type, fields } of written) {
+    const { schema } = document.webhooks[type].post.requestBody.content['application/json']
+    const data = document.components.schemas[schema.properties.data.$ref.split('/').at(-1)]
+    expect([type, Object.keys(data.properties).toSorted()]).toEqual([type, fields])
+  }
+  expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
+})
+
 test('it holds every route, and each route that it holds is there', async () => {
   const held = routes.map(({ method, path }) => `${method} ${path}`)
   expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))

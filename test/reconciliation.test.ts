@@ -1,6 +1,7 @@
 // The reconciler: what the processor never told is found, and where the two disagree is shown until it is mended.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
+import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
@@ -488,6 +489,16 @@ describe('a drift', () => {
     await world.drain()
     expect([...(await world.sql`select * from drifts where payment_id = ${id}`)]).toEqual([])
     await checkBooks(world)
+  })
+
+  test('is not kept of a job of a noun that nobody knows, which is named instead', async () => {
+    const id = newId()
+    await world.sql`
+      insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
+      values (${id}, ${world.tenant_id}, 'nobody', 'payout.send', ${id}, ${world.sql.json({ payout_id: id })}, 1, 'unknown', now(), 'infinity')`
+    expect(await followUnknownJobs(world.sql)).toEqual(['payout.send'])
+    await world.sql`delete from jobs where id = ${id}`
+    expect(await followUnknownJobs(world.sql)).toEqual([])
   })
 
   test('is listed newest first, in pages, and not without the scope', async () => {

@@ -1,6 +1,7 @@
 // Tenants: what is another's does not exist, on every route of the document.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
+import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { drift } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -95,6 +96,34 @@ test("with another tenant's id every route answers what it answers to a random o
     expect([method, path, answers[0]]).toEqual([method, path, answers[1]])
   }
   expect(await holdings()).toEqual(before)
+})
+
+/** Tables with a `tenant_id` that are no noun's, and why. */
+const NO_NOUN: Record<string, string> = {
+  api_keys: 'say who the tenant is',
+  drifts: 'are about rows of any noun',
+  erasures: 'are what is left to do about a deleted customer',
+  events: 'are about rows of any noun',
+  idempotency_keys: 'protect rows of any noun',
+  job_attempts: 'belong to jobs',
+  job_interventions: 'belong to jobs',
+  jobs: 'work on rows of any noun',
+  ledger_accounts: 'the ledger has rules of its own',
+  ledger_entries: 'the ledger has rules of its own',
+  ledger_transactions: 'the ledger has rules of its own',
+  notifications: 'are about rows of any noun',
+  pauses: 'stop the work of a tenant',
+  provider_calls: 'belong to jobs',
+}
+
+test("each table of tenants' rows is a noun's, which the audit and the reconciler then know", async () => {
+  const tables = await world.sql<{ name: string }[]>`
+    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      -- The history of a table is the table's.
+      and c.relname not like '%\\_history' order by 1`
+  const nouns = Object.values(SUBJECTS).map(({ table }) => table)
+  expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_NOUN), ...nouns].toSorted())
 })
 
 test('lists show nothing of another tenant, whatever they filter by', async () => {

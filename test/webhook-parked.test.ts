@@ -365,7 +365,7 @@ test('what wakes, and what waits beside a payment, is a look-up by its key, also
     expect(lines[at]).toContain('Index Scan using notifications_parked on')
     expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
 
-    const about = await fresh.sql`explain select ${waitingNews(fresh.sql, null)} from payments p`
+    const about = await fresh.sql`explain select ${waitingNews(fresh.sql, 'payment', null)} from payments p`
     const all = about.map((row) => String(row['QUERY PLAN'])).join('\n')
     expect(all).toMatch(
       /notifications_subject on .*\n.*Index Cond: .*tenant_id = p\.tenant_id.*subject_id = p\.id/,

@@ -90,8 +90,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/notifications.ts',
-        from: 'id: derivedId(provider, account, id),',
-        to: 'id: derivedId(provider, account, id, String(performance.now())),',
+        from: 'id: derivedId(provider, account, event_id)',
+        to: 'id: derivedId(provider, account, event_id, String(performance.now()))',
       },
       {
         file: 'migrations/0003_payments.sql',

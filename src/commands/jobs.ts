@@ -1,4 +1,5 @@
 // `npm run jobs`: what waits, what is unknown, what was parked, and what an operator does about it, on record.
+import { PAYMENTS } from '#core/config/providers.ts'
 import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
@@ -126,8 +127,10 @@ async function resolve(sql: Sql, values: Values, id: string | undefined): Promis
       throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)
     return await act(sql, values, done, id)
   }
-  if (reference !== null && !/^(pi|re|pyr)_\w+$/.test(reference))
-    throw new ConfigError('--reference must be what the processor calls it: pi_... or re_...')
+  if (reference !== null && !PAYMENTS.reference.test(reference))
+    throw new ConfigError(
+      `--reference must be what the processor calls it, like ${PAYMENTS.examples.payment} or ${PAYMENTS.examples.refund}`,
+    )
   const operation = (await findJob(sql, asked.job_id))?.calls.at(-1)?.operation
   const is_new = operation === 'authorize' || operation === 'refund'
   if (is_new && reference === null)

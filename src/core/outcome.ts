@@ -4,7 +4,7 @@
 export type Failure = {
   code: 'payment_declined' | 'payment_invalid' | 'processor_error'
   message: string
-  /** The processor's own word for it, e.g. `insufficient_funds` or `payment_intent_unexpected_state`. */
+  /** The processor's own word for it, e.g. `insufficient_funds`. */
   processor_code?: string
   decline_code?: string
 }

@@ -8,8 +8,6 @@ type AreaFacts<Scope extends string> = {
   scopes: Readonly<Record<string, string>>
   /** Its headings in the documentation, described; an area without them is still to come. */
   tags?: Readonly<Record<string, string>>
-  /** Who does its work outside. */
-  provider?: string
   /** Of an area that is still to come: where something can be posted, and the scope that it will need. */
   posts?: Readonly<Record<string, Scope>>
 }
@@ -32,7 +30,6 @@ const TABLE = {
       'payments:read': 'read payments, refunds and open drifts',
       'payments:write': 'create, capture, cancel and refund payments',
     },
-    provider: 'stripe',
   },
   payouts: {
     paths: ['/v1/payouts'],

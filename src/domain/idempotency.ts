@@ -1,5 +1,6 @@
 // Idempotency keys: written in the same step as what they protect, and asked when that step was refused.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { subjectOf, type Noun } from './subjects.ts'
 
 /** A request as its key remembers it. `idempotency_key` null: the caller sent none, nothing is remembered. */
 export type IdempotentRequest = {
@@ -24,30 +25,31 @@ export type Remembered = {
   key: string
   scope: string
   fingerprint: string
-  resource: string
+  /** The noun. */
+  resource: Noun
   resource_id: string
   job_id: string | null
   created_at: string
 }
 
 /**
- * Whether the key of the request `a` is known: remembered on this route, or that of one of `resources`, which outlives what is
+ * Whether the key of the request `a` is known: remembered on this route, or that of a row of `resource`, which outlives what is
  * remembered. What is known is left out of the accepting step, so that a replay undoes nothing for its neighbours. The `offset`
  * keeps each a look-up for each request: as an anti-join, planned while the table is empty, it would scan for ever.
  */
-export function isKnown(sql: Sql | Tx, resources?: 'customers' | 'payments' | 'refunds'): Fragment {
+export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
   const remembered = sql`exists (
     select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.scope offset 0)`
-  if (resources === undefined) return remembered
+  if (resource === undefined) return remembered
   return sql`(${remembered} or exists (
-    select from ${sql(resources)} r where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
+    select from ${sql(subjectOf(resource).table)} r where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
 }
 
 /**
  * Writes the keys as a part of the accepting step. No "on conflict": of two requests with one key at the same time, the second
  * finds it taken, its whole step is undone, and it becomes a replay. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id, job_id`.
  */
-export function remember(sql: Sql | Tx, resource: string, accepted: Fragment): Fragment {
+export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fragment {
   return sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
     select tenant_id, idempotency_key, scope, fingerprint, ${resource}, resource_id, job_id

@@ -1,10 +1,10 @@
 // Notifications from providers: stored once, applied once, parked while they name what we do not know.
-import { z } from 'zod'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from './jobs/settle.ts'
+import { PROVIDER_NOUNS, subjectOf, type Noun, type SubjectKey } from './subjects.ts'
 
 /** Why a notification is parked, or was ignored in the end. */
 const PARKED_REASONS = [
@@ -31,61 +31,15 @@ export type Notification = {
   account: string
   event_id: string
   kind: string
-  /** The provider's name of what it is about, e.g. `pi_...`. */
+  /** The provider's name of what it is about. */
   object_id: string | null
   payload: Json
 }
 
-/** What we need of an event; the rest is kept as it came. */
-const eventSchema = z.looseObject({
-  id: z.string().min(1).max(255),
-  type: z.string().min(1).max(255),
-  account: z.string().max(255).optional(),
-  data: z.looseObject({
-    object: z.looseObject({ id: z.string().max(255).optional(), object: z.string().optional() }),
-  }),
-})
-
-const MAX_LEVELS = 100
-/** What an event tells and nobody here needs: tokens, and addresses that carry one. The provider can be asked for them. */
-const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
-
-/**
- * An event of a provider, sent by it or read from its list: the same one has the same id. What is kept of it holds no secrets.
- * Undefined when it is none, or nested as no event is.
- */
-export function notificationOf(provider: string, value: unknown): Notification | undefined {
-  if (!fits(value, MAX_LEVELS)) return undefined
-  const event = eventSchema.safeParse(storable(value))
-  if (!event.success) return undefined
-  const { id, type, account = '', data } = event.data
-  return {
-    id: derivedId(provider, account, id),
-    provider,
-    account,
-    event_id: id,
-    kind: type,
-    object_id: data.object.id ?? null,
-    payload: event.data as Json,
-  }
-}
-
-function fits(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true
-  return levels > 0 && Object.values(value).every((each) => fits(each, levels - 1))
-}
-
-// A character that Postgres cannot store must not become a retry for ever.
-function storable(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll('\u0000', '').toWellFormed()
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(storable)
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [
-      storable(name),
-      SECRETS.has(name) && each !== null ? '[redacted]' : storable(each),
-    ]),
-  )
+/** News of a provider as it is stored: what is told twice, sent by the provider or read from its list, has one id. */
+export function notificationOf(provider: string, news: Omit<Notification, 'id' | 'provider'>): Notification {
+  const { account, event_id } = news
+  return { ...news, provider, id: derivedId(provider, account, event_id) }
 }
 
 /**
@@ -156,8 +110,8 @@ export type NotificationSettlement = Settlement & {
   reason: ParkedReason | null
   /** While it is parked: what wakes it, by the provider's name; null where only time does. */
   waits_for: string | null
-  /** The payment that it is about, where that is known. */
-  of: { tenant_id: string; payment_id: string } | null
+  /** What it is filed under, where that is known. */
+  of: SubjectKey | null
 }
 
 /**
@@ -172,35 +126,40 @@ export async function settleNotifications(
     ...settlement,
     change: { notification_id, becomes, reason, waits_for, ...of },
   }))
+  const moved = PROVIDER_NOUNS.map(
+    (noun) => sql`
+      select r.updated_at from ${sql(subjectOf(noun).table)} r
+      where told.subject = ${noun} and r.tenant_id = told.tenant_id and r.id = told.subject_id`,
+  ).reduce((all, each) => sql`${all} union all ${each}`)
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)}, told as (
       select c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, payment_id uuid)
+        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, subject text, subject_id uuid)
     ), crossed as (
       select held.job_id from held
       join told on told.notification_id = held.job_id and told.becomes = 'parked' and told.waits_for is not null
-      join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id and p.updated_at > held.started_at
+      join lateral (${moved}) moved on moved.updated_at > held.started_at
     ), noted as (
       update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
         applied_at = case when told.becomes <> 'parked' then clock_timestamp() end,
-        tenant_id = coalesce(told.tenant_id, n.tenant_id), subject_id = coalesce(told.payment_id, n.subject_id)
-      -- Naming a payment locks its row: in the order of all steps that lock some.
-      from (select * from told order by tenant_id, payment_id) told where n.id = told.notification_id
+        tenant_id = coalesce(told.tenant_id, n.tenant_id), subject = coalesce(told.subject, n.subject),
+        subject_id = coalesce(told.subject_id, n.subject_id)
+      from told where n.id = told.notification_id
     ), ${finishing(sql, sql`case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
 /**
- * A part of the step that settles `told` (`notification_id, tenant_id, payment_id`): the notification that brought the news is
- * applied together with the news.
+ * A part of the step that settles `told` (`notification_id, tenant_id` and `<noun>_id`): the notification that brought the news
+ * is applied together with the news, and filed under the noun.
  */
-export function noted(sql: Sql | Tx): Fragment {
+export function noted(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
     noted as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null, parked_at = null,
-        tenant_id = told.tenant_id, subject_id = told.payment_id
+        tenant_id = told.tenant_id, subject = ${noun}, subject_id = ${sql(`told.${noun}_id`)}
       from told where n.id = told.notification_id
     )`
 }

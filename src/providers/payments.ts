@@ -1,4 +1,5 @@
 // What Sluice asks of a payment processor, whoever it is.
+import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 
 /** A payment as the processor tells it. Amounts in the currency's smallest unit, `currency` upper case. */
@@ -17,7 +18,13 @@ export type ProcessorPayment = {
   capture_before: string | null
   cancellation_reason: string | null
   /** Why the last try to authorize failed. */
-  failure: { code: string; message: string; decline_code: string | null } | null
+  failure: {
+    code: string
+    message: string
+    decline_code: string | null
+    /** The buyer failed to authenticate, and may try again. */
+    may_retry: boolean
+  } | null
   metadata: Record<string, string>
 }
 
@@ -54,11 +61,40 @@ export type RefundRequest = {
   metadata: Record<string, string>
 }
 
+/** What a processor tells, as it can be stored; it holds no secrets. */
+export type ProcessorEvent = {
+  /** Of which account of ours, empty where there is one only. */
+  account: string
+  event_id: string
+  /** The processor's word for what happened. */
+  kind: string
+  /** What it calls the thing that it happened to, if it says so. */
+  object_id: string | null
+  payload: Json
+}
+
+/** What an event is about, in our words. What it claims of it is not believed: the processor is asked. */
+export type ProcessorNews = {
+  /** Our noun. */
+  subject: string
+  /** What the processor calls it. */
+  reference: string
+  /** The payment that it is or belongs to; null where that is not told. */
+  payment_reference: string | null
+  /** Whether it carries our ids, as all has from its first moment on that we make there. */
+  marked: boolean
+}
+
+/** Whether metadata at a processor are ours. */
+export function isMarked(metadata: Record<string, unknown>): boolean {
+  return Object.keys(metadata).some((name) => name.startsWith('sluice_'))
+}
+
 /** Unix seconds, both included; `after` is the `last` of the page before, null for the first. */
 type EventRange = { from_s: number; to_s: number; after: string | null }
 type EventPage = {
   /** As their notifications would have brought them. */
-  events: unknown[]
+  events: ProcessorEvent[]
   /** When the first of them happened, unix seconds; null on an empty page. */
   newest_s: number | null
   /** Null when there are no more. */
@@ -82,6 +118,10 @@ export type PaymentProcessor = {
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
   /** By `sluice_refund_id` among the refunds of a payment. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
+  /** How long it keeps its events, in seconds. */
+  readonly events_kept_s: number
+  /** What an event of its is about, by the stored `payload`; null where that is nothing that we follow. */
+  newsOf(payload: Json): ProcessorNews | null
   /** What happened to payments and refunds, newest first, a page at a time. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

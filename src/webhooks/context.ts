@@ -1,5 +1,5 @@
 // What the routes of notifications share.
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
@@ -11,8 +11,13 @@ export type WebhooksContext = {
   sql: Sql
   log: Log
   doorbell: Doorbell
-  stripe_secrets: string[]
 }
 
 /** Stores a notification and asks for its application; false when it was stored before. The request is the one that brought it. */
 export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
+
+/** How the notifications of a provider are taken. */
+export type NotificationRoute = {
+  path: string
+  route: (app: FastifyInstance, context: WebhooksContext, take: Take) => void
+}

@@ -1,5 +1,5 @@
 // The `webhooks` process: {webhooks_url}.
-import { list, need, type Config } from '#core/config.ts'
+import type { Config } from '#core/config.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
@@ -7,6 +7,7 @@ import { listenAt, places } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
+import { ROUTES } from './routes.ts'
 
 /** A notification is nobody's in particular, so its window is the sum of many tenants'. */
 const WINDOW_FACTOR = 8
@@ -21,12 +22,14 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))
   ends.defer(() => subscription.close())
-  const stripe_secrets = list(need(config, 'STRIPE_WEBHOOK_SECRET'))
-  const app = await buildWebhooks({ config, sql, log, doorbell, stripe_secrets })
+  const app = await buildWebhooks({ config, sql, log, doorbell })
   ends.defer(() => app.close())
   const url = await listenAt(app, places(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
   return { url, ...serviceOf(ends.move(), sql) }
 }
 
-if (import.meta.main) await runService('webhooks', 'takes notifications at POST /stripe.', startWebhooks)
+if (import.meta.main) {
+  const taken_at = ROUTES.map(({ path }) => `POST ${path}`).join(', ')
+  await runService('webhooks', `takes notifications at ${taken_at}.`, startWebhooks)
+}

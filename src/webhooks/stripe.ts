@@ -1,16 +1,20 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance } from 'fastify'
+import { list, need } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications.ts'
 import { verifyStripe } from '#providers/signatures.ts'
-import type { Take, WebhooksContext } from './context.ts'
+import { readEvent } from '#providers/stripe/news.ts'
+import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
 
-export function stripeRoute(
-  app: FastifyInstance,
-  { stripe_secrets, log }: WebhooksContext,
-  take: Take,
-): void {
+export const stripeNotifications: NotificationRoute = {
+  path: '/stripe',
+  route: stripeRoute,
+}
+
+function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, take: Take): void {
+  const secrets = list(need(config, 'STRIPE_WEBHOOK_SECRET'))
   const told = seldom((untold, verdict: string, ip: string) =>
     log.warn({ verdict, ip, untold }, 'a notification was refused'),
   )
@@ -19,13 +23,13 @@ export function stripeRoute(
     told(reason, ip)
   }
 
-  app.post('/stripe', async (request, reply) => {
+  app.post(stripeNotifications.path, async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const header = request.headers['stripe-signature']
     const verdict = verifyStripe(
       raw,
       Array.isArray(header) ? header[0] : header,
-      stripe_secrets,
+      secrets,
       Math.floor(Date.now() / 1000),
     )
     if (verdict !== 'valid') {
@@ -34,14 +38,14 @@ export function stripeRoute(
         error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
       })
     }
-    const notification = notificationOf('stripe', parsed(raw))
-    if (notification === undefined) {
+    const event = readEvent(parsed(raw))
+    if (event === undefined) {
       refused('no event', request.ip)
       return await reply
         .code(400)
         .send({ error: { code: 'invalid_request', message: 'This is not an event.' } })
     }
-    const fresh = await take(notification, request)
+    const fresh = await take(notificationOf('stripe', event), request)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
 }

@@ -7,7 +7,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
-import { stripeProcessor } from '#providers/stripe/payments.ts'
+import { openProcessor } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
@@ -30,14 +30,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   ends.defer(() => endAll(sql, urgent_sql))
   const story = createStory(log, config.logged_part)
-  const processor = stripeProcessor({
-    secret_key: need(config, 'STRIPE_SECRET_KEY'),
-    api_base: config.STRIPE_API_BASE ?? null,
-    onCall(call) {
-      const { operation, outcome, duration_ms } = call
-      metrics.providerCall.observe({ provider: 'stripe', operation, outcome }, duration_ms / 1000)
-      story.call(call)
-    },
+  const processor = openProcessor(config, (call) => {
+    const { operation, outcome, duration_ms } = call
+    metrics.providerCall.observe({ provider: processor.name, operation, outcome }, duration_ms / 1000)
+    story.call(call)
   })
   ends.defer(() => processor.close())
   const queue = openConfiguredQueue(config, log)

@@ -55,7 +55,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'reference of a provider',
     tables: ['payments', 'refunds'],
-    part: /where ([pr]\.)?processor = (n\.provider|\$\d+) and ([pr]\.)?processor_reference = /,
+    part: /where (r\.)?processor = (n\.provider|\$\d+) and (r\.)?processor_reference = /,
     reason: 'what a provider tells says whose it is only by its reference, which is unique',
   },
   {
@@ -112,6 +112,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'all_provider_calls',
       'events',
       'notifications',
+      'all_notifications',
+      'drifts',
       'ledger_accounts',
       'ledger_transfers',
       'idempotency_keys',

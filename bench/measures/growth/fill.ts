@@ -90,13 +90,13 @@ async function writePayments(
       25, 1, 'past/1', 'done',
       at, at, at, operation, 1, job_id || ':1', at, at, jsonb_build_object('reference', 'pi_past_' || n)`,
     notification: `notification_id, 'stripe', '', 'evt_past_' || n, 'payment_intent.succeeded', 'pi_past_' || n,
-      jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, id, at, at`,
+      jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, 'payment', id, at, at`,
   }
   const columns = {
     job: `id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, worker, outcome,
       created_at, started_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, request`,
     notification:
-      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject_id, received_at, applied_at',
+      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject, subject_id, received_at, applied_at',
   }
   const [old, young] = [`at < now() - interval '1 hour'`, `at >= now() - interval '1 hour'`]
   await sql.unsafe(`

@@ -4,7 +4,9 @@ import { AREAS, AREA_NAMES } from '#domain/areas.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
 import { codesOf, operationOf, type Route } from './operation.ts'
 import { errorExamples } from './error.ts'
+import { eventsOf } from './events.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
+import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
 Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with the
@@ -43,6 +45,11 @@ ${Object.entries(ERRORS)
   .map(([code, [status, message]]) => `- **${status}** \`${code}\`: ${message}`)
   .join('\n')}
 
+## Events
+
+What happens to customers, payments and refunds is kept as events; their types and data are listed under \`webhooks\`. Sending them is
+the area \`events\`, which this version does not have yet.
+
 ## Limits
 
 \`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left: [rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
@@ -77,9 +84,9 @@ A card for each outcome: [test methods](/docs/guides/test-methods).
 
 Let the processor fail when you want it to: [faults](/docs/guides/emulator-faults).
 
-### Webhooks from Stripe
+### ${SENDER.title}
 
-Set up the endpoint and its secrets: [webhooks from Stripe](/docs/guides/stripe-webhooks).
+Set up the endpoint and its secrets: ${SENDER.guide}.
 
 ### Operations: backup, retention, TTL, stuck jobs (retry, discard)
 
@@ -119,6 +126,7 @@ export function apiDocument(routes: Route[], origin: string): JsonSchema {
     externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },
     tags: TAGS,
     paths: sorted(paths),
+    webhooks: eventsOf(schemas),
     components: {
       schemas: sorted(schemas.components),
       parameters: byComponentName(PARAMETERS),

@@ -3,11 +3,12 @@ import type { Config } from '#core/config.ts'
 import { byComponentName, componentName, HEADERS } from './components.ts'
 import { INFO } from './document.ts'
 import type { JsonSchema } from './schemas.ts'
+import { SENDER } from './stripe.ts'
 
 const DESCRIPTION = `
 Where processors send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
 bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. [Webhooks from Stripe](/docs/guides/stripe-webhooks) says how to set it up.
+and does nothing. ${SENDER.guide} says how to set it up.
 `
 
 /** Status, code and meaning of each refusal. */
@@ -26,7 +27,7 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [503, 'database_unavailable', 'Nothing was stored: send it again.'],
 ]
 
-/** The document of `POST /stripe`. */
+/** The document of the host. */
 export function webhooksDocument(config: Config): JsonSchema {
   return {
     openapi: '3.1.1',
@@ -44,66 +45,30 @@ export function webhooksDocument(config: Config): JsonSchema {
     ],
     tags: [{ name: 'notifications', description: 'Sent by processors, never by integrators.' }],
     paths: {
-      '/stripe': {
-        post: {
-          operationId: 'receiveStripeEvent',
-          summary: 'Take an event from Stripe',
-          description:
-            'Called by Stripe. Any event is taken and stored; those that are about none of our payments change nothing.',
-          tags: ['notifications'],
-          security: [{ stripe_signature: [] }],
-          requestBody: {
-            required: true,
-            description: 'The event, as Stripe sends it.',
-            content: {
-              'application/json': {
-                schema: { $ref: '#/components/schemas/StripeEvent' },
-                example: EVENT,
-              },
-            },
-          },
-          responses: {
-            200: {
-              description: 'Stored, now or before.',
-              headers: headersOf('x-request-id'),
-              content: {
-                'application/json': {
-                  schema: { $ref: '#/components/schemas/Received' },
-                  example: { received: true },
-                },
-              },
-            },
-            ...refusals(),
-          },
-        },
+      [SENDER.path]: {
+        post: { ...SENDER.operation, responses: { 200: TAKEN, ...refusals() } },
       },
     },
     components: {
-      schemas: SCHEMAS,
+      schemas: { ...SCHEMAS, ...SENDER.schemas },
       headers: byComponentName({
         'x-request-id': HEADERS['x-request-id'],
         'Retry-After': HEADERS['Retry-After'],
       }),
-      securitySchemes: {
-        stripe_signature: {
-          type: 'apiKey',
-          in: 'header',
-          name: 'Stripe-Signature',
-          description:
-            "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's signing secret. Not a fixed key: it is made for each request.",
-        },
-      },
+      securitySchemes: SENDER.securitySchemes,
     },
   }
 }
 
-const EVENT = {
-  id: 'evt_1SV0Zw2eZvKYlo2C0aBcDeFg',
-  object: 'event',
-  type: 'payment_intent.succeeded',
-  created: 1_795_000_000,
-  livemode: false,
-  data: { object: { id: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg', object: 'payment_intent', status: 'succeeded' } },
+const TAKEN: JsonSchema = {
+  description: 'Stored, now or before.',
+  headers: headersOf('x-request-id'),
+  content: {
+    'application/json': {
+      schema: { $ref: '#/components/schemas/Received' },
+      example: { received: true },
+    },
+  },
 }
 
 const SCHEMAS: Record<string, JsonSchema> = {
@@ -141,35 +106,6 @@ const SCHEMAS: Record<string, JsonSchema> = {
         type: 'boolean',
         description: 'Present and true when it had been stored before.',
         examples: [true],
-      },
-    },
-  },
-  StripeEvent: {
-    type: 'object',
-    description: 'An event of Stripe; only what is read here is described.',
-    required: ['id', 'type', 'data'],
-    additionalProperties: true,
-    properties: {
-      id: { type: 'string', description: "Stripe's id of the event.", examples: [EVENT.id] },
-      type: { type: 'string', description: 'What happened.', examples: [EVENT.type] },
-      account: {
-        type: 'string',
-        description: 'The connected account that it is about, if any.',
-        examples: ['acct_1SV0Zw2eZvKYlo2C'],
-      },
-      data: { $ref: '#/components/schemas/StripeEventData' },
-    },
-  },
-  StripeEventData: {
-    type: 'object',
-    description: 'What it happened to.',
-    required: ['object'],
-    properties: {
-      object: {
-        type: 'object',
-        description: 'The payment intent, charge or refund as it stood then.',
-        additionalProperties: true,
-        examples: [EVENT.data.object],
       },
     },
   },

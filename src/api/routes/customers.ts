@@ -7,15 +7,13 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import {
   createCustomers,
-  customerSchema,
   deleteCustomer,
-  findCustomer,
-  listCustomers,
   updateCustomer,
   type CreateCustomer,
-  type Customer,
   type CustomerFields,
-} from '#domain/customers.ts'
+} from '#domain/customers/change.ts'
+import { customerSchema, type Customer } from '#domain/customers/customer.ts'
+import { findCustomer, listCustomers } from '#domain/customers/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'

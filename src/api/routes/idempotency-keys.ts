@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 import { listByKey } from '#domain/idempotency.ts'
+import { NOUNS } from '#domain/subjects.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
@@ -13,9 +14,10 @@ const remembered = z
   .object({
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
     route: z.string().meta({ description: 'The route that it came to.', example: 'POST /v1/payments' }),
-    resource: z
-      .string()
-      .meta({ description: 'What came of it: `customer`, `payment` or `refund`.', example: 'payment' }),
+    resource: z.string().meta({
+      description: `What came of it: ${NOUNS.map((noun) => `\`${noun}\``).join(', ')}.`,
+      example: 'payment',
+    }),
     resource_id: z.uuid().meta({ description: 'The id of that.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
 import type { RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
@@ -36,7 +37,7 @@ export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteCont
             status: 'canceled',
             amount_minor: 1000,
             currency: 'USD',
-            processor_reference: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
+            processor_reference: PAYMENTS.examples.payment,
           },
         },
       },

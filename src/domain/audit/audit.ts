@@ -1,17 +1,16 @@
 // The audit: whether the invariants hold, of everything there is or of what changed since; it only reads.
-import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { databaseCode, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Walk } from '../reconciliation/looks.ts'
+import { partsOf, PROVIDER_NOUNS, SUBJECTS } from '../subjects.ts'
+import type { Check, Limits, Problem, Scope } from './checks.ts'
 import {
   CHECKS,
   CHECKS_IN_PARTS,
   CHECKS_OF_A_TIME,
   CHECKS_OF_PAYMENTS,
   CHECKS_OF_WHAT_IS_OPEN,
-  type CheckName,
-  type Limits,
-  type Problem,
-} from './checks.ts'
-import { accountsOf, everything, ofPayments, underWay, type PaymentKey, type Scope } from './scope.ts'
+} from './index.ts'
+import { accountsOf, everything, ofPayments, underWay, type PaymentKey } from './scope.ts'
 
 export type AuditReport = {
   /** At most `MOST_ROWS` of each check. */
@@ -20,7 +19,7 @@ export type AuditReport = {
 }
 
 type CheckResult = {
-  check: CheckName
+  check: string
   problems: number
   duration_ms: number
   /** It took longer than it may and says nothing. */
@@ -34,7 +33,7 @@ export type AuditOptions = {
   timeout_ms?: number
 }
 
-export const CHECK_NAMES = Object.keys(CHECKS) as CheckName[]
+export const CHECK_NAMES = Object.keys(CHECKS)
 
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
@@ -132,13 +131,12 @@ async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditRepo
 async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const { in_flight } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
-  for (const table of ['payments', 'refunds'] as const) {
-    const rows =
-      table === 'payments' ? sql`payments p where p.open` : sql`refunds p where p.status = 'pending'`
+  for (const noun of PROVIDER_NOUNS) {
+    const { table, at_provider } = SUBJECTS[noun]
     let walk: Walk = null
     do {
-      const stage = await findStage(sql, rows, walk)
-      const scope = underWay(sql, { [table]: stage.within })
+      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, walk)
+      const scope = underWay(sql, noun, stage.within)
       reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
       walk = stage.walk
     } while (walk !== null)
@@ -151,7 +149,7 @@ export function countsOf(report: AuditReport): Record<string, number> {
   return Object.fromEntries(report.checks.map(({ check, problems }) => [check, problems]))
 }
 
-type Checks = Partial<Record<CheckName, (sql: Tx, scope: Scope, limits: Limits) => Fragment>>
+type Checks = Readonly<Record<string, Check>>
 
 /** Each check in a snapshot of its own. */
 async function inTurn(
@@ -169,8 +167,7 @@ async function inTurn(
 
 async function look(tx: Tx, checks: Checks, scope: Scope, limits: Limits): Promise<AuditReport> {
   const report: AuditReport = { problems: [], checks: [] }
-  for (const [name, rowsOf] of Object.entries(checks)) {
-    const check = name as CheckName
+  for (const [check, rowsOf] of Object.entries(checks)) {
     const started = performance.now()
     const rows = await inTime(
       tx,
@@ -231,13 +228,18 @@ async function findChanged(tx: Tx, { since, until }: Time): Promise<PaymentKey[]
       select t.tenant_id, t.subject_id from ledger_transfers t where t.created_at >= ${since} and t.created_at < ${until}
     )
     select p.tenant_id, p.id as payment_id from touched join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
+    ${partsOf('payment')
+      .map(
+        ({ table, by }) => tx`
     union
-    select r.tenant_id, r.payment_id from touched join refunds r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`
+    select r.tenant_id, ${tx(`r.${by}`)} from touched join ${tx(table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
+      )
+      .reduce((all, each) => tx`${all} ${each}`, tx``)}`
 }
 
 /** Every check is named, also where there was nothing to look at. */
 function merged(reports: AuditReport[]): AuditReport {
-  const checks = new Map<CheckName, CheckResult>(
+  const checks = new Map<string, CheckResult>(
     CHECK_NAMES.map((check) => [check, { check, problems: 0, duration_ms: 0, unfinished: false }]),
   )
   for (const each of reports.flatMap((report) => report.checks)) {

@@ -1,5 +1,6 @@
 // The invariants of notifications: nothing that a provider told us is forgotten.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Limits, Scope } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
@@ -13,9 +14,16 @@ export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_B
  */
 export function notifications(
   sql: Sql | Tx,
-  _scope: unknown,
-  { since, stuck_after_s }: { since: string | null; stuck_after_s: number },
+  { subjects }: Scope,
+  { since, stuck_after_s }: Limits,
 ): Fragment {
+  const known = subjects.flatMap(({ table, provider, reference }) =>
+    provider === undefined || reference === undefined
+      ? []
+      : [
+          sql`select from ${sql(table)} r where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for`,
+        ],
+  )
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
     select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
@@ -29,9 +37,8 @@ export function notifications(
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
       (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
-        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and (
-          exists (select from payments p where p.processor = n.provider and p.processor_reference = n.waits_for)
-          or exists (select from refunds r where r.processor = n.provider and r.processor_reference = n.waits_for))),
+        and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
+        and exists (${known.reduce((all, each) => sql`${all} union all ${each}`)})),
       (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'

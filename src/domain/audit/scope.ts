@@ -1,18 +1,7 @@
 // What an audit looks at: every payment there is, or those that changed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-
-/** Sources of rows, to be put after `from` under an alias of the check's own. */
-export type Scope = {
-  payments: Fragment
-  /** The jobs and the transfers of these payments and their refunds; of everything, all that there are. */
-  jobs: Fragment
-  ledger_transfers: Fragment
-  /** Where payments and refunds that are under way are among. */
-  open_payments: Fragment
-  pending_refunds: Fragment
-  /** Whose ledger accounts and transfers: a condition on `tenant_id`. */
-  whose: Fragment
-}
+import { NOUNS, partsOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
+import type { Scope } from './checks.ts'
 
 export type PaymentKey = { tenant_id: string; payment_id: string }
 
@@ -22,9 +11,12 @@ export function everything(sql: Sql | Tx): Scope {
     payments: sql`payments`,
     jobs: sql`all_jobs`,
     ledger_transfers: sql`ledger_transfers`,
-    open_payments: sql`payments`,
-    pending_refunds: sql`refunds`,
+    under_way: new Map(PROVIDER_NOUNS.map((noun) => [noun, sql`${sql(SUBJECTS[noun].table)}`])),
     whose: sql`true`,
+    subjects: NOUNS.map((noun) => {
+      const { table, at_provider } = subjectOf(noun)
+      return { noun, table, ...at_provider }
+    }),
   }
 }
 
@@ -33,16 +25,11 @@ export function accountsOf(sql: Sql | Tx, tenant_id: string): Scope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }
 
-/** Everything, but of what is under way only a part: `within` are conditions on a row `p`, none of them: no row. */
-export function underWay(
-  sql: Sql | Tx,
-  { payments, refunds }: { payments?: Fragment; refunds?: Fragment },
-): Scope {
-  return {
-    ...everything(sql),
-    open_payments: sql`(select p.* from payments p where p.open and ${payments ?? sql`false`} offset 0)`,
-    pending_refunds: sql`(select p.* from refunds p where p.status = 'pending' and ${refunds ?? sql`false`} offset 0)`,
-  }
+/** Everything, but of what is under way only a part of one noun: `within` are conditions on a row `p`. */
+export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): Scope {
+  const { table, at_provider } = SUBJECTS[noun]
+  const rows = sql`(select p.* from ${sql(table)} p where ${at_provider.open(sql)} and ${within} offset 0)`
+  return { ...everything(sql), under_way: new Map([[noun, rows]]) }
 }
 
 /**
@@ -65,8 +52,12 @@ export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
       select t.* from ${payments} p
       cross join lateral (
         select p.id as subject_id
-        union all
-        select r.id from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
+        ${partsOf('payment')
+          .map(
+            ({ table, by }) =>
+              sql`union all select r.id from ${sql(table)} r where r.tenant_id = p.tenant_id and ${sql(`r.${by}`)} = p.id`,
+          )
+          .reduce((all, each) => sql`${all} ${each}`, sql``)}
       ) subject
       cross join lateral (
         select t.* from ledger_transfers t

@@ -120,7 +120,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { sett
     await settleAsFailed(tx, job)
     // An authorization that nobody has a name of cannot be asked for; news of it bear our ids.
     if (reference !== null) {
-      const look = lookAt(processor, { object: 'payment_intent', reference }, `resolved:${job.job_id}`)
+      const look = lookAt(processor, { subject: 'payment', reference }, `resolved:${job.job_id}`)
       await storeNotifications(tx, [{ ...look, rung: false, request_id: null }])
     }
     return { after: 'failed', look_only: false }

@@ -1,5 +1,6 @@
 // What a request waits for: a resource and the job that works on it, read in one statement.
 import type { Fragment, Sql } from '#core/db.ts'
+import { subjectOf, type Noun } from '../subjects.ts'
 import type { JobOutcome } from './outcomes.ts'
 
 /** `job_id` null: nobody waits for a job. */
@@ -11,7 +12,7 @@ export type Found<T> = { resource: T; job: Pick<JobOutcome, 'state' | 'last_erro
 /** What was asked for, in that order; undefined where the tenant has no such row. */
 export async function findWithJobs<T extends object>(
   sql: Sql,
-  table: 'payments' | 'refunds',
+  noun: Noun,
   columns: Fragment,
   asked: AskedFor[],
 ): Promise<(Found<T> | undefined)[]> {
@@ -19,7 +20,7 @@ export async function findWithJobs<T extends object>(
   const rows = await sql<Row[]>`
     select a.nth, j.state as job_state, j.last_error as job_error, r.*
     from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, id uuid, job_id uuid)
-    cross join lateral (select ${columns} from ${sql(table)} where tenant_id = a.tenant_id and id = a.id offset 0) r
+    cross join lateral (select ${columns} from ${sql(subjectOf(noun).table)} where tenant_id = a.tenant_id and id = a.id offset 0) r
     left join lateral (select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0) j on true`
   const found: (Found<T> | undefined)[] = asked.map(() => undefined)
   for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)

@@ -1,7 +1,7 @@
 // Holds lapse: a day before, an event says so; afterwards the worker gives them up. So it does with what no buyer completes.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
-import { paymentEventData } from './payment.ts'
+import { announce, type EventType } from '../events.ts'
 
 /** Tells of holds that lapse within a day, each once. At most `limit` at a time; answers how many. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
@@ -20,8 +20,7 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
       from asked a where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
       returning p.*, a.event_id
     )
-    insert into events (tenant_id, id, type, subject_id, data)
-    select tenant_id, event_id, 'payment.capture_expiring', id, ${paymentEventData(sql)} - 'event_id' from p
+    ${announce(sql, 'payment', sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`)}
     returning id`
   return rows.length
 }

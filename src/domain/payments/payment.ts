@@ -1,10 +1,9 @@
-// The payment: what it is in rows and answers, and how it is found.
+// The payment: what it is in rows, answers and events.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 
 const PAYMENT_STATUSES = [
   'pending',
@@ -57,11 +56,11 @@ export const paymentSchema = z
     amount_capturable_minor: moved('What is held and can be captured.', 1000),
     amount_captured_minor: moved('What was taken.', 0),
     amount_refunded_minor: moved('What of it went back.', 0),
-    processor: z.string().meta({ description: 'Who moves the money.', example: 'stripe' }),
+    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()
       .nullable()
-      .meta({ description: 'The payment at the processor.', example: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
+      .meta({ description: 'The payment at the processor.', example: PAYMENTS.examples.payment }),
     client_secret: z.string().nullable().meta({
       description:
         "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
@@ -103,100 +102,21 @@ export const paymentSchema = z
 /** A payment as its row is read. `client_secret` is sealed. */
 export type Payment = z.output<typeof paymentSchema>
 
-export type PaymentFilters = {
-  status?: PaymentStatus
-  customer_id?: string
-  currency?: string
-  amount_min?: number
-  amount_max?: number
-  created_from?: string
-  created_to?: string
-  before?: string
-  metadata: Record<string, string>
-  limit: number
-}
+/** A payment as events tell of it: without what is only for its owner's browser. */
+export const paymentEventSchema = paymentSchema
+  .omit({ client_secret: true })
+  .meta({ id: 'PaymentEventData', description: 'The payment as it then stood.' })
 
-/** The payments of a tenant, newest first. */
-export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
-  const { status, customer_id, currency, amount_min = 0, amount_max = Number.MAX_SAFE_INTEGER } = filters
-  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
-  // What is open is few among many and has an index of its own, as what is a customer's has. A statement of its own only for
-  // these: each text costs every connection a plan.
-  const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
-  return await sql<Payment[]>`
-    select ${paymentColumns(sql)} from payments
-    where tenant_id = ${tenant_id} and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
-      ${customer_id === undefined ? sql`` : sql`and customer_id = ${customer_id}`} ${open ? sql`and open` : sql``}
-      and status = coalesce(${status ?? null}, status) and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
-      and amount_minor between ${amount_min} and ${amount_max}
-      and not exists (
-        select from jsonb_each_text(${sql.json(filters.metadata)}) wanted where metadata ->> wanted.key is distinct from wanted.value)
-    order by created_at desc limit ${filters.limit}`
-}
-
-/** Payments with the jobs that are asked about, in the order asked. */
-export async function findPayments(sql: Sql, asked: AskedFor[]): Promise<(Found<Payment> | undefined)[]> {
-  return await findWithJobs<Payment>(sql, 'payments', paymentColumns(sql), asked)
-}
-
-/** One payment, or undefined. */
-export async function findPayment(sql: Sql, tenant_id: string, id: string): Promise<Payment | undefined> {
-  const [payment] = await sql<Payment[]>`
-    select ${paymentColumns(sql)} from payments where tenant_id = ${tenant_id} and id = ${id}`
-  return payment
-}
-
-/** Whose a payment is and how it stands, for what a processor tells. */
-export type KnownPayment = Pick<
-  Payment,
-  | 'tenant_id'
-  | 'id'
-  | 'status'
-  | 'amount_minor'
-  | 'amount_capturable_minor'
-  | 'amount_captured_minor'
-  | 'amount_refunded_minor'
-  | 'currency'
-  | 'processor_reference'
-> & { amount_refund_reserved_minor: number }
-
-/** The payment that a processor knows by `reference`, whoever's it is. */
-export async function findPaymentByReference(
-  sql: Sql,
-  processor: string,
-  reference: string,
-): Promise<KnownPayment | undefined> {
-  const [payment] = await sql<KnownPayment[]>`
-    select ${knownColumns(sql)} from payments where processor = ${processor} and processor_reference = ${reference}`
-  return payment
-}
-
-/** The payment of these ids, unless it is known to the processor by another reference. */
-export async function findPaymentByIds(
-  sql: Sql,
-  { tenant_id, id }: { tenant_id: string; id: string },
-  reference: string,
-): Promise<KnownPayment | undefined> {
-  const [payment] = await sql<KnownPayment[]>`
-    select ${knownColumns(sql)} from payments where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
-  return payment
-}
-
-function knownColumns(sql: Sql): Fragment {
-  return sql`
-    tenant_id, id, status, amount_minor, amount_capturable_minor, amount_captured_minor, amount_refunded_minor,
-    amount_refund_reserved_minor, currency, processor_reference`
-}
-
-/** The columns that are answered, in the order of the schema. */
-function paymentColumns(sql: Sql | Tx): Fragment {
-  return sql`
-    id, tenant_id, idempotency_key, status, amount_minor, currency, method, customer_id, description, return_url,
-    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference, client_secret,
-    failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata, created_at, updated_at`
-}
-
-/** What an event says of the payment `p`: the row without what only we may know. */
-export function paymentEventData(sql: Sql | Tx): Fragment {
-  return sql`to_jsonb(p) - array['client_secret', 'open', 'amount_refund_reserved_minor', 'cancel_requested_at', 'capture_expiry_warned_at']`
-}
+/** What is announced of payments, by the word after `payment.`. */
+export const PAYMENT_EVENTS = {
+  created: 'A payment was asked for; its authorization is under way.',
+  requires_action: 'The buyer has to act.',
+  authorized: 'The money is held.',
+  authorization_failed: 'A try of the buyer failed; another may follow.',
+  capture_expiring: 'The hold lapses within a day.',
+  captured: 'The money was taken.',
+  capture_failed: 'A capture failed; the payment is as it was before.',
+  canceled: 'The hold was released, or the payment given up.',
+  cancel_failed: 'A cancellation failed; the payment is as it was before.',
+  failed: 'The authorization failed for good.',
+} as const

@@ -2,9 +2,9 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
+import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { openAccounts } from '../ledger.ts'
-import { paymentEventData } from './payment.ts'
 
 type Asked = JobRequest & { payment_id: string }
 
@@ -32,7 +32,7 @@ export async function createPayments(
 ): Promise<Map<string, 'accepted' | 'known'>> {
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
-      select a.*, ${isKnown(sql, 'payments')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+      select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
         request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text,
         return_url text, metadata jsonb, processor text)
@@ -50,9 +50,13 @@ export async function createPayments(
     ), opened as (${openAccounts(sql, sql`select tenant_id, currency from p`)}
     ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
     ), event as (
-      insert into events (tenant_id, id, type, subject_id, data)
-      select p.tenant_id, a.event_id, 'payment.created', p.id, ${paymentEventData(sql)}
-      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id
+      ${announce(
+        sql,
+        'payment',
+        sql`
+      select p.*, a.event_id, ${'payment.created' satisfies EventType} as event
+      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id`,
+      )}
     ), job as (${askFor(
       sql,
       authorizePayment,

@@ -4,9 +4,10 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { noted, waking } from '../notifications.ts'
-import { paymentEventData, type PaymentStatus } from './payment.ts'
+import type { PaymentStatus } from './payment.ts'
 
 /** Where a payment may come from on its way to a status. What is not listed moves nothing: states never go backwards. */
 const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
@@ -97,10 +98,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         and (p.status <> l."to" or p.failure is distinct from l.failure)
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ), event as (
-      insert into events (tenant_id, id, type, subject_id, data)
-      select p.tenant_id, p.event_id, p.event, p.id,
-        ${paymentEventData(sql)} - array['to', 'event', 'event_id', 'transfer_id', 'follow_up_job_id']
-      from p where p.event is not null
+      ${announce(sql, 'payment', sql`select * from p where event is not null`)}
     ), ${postings(
       sql,
       sql`
@@ -123,7 +121,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       join held on held.job_id = told.job_id
       where p.status = 'canceling'`,
     )}
-    ), ${noted(sql)}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
+    ), ${noted(sql, 'payment')}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
@@ -132,7 +130,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
 function stepOf(
   { status, failed_operation, failure }: PaymentTold,
   beside_job: boolean,
-): { from: PaymentStatus[]; event: string | null } {
+): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
     return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
   // While the payment is pending and its own job is open, only that knows whether the buyer may still act: a declined card

@@ -1,21 +1,6 @@
 // Whether we and the processor see the same: what is settled must be settled alike, what is under way must be worked on.
-import type { Drift, Ours, Side } from './drift.ts'
-
-/** What of ours may stand beside each status of theirs, once all that they say has been applied. */
-const AGREES: Record<Drift['subject'], Record<string, string[]>> = {
-  payment: {
-    // A declined card leaves the payment waiting there for another one.
-    requires_action: ['requires_action', 'failed'],
-    processing: ['requires_action'],
-    authorized: ['authorized'],
-    captured: ['captured'],
-    // What failed here holds no money there either.
-    canceled: ['canceled', 'failed'],
-    failed: ['failed', 'canceled'],
-  },
-  refund: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
-}
-const UNDER_WAY = ['pending', 'capturing', 'canceling']
+import { SUBJECTS, type AtProvider, type ProviderNoun } from '../subjects.ts'
+import type { Ours, Side } from './drift.ts'
 
 export type Disagreement = {
   state: 'stale' | 'differs'
@@ -30,17 +15,18 @@ export type Disagreement = {
  * the processor did that finds no place here is, whoever works on what.
  */
 export function disagreement(
-  subject: Drift['subject'],
+  subject: ProviderNoun,
   { ours, worked_on, waiting }: Omit<Ours, 'since'>,
   theirs: Side | null,
 ): Disagreement | null {
+  const { agrees, under_way: moving }: AtProvider = SUBJECTS[subject].at_provider
   if (waiting.length > 0) return { state: 'differs', detail: inWords(ours, theirs, waiting), passing: false }
-  const under_way = UNDER_WAY.includes(ours.status)
+  const under_way = moving.includes(ours.status)
   if (under_way && worked_on) return null
   const state = under_way ? 'stale' : 'differs'
   if (theirs === null) return { state, detail: `the processor does not know the ${subject}`, passing: false }
   if (
-    AGREES[subject][theirs.status]?.includes(ours.status) !== true ||
+    agrees[theirs.status]?.includes(ours.status) !== true ||
     theirs.currency !== ours.currency ||
     theirs.amount_minor !== ours.amount_minor
   )

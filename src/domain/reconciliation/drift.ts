@@ -1,11 +1,12 @@
-// The drift: a payment or refund that stands otherwise at its processor, or of which nobody knows how it stands.
+// The drift: what stands otherwise at its processor, or of which nobody knows how it stands.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql } from '#core/db.ts'
+import { filedBy, objectOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
 
 export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
-const DRIFT_SUBJECTS = ['payment', 'refund'] as const
 
 /** The states and subjects of drifts, as fields and as filters. */
 export const driftState = z.enum(DRIFT_STATES).meta({
@@ -15,7 +16,7 @@ export const driftState = z.enum(DRIFT_STATES).meta({
   example: 'differs',
 })
 export const driftSubject = z
-  .enum(DRIFT_SUBJECTS)
+  .enum(PROVIDER_NOUNS)
   .meta({ id: 'DriftSubject', description: 'What differs.', example: 'payment' })
 
 const sideSchema = z
@@ -43,7 +44,7 @@ const sideSchema = z
     processor_reference: z
       .string()
       .nullable()
-      .meta({ description: 'Its id at the processor.', example: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
+      .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
   })
   .meta({ id: 'DriftSide', description: 'How one side sees it.' })
 /** How one side sees it. The amounts that are held, captured and refunded are those of payments only. */
@@ -62,9 +63,10 @@ export const driftSchema = z
     subject_id: z
       .uuid()
       .meta({ description: 'The payment or refund.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
-    payment_id: z
-      .uuid()
-      .meta({ description: 'The payment.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    payment_id: z.uuid().nullable().meta({
+      description: 'The payment; null for what belongs to none.',
+      example: '0198f6f0-1234-7000-8000-123456789abc',
+    }),
     state: driftState,
     ours: sideSchema.meta({ description: 'What we think.' }),
     theirs: sideSchema.nullable().meta({
@@ -102,7 +104,7 @@ export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilt
       since, greatest(0, floor(extract(epoch from now() - since)))::integer as age_s, checked_at, created_at
     from drifts
     where tenant_id = ${tenant_id} and mended_at is null and created_at < ${before} and state = coalesce(${state}, state)
-      and subject = coalesce(${subject}, subject) and payment_id = coalesce(${payment_id}::uuid, payment_id)
+      and subject = coalesce(${subject}, subject) and (${payment_id}::uuid is null or payment_id = ${payment_id})
     order by created_at desc limit ${limit}`
 }
 
@@ -115,12 +117,12 @@ export async function countDrifts(
     where mended_at is null group by state`
 }
 
-type Subject = { tenant_id: string; subject: Drift['subject']; subject_id: string; payment_id: string }
+type DriftOf = { tenant_id: string; subject: ProviderNoun; subject_id: string; payment_id: string | null }
 
 /** Records that they disagree, or what the processor says by now of a drift that is open. */
 export async function openDrift(
   sql: Sql,
-  of: Subject,
+  of: DriftOf,
   drift: {
     state: 'stale' | 'differs'
     ours: Side
@@ -143,7 +145,7 @@ export async function openDrift(
  */
 export async function mendDrift(
   sql: Sql,
-  { tenant_id, subject, subject_id }: Omit<Subject, 'payment_id'>,
+  { tenant_id, subject, subject_id }: Omit<DriftOf, 'payment_id'>,
   ours: Side,
 ): Promise<void> {
   const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
@@ -157,30 +159,37 @@ export async function mendDrift(
 /**
  * Brings the drifts of state `unknown` in line with the jobs: open for each whose effect nobody knows, mended for the
  * others. These jobs look again by themselves. What is known to differ stays on record as that, as it may outlast the job.
+ * Answers the names of jobs that belong to no noun that is compared: of these no drift can be opened.
  */
-export async function followUnknownJobs(sql: Sql): Promise<void> {
-  const refund_id = sql`(j.payload ->> 'refund_id')::uuid`
-  await sql`
+export async function followUnknownJobs(sql: Sql): Promise<string[]> {
+  const ours = PROVIDER_NOUNS.map((noun) => {
+    const { table, at_provider } = SUBJECTS[noun]
+    return sql`
+      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${objectOf(sql, 'r', at_provider.side)} as ours
+      from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
+      where u.subject = ${noun}`
+  }).reduce((all, each) => sql`${all} union all ${each}`)
+  const rows = await sql<{ name: string }[]>`
     with unknown as (
-      select distinct on (j.tenant_id, j.subject_id, ${refund_id}) j.tenant_id, j.subject_id as payment_id, ${refund_id} as refund_id,
-        j.unknown_since as since, j.name || ': ' || (j.last_error ->> 'message') as detail
-      from jobs j
-      where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
-      order by j.tenant_id, j.subject_id, ${refund_id}, j.unknown_since
+      select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
+        split_part(j.name, '.', 1) as subject, (j.payload ->> (split_part(j.name, '.', 1) || '_id'))::uuid as subject_id,
+        j.name || ': ' || (j.last_error ->> 'message') as detail
+      from jobs j where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
+      order by j.tenant_id, subject, subject_id, j.unknown_since
     ), mended as (
       update drifts d set mended_at = now()
       where d.mended_at is null and d.state = 'unknown' and not exists (
-        select from unknown u where u.tenant_id = d.tenant_id and coalesce(u.refund_id, u.payment_id) = d.subject_id)
+        select from unknown u where u.tenant_id = d.tenant_id and u.subject = d.subject and u.subject_id = d.subject_id)
+    ), ours as (${ours}),
+    opened as (
+      insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
+      select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
+      on conflict (tenant_id, subject, subject_id) where mended_at is null do update
+        set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
+        where d.state <> 'differs' and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
-    insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
-    select p.tenant_id, gen_random_uuid(), case when r.id is null then 'payment' else 'refund' end, coalesce(r.id, p.id), p.id,
-      'unknown', case when r.id is null then ${sidesOfPayment(sql)} else ${sidesOfRefund(sql)} end, u.detail, u.since
-    from unknown u
-    join payments p on p.tenant_id = u.tenant_id and p.id = u.payment_id
-    left join refunds r on r.tenant_id = u.tenant_id and r.id = u.refund_id
-    on conflict (tenant_id, subject, subject_id) where mended_at is null do update
-      set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
-      where d.state <> 'differs' and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))`
+    select distinct name from unknown where subject <> all(${PROVIDER_NOUNS}::text[]) order by name`
+  return rows.map(({ name }) => name)
 }
 
 /** As we see it, since when, whether a job works on it, and what the processor did that finds no place in our books. */
@@ -195,42 +204,32 @@ export type Ours = {
 /** So long the processor may be ahead of us without that being a drift. */
 export const WAITS_MS = 5_000
 
-/** A payment or refund as we see it now; undefined when there is none. `news`: a notification that does not count as waiting. */
+/** A row as we see it now; undefined when there is none. `news`: a notification that does not count as waiting. */
 export async function findOurs(
   sql: Sql,
-  { tenant_id, subject, subject_id, news = null }: Omit<Subject, 'payment_id'> & { news?: string | null },
+  { tenant_id, subject, subject_id, news = null }: Omit<DriftOf, 'payment_id'> & { news?: string | null },
 ): Promise<Ours | undefined> {
-  const works = (payment_id: Fragment) => sql`exists (
-    select from jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${payment_id} and j.finished_at is null)`
+  const { table, at_provider } = SUBJECTS[subject]
   const [row] = await sql<Ours[]>`
-    ${
-      subject === 'payment'
-        ? sql`select ${sidesOfPayment(sql)} as ours, p.updated_at as since, ${works(sql`p.id`)} as worked_on, ${waitingNews(sql, news)} as waiting
-            from payments p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
-        : sql`select ${sidesOfRefund(sql)} as ours, r.updated_at as since, ${works(sql`r.payment_id`)} as worked_on, '[]'::jsonb as waiting
-            from refunds r where r.tenant_id = ${tenant_id} and r.id = ${subject_id}`
-    }`
+    select ${objectOf(sql, 'p', at_provider.side)} as ours, p.updated_at as since, ${waitingNews(sql, subject, news)} as waiting,
+      exists (
+        select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(filedBy(subject))} and j.finished_at is null) as worked_on
+    from ${sql(table)} p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
   return row
 }
 
-/** News of the payment `p` that finds no place here; not `besides`. */
-export function waitingNews(sql: Sql, besides: string | null): Fragment {
+/** News of the row `p` that finds no place here; not `besides`. */
+export function waitingNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]')
     -- The offset keeps it a look-up: planned while nothing was parked, it would go through all that is parked for ever.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
-    where n.state = 'parked' and n.id is distinct from ${besides}::uuid
+    where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${besides}::uuid
       and (n.reason = 'poison' or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 
-function sidesOfPayment(sql: Sql): Fragment {
-  return sql`jsonb_build_object('status', p.status, 'amount_minor', p.amount_minor, 'currency', p.currency,
-    'amount_capturable_minor', p.amount_capturable_minor, 'amount_captured_minor', p.amount_captured_minor,
-    'amount_refunded_minor', p.amount_refunded_minor, 'amount_refund_reserved_minor', p.amount_refund_reserved_minor,
-    'processor_reference', p.processor_reference)`
-}
-
-function sidesOfRefund(sql: Sql): Fragment {
-  return sql`jsonb_build_object('status', r.status, 'amount_minor', r.amount_minor, 'currency', r.currency,
-    'processor_reference', r.processor_reference)`
+// The payment of a row, itself or what it is a part of; null where it has none.
+function paymentOf(sql: Sql, noun: ProviderNoun, row: string): Fragment {
+  const root = subjectOf(noun).part_of?.noun ?? noun
+  return root === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`
 }

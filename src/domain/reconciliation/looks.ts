@@ -1,7 +1,8 @@
 // Looks: what stands still for longer than it should, and when the processor is asked about it.
+import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
-import { derivedId } from '#core/ids.ts'
-import type { Notification } from '../notifications.ts'
+import { notificationOf, type Notification } from '../notifications.ts'
+import { filedBy, PROVIDER_NOUNS, SUBJECTS, worksOn, type ProviderNoun } from '../subjects.ts'
 
 /** The `kind` of the notifications that we write ourselves, to have an object looked at as if the processor had told of it. */
 export const LOOK_KIND = 'reconciliation.look'
@@ -13,7 +14,7 @@ const DAY_S = 24 * 3600
 const ROWS_AT_ONCE = 10_000
 
 type Stale = {
-  object: 'payment_intent' | 'refund'
+  subject: ProviderNoun
   reference: string | null
   /** Since when it stands like this, and for how long. */
   since: string
@@ -26,48 +27,40 @@ export type Walk = { tenant_id: string; created_at: string } | null
 /** What was found on a part of the way, and where to go on; null when this was the end of it. */
 export type Stage = { stale: Stale[]; walk: Walk }
 
-/** Payments under way on which no job works: what is open is walked through. */
-export async function findStalePayments(sql: Sql, walk: Walk): Promise<Stage> {
-  const stage = await findStage(sql, sql`payments p where p.open`, walk)
+/**
+ * Rows of a noun under way on which no job works: the processor has them and takes its time, or its news was lost. What is
+ * open is walked through.
+ */
+export async function findStale(sql: Sql, noun: ProviderNoun, walk: Walk): Promise<Stage> {
+  const { table } = SUBJECTS[noun]
+  const { open, under_way, reference } = SUBJECTS[noun].at_provider
+  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, walk)
+  const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}`
   const stale = await sql<Stale[]>`
-    select 'payment_intent' as object, coalesce(p.processor_reference, (
+    select ${noun} as subject, coalesce(${sql(`p.${reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
-        where j.tenant_id = p.tenant_id and j.subject_id = p.id and c.provider_reference is not null limit 1)) as reference,
+        where ${filed} and ${worksOn(sql, noun, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
-    from payments p
-    where p.open and ${stage.within} and p.status in ('pending', 'capturing', 'canceling')
+    from ${sql(table)} p
+    where ${open(sql)} and ${stage.within} and p.status = any(${[...under_way]}::text[])
       and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
-      and not exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)`
-  return { stale, walk: stage.walk }
-}
-
-/** Refunds that are pending and on which no job works: the processor has them and takes its time, or its news was lost. */
-export async function findStaleRefunds(sql: Sql, walk: Walk): Promise<Stage> {
-  const stage = await findStage(sql, sql`refunds p where p.status = 'pending'`, walk)
-  const stale = await sql<Stale[]>`
-    select 'refund' as object, p.processor_reference as reference, p.updated_at as since,
-      extract(epoch from now() - p.updated_at)::float8 as age_s
-    from refunds p
-    where p.status = 'pending' and ${stage.within} and p.processor_reference is not null
-      and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
-      and not exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.payment_id and j.finished_at is null)`
+      and not exists (select from jobs j where ${filed} and j.finished_at is null)`
   return { stale, walk: stage.walk }
 }
 
 /** What is known to differ, and since when it stands as it does: whatever moved it may have mended it. */
 export async function findDrifting(sql: Sql, walk: Walk): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, walk)
+  const rows = PROVIDER_NOUNS.map((noun) => {
+    const { table, at_provider } = SUBJECTS[noun]
+    return sql`
+      select ${sql(`o.${at_provider.reference}`)} as reference, greatest(p.since, o.updated_at) as since from ${sql(table)} o
+      where p.subject = ${noun} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
+  }).reduce((all, each) => sql`${all} union all ${each}`)
   const stale = await sql<Stale[]>`
-    select case when p.subject = 'refund' then 'refund' else 'payment_intent' end as object, s.reference, s.since,
-      extract(epoch from now() - s.since)::float8 as age_s
-    from drifts p cross join lateral (
-      select o.processor_reference as reference, greatest(p.since, o.updated_at) as since from payments o
-      where p.subject = 'payment' and o.tenant_id = p.tenant_id and o.id = p.subject_id
-      union all
-      select o.processor_reference, greatest(p.since, o.updated_at) from refunds o
-      where p.subject = 'refund' and o.tenant_id = p.tenant_id and o.id = p.subject_id
-    ) s
+    select p.subject, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
+    from drifts p cross join lateral (${rows}) s
     where p.mended_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, walk: stage.walk }
 }
@@ -96,27 +89,31 @@ export async function findStage(
 
 /** The look that is due at something of this age, each with an id of its own: asking for it twice is asking once. */
 export function looksOf(processor: string, stale: Stale[]): Notification[] {
-  return stale.flatMap(({ object, reference, since, age_s }) => {
+  return stale.flatMap(({ subject, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKS_S[0]!) return []
     const look = LOOKS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    return [lookAt(processor, { object, reference }, `${since}:${look}`)]
+    return [lookAt(processor, { subject, reference }, `${since}:${look}`)]
   })
 }
 
-/** A look at an object of the processor, to be stored as its news are. `name` tells it from other looks at the same object. */
+const lookSchema = z.object({ subject: z.string(), reference: z.string() })
+
+/** A look at something of the processor, to be stored as its news are. `name` tells it from other looks at the same. */
 export function lookAt(
   processor: string,
-  { object, reference }: { object: Stale['object']; reference: string },
+  look: { subject: ProviderNoun; reference: string },
   name: string,
 ): Notification {
-  const event_id = `look:${reference}:${name}`
-  return {
-    id: derivedId(processor, '', event_id),
-    provider: processor,
+  return notificationOf(processor, {
     account: '',
-    event_id,
+    event_id: `look:${look.reference}:${name}`,
     kind: LOOK_KIND,
-    object_id: reference,
-    payload: { id: event_id, type: LOOK_KIND, data: { object: { object, id: reference } } },
-  }
+    object_id: look.reference,
+    payload: look,
+  })
+}
+
+/** What a look looks at. Its noun may be one that only another version knows. */
+export function lookOf({ payload }: Pick<Notification, 'payload'>): z.output<typeof lookSchema> {
+  return lookSchema.parse(payload)
 }

@@ -1,10 +1,9 @@
-// Refunds: what they are, as they are answered, and how they are found.
+// The refund: what it is in rows, answers and events.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 
 /** A refund as it is answered. */
 export const refundSchema = z
@@ -38,11 +37,11 @@ export const refundSchema = z
     imported: z
       .boolean()
       .meta({ description: "Whether it was made in the processor's dashboard.", example: false }),
-    processor: z.string().meta({ description: 'Who moves the money.', example: 'stripe' }),
+    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()
       .nullable()
-      .meta({ description: 'The refund at the processor.', example: 're_3SV0Zw2eZvKYlo2C0aBcDeFg' }),
+      .meta({ description: 'The refund at the processor.', example: PAYMENTS.examples.refund }),
     failure: z
       .object({
         code: z.string().meta({ description: 'What went wrong.', example: 'processor_error' }),
@@ -61,52 +60,9 @@ export const refundSchema = z
 
 export type Refund = z.output<typeof refundSchema>
 
-/** Whose a refund is and how it stands, for what a processor tells. */
-export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
-
-/** The refund that a processor knows by `reference`, whoever's it is. */
-export async function findRefundByReference(
-  sql: Sql,
-  processor: string,
-  reference: string,
-): Promise<KnownRefund | undefined> {
-  const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status from refunds where processor = ${processor} and processor_reference = ${reference}`
-  return row
-}
-
-/** The refund of these ids, unless it is known to the processor by another reference. */
-export async function findRefundByIds(
-  sql: Sql,
-  { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
-  reference: string,
-): Promise<KnownRefund | undefined> {
-  const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status from refunds
-    where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
-      and coalesce(processor_reference, ${reference}) = ${reference}`
-  return row
-}
-
-/** Refunds with the jobs that are asked about, in the order asked. */
-export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
-  return await findWithJobs<Refund>(sql, 'refunds', columns(sql), asked)
-}
-
-/** The refunds of a payment, newest first. */
-export async function listRefunds(
-  sql: Sql,
-  tenant_id: string,
-  payment_id: string,
-  { before = 'infinity', limit }: { before?: string; limit: number },
-): Promise<Refund[]> {
-  return await sql<Refund[]>`
-    select ${columns(sql)} from refunds
-    where tenant_id = ${tenant_id} and payment_id = ${payment_id} and created_at < ${before}
-    order by created_at desc limit ${limit}`
-}
-
-function columns(sql: Sql | Tx): Fragment {
-  return sql`id, tenant_id, payment_id, idempotency_key, status, amount_minor, currency, reason, imported, processor,
-    processor_reference, failure, metadata, created_at, updated_at`
-}
+/** What is announced of refunds, by the word after `refund.`. */
+export const REFUND_EVENTS = {
+  created: 'A refund was asked for, or made at the processor.',
+  succeeded: 'The money is on its way to the buyer.',
+  failed: 'The money stays; also a refund that succeeded can fail.',
+} as const

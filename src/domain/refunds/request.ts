@@ -2,6 +2,7 @@
 import type { Json, Sql } from '#core/db.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
+import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type JobRequest } from '../idempotency.ts'
 
 export type RefundRequest = JobRequest & {
@@ -23,7 +24,7 @@ export async function requestRefunds(
 ): Promise<Map<string, 'accepted' | 'known'>> {
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
-      select a.*, ${isKnown(sql, 'refunds')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+      select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
         fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
     ), locked as (
@@ -46,8 +47,12 @@ export async function requestRefunds(
       returning *
     ), remembered as (${remember(sql, 'refund', sql`select *, refund_id as resource_id from p`)}
     ), event as (
-      insert into events (tenant_id, id, type, subject_id, data)
-      select r.tenant_id, p.event_id, 'refund.created', r.payment_id, to_jsonb(r) from r join p on p.refund_id = r.id
+      ${announce(
+        sql,
+        'refund',
+        sql`
+      select r.*, p.event_id, ${'refund.created' satisfies EventType} as event from r join p on p.refund_id = r.id`,
+      )}
     ), job as (${enqueue(
       sql,
       createRefund,

@@ -2,9 +2,10 @@
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { noted, waking } from '../notifications.ts'
-import { findRefundByReference } from './refund.ts'
+import { findRefundByReference } from './find.ts'
 
 /** What the processor said of a refund that we know. */
 export type RefundTold = {
@@ -29,6 +30,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       ...told,
       // What goes on is not applied yet.
       notification_id: settlement.state === 'running' ? null : notification_id,
+      // What becomes pending was announced when it was asked for.
+      event: told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType),
       event_id: newId(),
       transfer_id: newId(),
     },
@@ -37,8 +40,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event_id uuid,
-        transfer_id uuid, notification_id uuid)
+        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event text,
+        event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
       select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
       from told
@@ -52,7 +55,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       from locked l
       where r.tenant_id = l.tenant_id and r.id = l.refund_id
         and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
-      returning r.*, l.before, l.event_id, l.transfer_id, l.payment_reference
+      returning r.*, l.before, l.event, l.event_id, l.transfer_id, l.payment_reference
     ), moved_on as (
       select * from r where r.status <> r.before
     ), p as (
@@ -64,10 +67,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         amount_refund_reserved_minor = p.amount_refund_reserved_minor - case when m.status = 'failed' then m.amount_minor else 0 end
       from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
     ), event as (
-      insert into events (tenant_id, id, type, subject_id, data)
-      select m.tenant_id, m.event_id, 'refund.' || m.status, m.payment_id,
-        to_jsonb(m) - array['before', 'event_id', 'transfer_id', 'payment_reference']
-      from moved_on m
+      ${announce(sql, 'refund', sql`select * from moved_on`)}
     ), ${postings(
       sql,
       sql`
@@ -78,7 +78,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
       from moved_on where before = 'succeeded'`,
     )},
-    ${noted(sql)},
+    ${noted(sql, 'payment')},
     ${waking(
       sql,
       sql`
@@ -126,10 +126,14 @@ export async function importRefund(
           amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
       ), event as (
-        insert into events (tenant_id, id, type, subject_id, data)
-        select tenant_id, ${newId()}::uuid, 'refund.created', payment_id, to_jsonb(r) from r
+        ${announce(
+          sql,
+          'refund',
+          sql`
+        select r.*, ${newId()}::uuid as event_id, ${'refund.created' satisfies EventType} as event from r
         union all
-        select tenant_id, ${newId()}::uuid, 'refund.failed', payment_id, to_jsonb(r) from r where status = 'failed'
+        select r.*, ${newId()}::uuid, ${'refund.failed' satisfies EventType} from r where status = 'failed'`,
+        )}
       ), ${waking(
         sql,
         sql`

@@ -50,6 +50,7 @@ export function toPayment(intent: Stripe.PaymentIntent, reference?: string): Pro
           code: error.code ?? error.type,
           message: error.message ?? '',
           decline_code: error.decline_code ?? null,
+          may_retry: error.code === 'payment_intent_authentication_failure',
         }
       : null,
     metadata: intent.metadata ?? {},

@@ -6,6 +6,7 @@ import { NoAnswer } from './guard.ts'
 import type { AuthorizeRequest, CancelRequest, PaymentProcessor, RefundRequest } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { newsOf, readEvent } from './news.ts'
 
 /** The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same bytes. */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
@@ -13,6 +14,8 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
   return {
     name: 'stripe',
+    events_kept_s: EVENTS_KEPT_S,
+    newsOf,
     authorize: async (request, key) =>
       without(
         request.payment_method,
@@ -104,7 +107,7 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         )
         believe(!page.has_more || page.data.length > 0, 'more to come after an empty page')
         return {
-          events: page.data,
+          events: page.data.flatMap((each) => readEvent(each) ?? []),
           newest_s: page.data[0]?.created ?? null,
           last: page.has_more ? page.data.at(-1)!.id : null,
         }
@@ -123,6 +126,8 @@ function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
   return { ...outcome, failure: { ...outcome.failure, message } }
 }
 
+/** 30 days, and a day less to be sure. */
+const EVENTS_KEPT_S = 29 * 24 * 3600
 /** Events that change what we keep of payments and refunds; at most 20, says Stripe. */
 const EVENT_TYPES = [
   'payment_intent.amount_capturable_updated',

@@ -20,7 +20,7 @@ const STILL_WORKING = 'the processor is still working on it'
 /** Each key that is used up by a stored error costs two calls. */
 const MAX_GENERATIONS = 12
 /**
- * How long after its first refusal an authorization in doubt is refused and searched for again: a search of Stripe's is usually
+ * How long after its first refusal an authorization in doubt is refused and searched for again: a processor's search is usually
  * less than a minute behind.
  */
 const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
@@ -96,7 +96,7 @@ async function search(
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
   // The card that we sent was declined. Who fails to authenticate may try again.
-  if (by_card && declined && found.failure?.code !== 'payment_intent_authentication_failure')
+  if (by_card && declined && found.failure?.may_retry !== true)
     return refused(job, { failure: declineOf(found) ?? UNREACHABLE, reference: found.reference })
   return tell(context, job, found)
 }

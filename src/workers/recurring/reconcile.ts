@@ -3,14 +3,14 @@ import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
-import { findDrifting, findStalePayments, findStaleRefunds, looksOf } from '#domain/reconciliation/looks.ts'
+import { findDrifting, findStale, looksOf, type Walk } from '#domain/reconciliation/looks.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
+import type { ProcessorEvent } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
 const LEASE_S = 60
-/** Stripe keeps its events for 30 days. */
-const EVENTS_KEPT_S = 29 * 24 * 3600
 const PAGES_AT_ONCE = 50
 const LOOKS_AT_ONCE = 500
 
@@ -45,26 +45,37 @@ export function reconcile(context: WorkerContext, options: ReconcileOptions): Lo
   }
 }
 
-const walk = z.object({ tenant_id: z.string(), created_at: z.string() }).nullable()
-const walksSchema = z.object({ payments: walk, refunds: walk, drifts: walk })
+/** How far the walk through each table has got, by its name. */
+const walksSchema = z.record(
+  z.string(),
+  z.object({ tenant_id: z.string(), created_at: z.string() }).nullable(),
+)
 
 /** Jobs whose effect is unknown look by themselves; here are those that have no job left, and what is known to differ. */
 async function lookAtWhatStandsStill(
-  { sql, processor }: WorkerContext,
+  { sql, log, processor }: WorkerContext,
   { every_s }: ReconcileOptions,
 ): Promise<void> {
   const turn = await takeTurn(sql, 'reconciling', { lease_s: LEASE_S })
   if (turn === undefined) return
-  await followUnknownJobs(sql)
-  const from = walksSchema.safeParse(turn.position).data
-  const payments = await findStalePayments(sql, from?.payments ?? null)
-  const refunds = await findStaleRefunds(sql, from?.refunds ?? null)
-  const drifts = await findDrifting(sql, from?.drifts ?? null)
-  const stale = [payments, refunds, drifts].flatMap((stage) => stage.stale)
+  const strange = await followUnknownJobs(sql)
+  if (strange.length > 0)
+    log.error({ jobs: strange }, 'jobs are unknown that belong to no noun of which drifts are kept')
+  const from = walksSchema.safeParse(turn.position).data ?? {}
+  const position: Record<string, Walk> = {}
+  const stale = []
+  for (const noun of PROVIDER_NOUNS) {
+    const { table } = subjectOf(noun)
+    const stage = await findStale(sql, noun, from[table] ?? null)
+    position[table] = stage.walk
+    stale.push(...stage.stale)
+  }
+  const drifts = await findDrifting(sql, from['drifts'] ?? null)
+  position['drifts'] = drifts.walk
+  stale.push(...drifts.stale)
   const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
-  const position = { payments: payments.walk, refunds: refunds.walk, drifts: drifts.walk }
   await endTurn(sql, turn, { position, next_s: every_s })
 }
 
@@ -82,7 +93,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
   if (turn === undefined) return false
   const now_s = Math.floor(Date.now() / 1000)
   let position: Position = positionSchema.safeParse(turn.position).data ?? {
-    from_s: now_s - EVENTS_KEPT_S,
+    from_s: now_s - processor.events_kept_s,
     range: null,
   }
   for (let pages = 0; pages < PAGES_AT_ONCE; pages++) {
@@ -114,18 +125,19 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 }
 
 /** As if their notifications had come: what did come is absorbed, now or later. */
-async function takeIn({ sql, log, processor }: WorkerContext, events: unknown[]): Promise<void> {
-  const notifications = events.flatMap((event) => {
-    const notification = notificationOf(processor.name, event)
-    return notification === undefined ? [] : [{ ...notification, rung: false, request_id: null }]
-  })
+async function takeIn({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
+  const notifications = events.map((event) => ({
+    ...notificationOf(processor.name, event),
+    rung: false,
+    request_id: null,
+  }))
   if (notifications.length === 0) return
   const fresh = await storeNotifications(sql, notifications)
   if (fresh.size === 0) return
   metrics.eventsRecovered.inc({ provider: processor.name }, fresh.size)
   log.warn(
     { events: fresh.size },
-    'notifications never arrived and were read from the processor: is there a webhooks host, with STRIPE_WEBHOOK_SECRET of the endpoint?',
+    'notifications never arrived and were read from the processor: is there a webhooks host, with the signing secret of the endpoint?',
   )
 }
 

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
-import { eraseNextEvents } from '#domain/customers.ts'
+import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
   BEGINNING,
   countStrays,

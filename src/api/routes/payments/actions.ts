@@ -5,7 +5,8 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { amountMinor } from '#core/money.ts'
-import { findPayment, paymentSchema, type Payment } from '#domain/payments/payment.ts'
+import { findPayment } from '#domain/payments/find.ts'
+import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import {
   joinCancel,
   requestCancels,

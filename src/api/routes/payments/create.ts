@@ -3,10 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
-import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
@@ -31,9 +31,8 @@ const createBody = z
       .meta({ description: 'A customer of yours who pays.', example: EXAMPLE_ID }),
     description: text(1000).meta({ description: 'Your words for it.', example: 'Order 17' }),
     payment_method: text(255).meta({
-      description:
-        "A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer confirms with the processor's own front end.",
-      example: 'pm_card_visa',
+      description: `A processor token, e.g. \`${PAYMENTS.examples.payment_method}\`. Without it the answer carries \`client_secret\` and the buyer confirms with the processor's own front end.`,
+      example: PAYMENTS.examples.payment_method,
     }),
     return_url: z
       .url({ protocol: /^https?$/ })
@@ -85,7 +84,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
               amount_minor: 1000,
               currency: 'USD',
               method: 'card',
-              payment_method: 'pm_card_visa',
+              payment_method: PAYMENTS.examples.payment_method,
               description: 'Order 17',
               metadata: { order: 'A-17' },
             },
@@ -97,7 +96,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
               amount_minor: 1000,
               currency: 'EUR',
               method: 'card',
-              payment_method: 'pm_card_authenticationRequired',
+              payment_method: PAYMENTS.examples.payment_method_that_authenticates,
               return_url: 'https://shop.example/orders/18',
             },
           },
@@ -135,7 +134,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
           checkAmount(body)
           const place = paymentMethodPlace(asked.tenant_id, asked.job_id)
           const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
-          return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
+          return create({ ...body, ...asked, payment_id, payment_method, processor: PAYMENTS.provider })
         },
         reached,
         why_not: () => new AppError('customer_not_found', { param: 'customer_id' }),

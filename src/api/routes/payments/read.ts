@@ -4,8 +4,9 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
-import { listPayments, paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
-import { timelineEntrySchema, listTimeline } from '#domain/payments/timeline.ts'
+import { listPayments } from '#domain/payments/find.ts'
+import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
+import { timelineEntrySchema, listTimeline } from '#domain/timeline.ts'
 import type { RouteContext } from '../../context.ts'
 import {
   asInteger,
@@ -125,7 +126,11 @@ export function readRoutes(
       const { tenant_id } = request.credentials
       await find({ tenant_id, id: request.params.id, job_id: null })
       const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, tenant_id, request.params.id, request.query),
+        listTimeline(
+          lists_sql,
+          { tenant_id, subject: 'payment', subject_id: request.params.id },
+          request.query,
+        ),
       )
       const [first] = entries
       if (first !== undefined && entries.length >= request.query.limit)

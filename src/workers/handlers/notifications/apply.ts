@@ -4,7 +4,7 @@ import type { StoredNotification } from '#domain/notifications.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import { done, goOn, type Decision, type Tells } from '../../decision.ts'
-import { askAgain, over } from './parked.ts'
+import { askAgain, filedUnder, over } from './parked.ts'
 
 /** We wrote it ourselves, to have the object looked at. */
 export function isLook({ kind }: StoredNotification): boolean {
@@ -26,10 +26,12 @@ export async function applied(
   { tells, compareAfter }: { tells?: Tells; compareAfter?: () => Promise<Outcome<unknown>> },
 ): Promise<Decision> {
   if (compareAfter === undefined)
-    return tells === undefined ? over(notification, 'applied', { of }) : done({ tells })
+    return tells === undefined ? over(notification, 'applied', { of: filedUnder(of) }) : done({ tells })
   const end = async () => {
     const compared = await compareAfter()
-    return compared.kind === 'done' ? over(notification, 'applied', { of }) : askAgain(notification, compared)
+    return compared.kind === 'done'
+      ? over(notification, 'applied', { of: filedUnder(of) })
+      : askAgain(notification, compared)
   }
   return tells === undefined ? await end() : goOn(tells, end)
 }

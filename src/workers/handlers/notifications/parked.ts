@@ -8,12 +8,13 @@ import {
   type ParkedReason,
   type StoredNotification,
 } from '#domain/notifications.ts'
-import { findPaymentByReference } from '#domain/payments/payment.ts'
+import { findPaymentByReference } from '#domain/payments/find.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
+import type { SubjectKey } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, goOn, park, unanswered, type Decision, type Tells } from '../../decision.ts'
 import { compare } from './drifts.ts'
-import { paymentNamedBy } from './news.ts'
+import { newsOf } from './news.ts'
 
 /** Where the processor has given no answer, `askAgain` says when it is asked again; what is poison looks no more. */
 type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
@@ -35,6 +36,11 @@ const REASONS: Record<Waiting, string> = {
   not_at_processor: 'the processor does not know what it names',
   does_not_fit: 'the refund does not fit what is captured and reserved yet',
   refunds_differ: 'the processor has refunded another amount than we know of',
+}
+
+/** News of a payment and of its refunds are filed under the payment. */
+export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
+  return { tenant_id, subject: 'payment', subject_id: payment_id }
 }
 
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
@@ -98,7 +104,7 @@ export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason
   // A notification and its job have one id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const reference = paymentNamedBy(notification)
+  const reference = newsOf(processor, notification)?.payment_reference
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
   const { kind, object_id } = notification
@@ -106,7 +112,7 @@ export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason
     { notification_id: job.id, kind, object_id, ...of, reason },
     'a notification is given up until it is retried',
   )
-  const tells = becoming(notification, 'parked', { reason: 'poison', of })
+  const tells = becoming(notification, 'parked', { reason: 'poison', of: of && filedUnder(of) })
   const parked = park(reason, { code: 'poison', tells })
   if (of === null) return parked
   return goOn(tells, async () => {

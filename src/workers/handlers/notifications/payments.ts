@@ -1,30 +1,29 @@
 // Applies news of a payment.
 import { z } from 'zod'
 import { storeNotifications, type StoredNotification } from '#domain/notifications.ts'
-import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
+import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
-import type { ProcessorPayment } from '#providers/payments.ts'
+import type { ProcessorNews, ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision, Tells } from '../../decision.ts'
 import { about } from '../../story.ts'
 import { paymentTold } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { compare, sideOfPayment } from './drifts.ts'
-import { isMarked, type NewsObject } from './news.ts'
-import { askAgain, hasWaited, over, parkFor } from './parked.ts'
+import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
 
 export async function applyPayment(
   context: WorkerContext,
   notification: StoredNotification,
-  { id: reference, metadata }: NewsObject,
+  { reference, marked }: ProcessorNews,
 ): Promise<Decision> {
   const { sql, processor } = context
   const is_look = isLook(notification)
   const find = () => findPaymentByReference(sql, processor.name, reference)
   // Another application's need not be fetched to be known as such.
-  if (!is_look && !isMarked(metadata) && (await find()) === undefined)
+  if (!is_look && !marked && (await find()) === undefined)
     return parkFor(context, notification, 'not_ours', { waits_for: reference })
   const looked = await processor.findPayment(reference)
   if (looked.kind !== 'done') return askAgain(notification, looked)
@@ -48,7 +47,7 @@ export async function applyPayment(
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(notification, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
-    return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of })
+    return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
   const told = paymentTold(context, of, looked.value)
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
   const tells: Tells | undefined = told && {
@@ -62,7 +61,7 @@ export async function applyPayment(
     const compared = await compare(context, of, theirs, { patient, news: notification.id })
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
-      const look = lookAt(processor.name, { object: 'payment_intent', reference }, name)
+      const look = lookAt(processor.name, { subject: 'payment', reference }, name)
       await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
     }
     return compared

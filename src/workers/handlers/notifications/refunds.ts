@@ -1,32 +1,31 @@
 // Applies news of a refund, also of one that was made outside.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications.ts'
-import { findPaymentByReference, type KnownPayment } from '#domain/payments/payment.ts'
-import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/refund.ts'
+import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
+import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
-import type { ProcessorRefund } from '#providers/payments.ts'
+import { isMarked, type ProcessorNews, type ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision, Tells } from '../../decision.ts'
 import { about } from '../../story.ts'
 import { refundFailure, refundTold } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { COMPARED, compare, sideOfRefund } from './drifts.ts'
-import { isMarked, type NewsObject } from './news.ts'
-import { askAgain, hasWaited, over, parkFor } from './parked.ts'
+import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
 import { ownerOf } from './payments.ts'
 
 export async function applyRefund(
   context: WorkerContext,
   notification: StoredNotification,
-  { id: reference, metadata, payment_intent }: NewsObject,
+  { reference, payment_reference, marked }: ProcessorNews,
 ): Promise<Decision> {
   const { sql, processor } = context
   const is_look = isLook(notification)
   const find = () => findRefundByReference(sql, processor.name, reference)
   // Made outside, of a payment of ours or of anybody's: that is found out first.
   let behind: KnownPayment | undefined
-  if (!is_look && !isMarked(metadata) && (await find()) === undefined) {
-    const found = await paymentBehind(context, notification, payment_intent ?? null)
+  if (!is_look && !marked && (await find()) === undefined) {
+    const found = await paymentBehind(context, notification, payment_reference)
     if ('decision' in found) return found.decision
     behind = found.payment
   }
@@ -131,5 +130,5 @@ async function waitForRoom(
     const compared = await compare(context, of, null, { reference: payment_reference })
     if (compared.kind !== 'done') return askAgain(notification, compared)
   }
-  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of })
+  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of: filedUnder(of) })
 }

@@ -1,8 +1,10 @@
-// A payment explained: what was asked, tried, answered, told, posted and announced, in order.
+// A row of a noun explained: what was asked, tried, answered, told, posted and announced, in order.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { Sql } from '#core/db.ts'
+import { partsOf, type SubjectKey } from './subjects.ts'
 
 export const timelineEntrySchema = z
   .object({
@@ -14,8 +16,7 @@ export const timelineEntrySchema = z
       example: 'provider_call',
     }),
     name: z.string().meta({
-      description:
-        'Of an attempt the job (`payment.capture`), of a call the operation, of a notification its type (`payment_intent.succeeded`), of a posting its kind, of an event its type (`payment.captured`).',
+      description: `Of an attempt the job (\`payment.capture\`), of a call the operation, of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting its kind, of an event its type (\`payment.captured\`).`,
       example: 'capture',
     }),
     outcome: z.string().nullable().meta({ description: 'How it ended, where it can end.', example: 'done' }),
@@ -32,18 +33,23 @@ export type TimelineEntry = z.output<typeof timelineEntrySchema>
 const UNTOLD = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
 
 /**
- * What happened to a payment and its refunds, oldest first: the last `limit` entries before `before`. Entries of one moment stay
+ * What happened to a row and to its parts, oldest first: the last `limit` entries before `before`. Entries of one moment stay
  * together, so that the moment is a cursor: there may be a few more.
  */
 export async function listTimeline(
   sql: Sql,
-  tenant_id: string,
-  payment_id: string,
+  { tenant_id, subject, subject_id }: SubjectKey,
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<TimelineEntry[]> {
+  const ids = partsOf(subject)
+    .map(
+      ({ table, by }) =>
+        sql`select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
+    )
+    .reduce((all, each) => sql`${all} union all ${each}`, sql`select ${subject_id}::uuid as id`)
   return await sql<TimelineEntry[]>`
     with job as (
-      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${payment_id}
+      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
     ), entry as (
       -- Of errors only those of a definitive refusal are meant for the tenant.
       select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
@@ -60,16 +66,15 @@ export async function listTimeline(
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
-      from all_notifications n where n.tenant_id = ${tenant_id} and n.subject_id = ${payment_id}
+      from all_notifications n where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
       union all
       select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object('transfer_id', t.id, 'subject_id', t.subject_id,
         'debit_account', t.debit_account, 'credit_account', t.credit_account, 'currency', t.currency, 'amount_minor', t.amount_minor)
       from ledger_transfers t
-      where t.tenant_id = ${tenant_id} and t.subject_id in (
-        select ${payment_id}::uuid union all select r.id from refunds r where r.tenant_id = ${tenant_id} and r.payment_id = ${payment_id})
+      where t.tenant_id = ${tenant_id} and t.subject_id in (${ids})
       union all
       select e.created_at, 5, 'event', e.type, null, jsonb_build_object('event_id', e.id)
-      from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${payment_id}
+      from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
     ), page as (
       select * from entry where at < ${before} order by at desc fetch first ${limit} rows with ties
     )

@@ -1,0 +1,70 @@
+// Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
+import { EVENTS } from '#domain/events.ts'
+import type { Noun } from '#domain/subjects.ts'
+import type { JsonSchema, Schemas } from './schemas.ts'
+
+/** What the events of a noun are listed under. */
+const TAGS: Record<Noun, string> = { customer: 'customers', payment: 'payments', refund: 'refunds' }
+
+/** By type. */
+export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
+  return Object.fromEntries(
+    EVENTS.map(({ type, noun, about, data }) => [
+      type,
+      { post: operationOf(type, TAGS[noun], about, schemas.of(data, 'output'), schemas) },
+    ]),
+  )
+}
+
+function operationOf(
+  type: string,
+  tag: string,
+  about: string,
+  data: JsonSchema,
+  schemas: Schemas,
+): JsonSchema {
+  return {
+    operationId: `on_${type.replace('.', '_')}`,
+    summary: type,
+    description: about,
+    tags: [tag],
+    security: [],
+    requestBody: {
+      required: true,
+      description: 'The event.',
+      content: {
+        'application/json': {
+          schema: {
+            type: 'object',
+            required: ['id', 'type', 'timestamp', 'data'],
+            properties: {
+              id: {
+                type: 'string',
+                format: 'uuid',
+                description: 'The id of the event.',
+                examples: [EXAMPLE_ID],
+              },
+              type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
+              timestamp: {
+                type: 'string',
+                format: 'date-time',
+                description: 'When it happened.',
+                examples: ['2026-11-20T10:15:30.123456Z'],
+              },
+              data,
+            },
+          },
+          example: {
+            id: EXAMPLE_ID,
+            type,
+            timestamp: '2026-11-20T10:15:30.123456Z',
+            data: schemas.exampleOf(data),
+          },
+        },
+      },
+    },
+    responses: { 200: { description: 'It arrived.' }, '4XX': { description: 'It was not taken.' } },
+  }
+}
+
+const EXAMPLE_ID = '0198f6f2-2b1a-7000-8000-123456789abc'

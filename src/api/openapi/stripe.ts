@@ -1,0 +1,81 @@
+// What the document of the webhooks host says of the notifications of Stripe.
+import type { JsonSchema } from './schemas.ts'
+
+const EVENT = {
+  id: 'evt_1SV0Zw2eZvKYlo2C0aBcDeFg',
+  object: 'event',
+  type: 'payment_intent.succeeded',
+  created: 1_795_000_000,
+  livemode: false,
+  data: { object: { id: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg', object: 'payment_intent', status: 'succeeded' } },
+}
+
+const schemas: Record<string, JsonSchema> = {
+  StripeEvent: {
+    type: 'object',
+    description: 'An event of Stripe; only what is read here is described.',
+    required: ['id', 'type', 'data'],
+    additionalProperties: true,
+    properties: {
+      id: { type: 'string', description: "Stripe's id of the event.", examples: [EVENT.id] },
+      type: { type: 'string', description: 'What happened.', examples: [EVENT.type] },
+      account: {
+        type: 'string',
+        description: 'The connected account that it is about, if any.',
+        examples: ['acct_1SV0Zw2eZvKYlo2C'],
+      },
+      data: { $ref: '#/components/schemas/StripeEventData' },
+    },
+  },
+  StripeEventData: {
+    type: 'object',
+    description: 'What it happened to.',
+    required: ['object'],
+    properties: {
+      object: {
+        type: 'object',
+        description: 'The payment intent, charge or refund as it stood then.',
+        additionalProperties: true,
+        examples: [EVENT.data.object],
+      },
+    },
+  },
+}
+
+const operation: JsonSchema = {
+  operationId: 'receiveStripeEvent',
+  summary: 'Take an event from Stripe',
+  description:
+    'Called by Stripe. Any event is taken and stored; those that are about none of our payments change nothing.',
+  tags: ['notifications'],
+  security: [{ stripe_signature: [] }],
+  requestBody: {
+    required: true,
+    description: 'The event, as Stripe sends it.',
+    content: {
+      'application/json': {
+        schema: { $ref: '#/components/schemas/StripeEvent' },
+        example: EVENT,
+      },
+    },
+  },
+}
+
+const securitySchemes = {
+  stripe_signature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'Stripe-Signature',
+    description:
+      "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the endpoint's signing secret. Not a fixed key: it is made for each request.",
+  },
+}
+
+export const SENDER = {
+  path: '/stripe',
+  title: 'Webhooks from Stripe',
+  guide: '[Webhooks from Stripe](/docs/guides/stripe-webhooks)',
+  operation,
+  schemas,
+  securitySchemes,
+} as const

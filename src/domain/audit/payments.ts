@@ -1,0 +1,75 @@
+// What must hold of payments, and of the events of payments and their refunds.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { postedFor, type Scope, type SubjectChecks } from './checks.ts'
+
+/** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
+function payments(sql: Sql | Tx, { payments }: Scope): Fragment {
+  return sql`
+    select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
+      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    from ${payments} p
+    cross join lateral (
+      select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
+        coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
+      from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
+    ) r
+    cross join lateral (${postedFor(sql, sql`p.id`, 'capture')}) c
+    cross join lateral (values
+      ('more was captured than authorized', amount_captured_minor > amount_minor, amount_minor, amount_captured_minor),
+      ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor, amount_refund_reserved_minor),
+      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded, amount_refunded_minor),
+      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved, amount_refund_reserved_minor),
+      ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
+      ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
+    ) as told(problem, wrong, expected, found)
+    where told.wrong`
+}
+
+/** An event exists if and only if its state change does. */
+function events(sql: Sql | Tx, { payments }: Scope): Fragment {
+  return sql`
+    select case when e.type is not null then 'an event is missing or was written twice'
+        when t.type like 'refund.%' then 'an event tells of a refund that is not there'
+        else 'an event tells what did not happen' end as problem,
+      p.tenant_id, p.id as payment_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
+      coalesce(t.times, 0) - (e.type is not null)::integer as off_by
+    from ${payments} p
+    cross join lateral (
+      select * from (
+        select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
+        from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id
+          -- So that the partitions from before are not asked.
+          and e.created_at >= p.created_at - interval '1 hour'
+        group by 1, 2
+      ) t full join (
+        select 'payment.created' as type, p.id::text as id
+        union all
+        select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
+        union all
+        select told.type, r.id::text from refunds r cross join lateral (
+          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') told
+        where r.tenant_id = p.tenant_id and r.payment_id = p.id
+      ) e on e.type = t.type and e.id = t.id
+    ) as told(t_type, t_id, times, e_type, e_id)
+    cross join lateral (select t_type as type, t_id as id, times) t
+    cross join lateral (select e_type as type, e_id as id) e
+    -- Of a payment that is older than the events that are kept, some are gone.
+    where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
+      where kept.parent = 'events' and not kept.is_default)
+      and case when e.type is not null then coalesce(t.times, 0) <> 1
+      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed') or (t.type like 'refund.%' and not exists (
+        select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
+}
+
+/** What is on its way has a job that works on it. */
+function inFlight(sql: Sql | Tx, rows: Fragment): Fragment {
+  return sql`
+    select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
+      p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    from ${rows} p
+    where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
+      select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)`
+}
+
+export const checksOfPayments: SubjectChecks = { of_payments: { payments, events }, in_flight: inFlight }

@@ -1,0 +1,46 @@
+// The customer: what it is in rows, answers and events.
+import { z } from 'zod'
+import { metadataJson } from '#core/json.ts'
+import { timestamp } from '#core/time.ts'
+
+/** A customer as it is answered. */
+export const customerSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the customer.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'customer-17' }),
+    name: z.string().nullable().meta({ description: 'What they are called.', example: 'Ada Lovelace' }),
+    email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
+    phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
+    external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your customers: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    deleted_at: timestamp
+      .nullable()
+      .meta({ description: 'When it was deleted; null while it is not.', example: null }),
+  })
+  .meta({ id: 'Customer', description: 'Somebody who pays.' })
+
+export type Customer = z.output<typeof customerSchema>
+
+/** A customer as events tell of it. What is personal is erased from them with the customer. */
+export const customerEventSchema = customerSchema
+  .partial({ name: true, email: true, phone: true, metadata: true })
+  .meta({
+    id: 'CustomerEventData',
+    description: 'The customer as it then stood; without what is personal once it is deleted.',
+  })
+
+/** What is announced of customers, by the word after `customer.`. */
+export const CUSTOMER_EVENTS = {
+  created: 'A customer was created.',
+  updated: 'A customer was changed.',
+  deleted: 'A customer was deleted; what was personal is erased here and in earlier events.',
+} as const

@@ -1,0 +1,32 @@
+// How customers are found.
+import type { Fragment, Sql } from '#core/db.ts'
+import type { Customer } from './customer.ts'
+
+/** The customers of a tenant, newest first; deleted ones only on request. */
+export async function listCustomers(
+  sql: Sql,
+  tenant_id: string,
+  filters: { email?: string; external_id?: string; before?: string; deleted: boolean; limit: number },
+): Promise<Customer[]> {
+  const { email, external_id, before = 'infinity', deleted, limit } = filters
+  // A statement of its own only for what has an index of its own: each text costs every connection a plan.
+  return await sql<Customer[]>`
+    select ${customerColumns(sql)} from customers
+    where tenant_id = ${tenant_id} and created_at < ${before} and (${deleted} or deleted_at is null)
+      ${email === undefined ? sql`` : sql`and email = ${email}`}
+      ${external_id === undefined ? sql`` : sql`and external_id = ${external_id}`}
+    order by created_at desc limit ${limit}`
+}
+
+/** One customer, also a deleted one, or undefined. */
+export async function findCustomer(sql: Sql, tenant_id: string, id: string): Promise<Customer | undefined> {
+  const [row] = await sql<
+    Customer[]
+  >`select ${customerColumns(sql)} from customers where tenant_id = ${tenant_id} and id = ${id}`
+  return row
+}
+
+/** The columns that are answered, in the order of the schema. */
+export function customerColumns(sql: Sql): Fragment {
+  return sql`id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at`
+}

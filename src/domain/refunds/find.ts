@@ -1,0 +1,54 @@
+// How refunds are found: listed, read with their jobs, and by what a processor calls them.
+import type { Fragment, Sql } from '#core/db.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import type { Refund } from './refund.ts'
+
+/** Whose a refund is and how it stands, for what a processor tells. */
+export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
+
+/** The refund that a processor knows by `reference`, whoever's it is. */
+export async function findRefundByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<KnownRefund | undefined> {
+  const [row] = await sql<KnownRefund[]>`
+    select tenant_id, payment_id, id, status from refunds where processor = ${processor} and processor_reference = ${reference}`
+  return row
+}
+
+/** The refund of these ids, unless it is known to the processor by another reference. */
+export async function findRefundByIds(
+  sql: Sql,
+  { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
+  reference: string,
+): Promise<KnownRefund | undefined> {
+  const [row] = await sql<KnownRefund[]>`
+    select tenant_id, payment_id, id, status from refunds
+    where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
+      and coalesce(processor_reference, ${reference}) = ${reference}`
+  return row
+}
+
+/** Refunds with the jobs that are asked about, in the order asked. */
+export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
+  return await findWithJobs<Refund>(sql, 'refund', columns(sql), asked)
+}
+
+/** The refunds of a payment, newest first. */
+export async function listRefunds(
+  sql: Sql,
+  tenant_id: string,
+  payment_id: string,
+  { before = 'infinity', limit }: { before?: string; limit: number },
+): Promise<Refund[]> {
+  return await sql<Refund[]>`
+    select ${columns(sql)} from refunds
+    where tenant_id = ${tenant_id} and payment_id = ${payment_id} and created_at < ${before}
+    order by created_at desc limit ${limit}`
+}
+
+function columns(sql: Sql): Fragment {
+  return sql`id, tenant_id, payment_id, idempotency_key, status, amount_minor, currency, reason, imported, processor,
+    processor_reference, failure, metadata, created_at, updated_at`
+}
