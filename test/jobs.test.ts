@@ -648,24 +648,24 @@ describe('attempts', () => {
     const { id, processor_reference } = await heldPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
-    const [call] = await world.sql<{ job_id: string; request: { amount_minor: number } }[]>`
-      select c.job_id, c.request from provider_calls c join jobs j on j.id = c.job_id
-      where j.subject_id = ${id} and j.name = 'payment.capture'`
-    const write = async (request: Record<string, unknown>) =>
-      await world.sql`update provider_calls set request = ${world.sql.json(request as never)} where job_id = ${call!.job_id}`
-    await write({ ...call!.request, amount_minor: 'all of it' })
+    const [capture] = await world.sql<{ job_id: string; request: { amount_minor: number } }[]>`
+      select id as job_id, request from jobs where subject_id = ${id} and name = 'payment.capture'`
+    const { job_id, request } = capture!
+    const write = async (stored: Record<string, unknown>) =>
+      await world.sql`update jobs set request = ${world.sql.json(stored as never)} where id = ${job_id}`
+    await write({ ...request, amount_minor: 'all of it' })
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     await eventually(async () => {
       const [job] = await world.sql`
-        select j.state, j.run_at = 'infinity' as parked, j.last_error ->> 'message' as reason, c.first_sent_at
-        from jobs j join provider_calls c on c.job_id = j.id where j.id = ${call!.job_id}`
+        select state, run_at = 'infinity' as parked, last_error ->> 'message' as reason, first_sent_at
+        from jobs where id = ${job_id}`
       expect(job).toMatchObject({ state: 'unknown', parked: true, first_sent_at: null })
       expect(job!.reason).toContain('cannot be read: amount_minor')
     })
     const path = `/_emulator/requests?path=${processor_reference}/capture`
     expect((await world.stripe('GET', path)).data).toEqual([])
-    await write(call!.request)
-    await retryJob(world.sql, { job_id: call!.job_id, who: 'test', reason: 'it was mended' })
+    await write(request)
+    await retryJob(world.sql, { job_id, who: 'test', reason: 'it was mended' })
     await paymentIn(client, id, 'captured')
   })
 })

@@ -109,11 +109,9 @@ const NO_NOUN: Record<string, string> = {
   job_interventions: 'belong to jobs',
   jobs: 'work on rows of any noun',
   ledger_accounts: 'the ledger has rules of its own',
-  ledger_entries: 'the ledger has rules of its own',
-  ledger_transactions: 'the ledger has rules of its own',
+  ledger_transfers: 'the ledger has rules of its own',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
-  provider_calls: 'belong to jobs',
 }
 
 test("each table of tenants' rows is a noun's, which the audit and the reconciler then know", async () => {
