@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue as BullQueue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { type JobOutcome, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
+import { type OutcomeHint, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
 import { redisPrefix } from '#queue/settings.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
@@ -141,8 +141,8 @@ describe.each([
 
   test('outcomes reach the subscribers in every process', async () => {
     const [worker, api] = [open(server.config).queue, open(server.config).queue]
-    const heard: JobOutcome[] = []
-    const own: JobOutcome[] = []
+    const heard: OutcomeHint[] = []
+    const own: OutcomeHint[] = []
     await api.subscribe((outcomes) => heard.push(...outcomes))
     await worker.subscribe((outcomes) => own.push(...outcomes))
     const outcomes = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), state: 'succeeded' }))
@@ -194,7 +194,7 @@ describe.each([
   test('while the backend is down rings return at once and are counted; once it is back they are performed', async () => {
     const { queue, dropped } = open(server.config)
     const performed = performIn(queue, 'outage')
-    const heard: JobOutcome[] = []
+    const heard: OutcomeHint[] = []
     await queue.subscribe((outcomes) => heard.push(...outcomes))
     expect(await answers(queue, 'outage', performed)).toBe(true)
 
@@ -314,7 +314,7 @@ describe('the queue on a Redis with troubles of its own', () => {
 
   test('outcomes that nobody of ours has told are dropped, whatever they hold', async () => {
     const { queue } = open(server.config)
-    const heard: JobOutcome[] = []
+    const heard: OutcomeHint[] = []
     await queue.subscribe((outcomes) => heard.push(...outcomes))
     const id = randomUUID()
     const outcome = { id, state: 'succeeded' }

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from 'vitest'
 import type { Outcome } from '#core/outcome.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import type { StripeOptions } from '#providers/stripe/client.ts'
-import type { AuthorizeRequest } from '#providers/payments.ts'
+import type { AuthorizeCall } from '#providers/payments.ts'
 
 type Received = { line: string; headers: Record<string, string>; body: string }
 type Script = (socket: Socket, received: Received) => void
@@ -75,7 +75,7 @@ const answer =
 const failure = (status: number, error: Record<string, unknown>, headers?: Record<string, string>): Script =>
   answer(status, { error: { message: 'Because.', ...error } }, headers)
 
-const REQUEST: AuthorizeRequest = {
+const REQUEST: AuthorizeCall = {
   amount_minor: 1099,
   currency: 'EUR',
   description: 'Order 7 & more',

@@ -3,12 +3,12 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import { metrics } from './metrics.ts'
 
 /** Where a sealed text stands. It opens nowhere else, so that nobody can move it to a row of theirs. */
-export type Place = { tenant_id: string; table: string; row: string; column: string }
+export type SealedPlace = { tenant_id: string; table: string; row: string; column: string }
 
 export type Vault = {
-  seal(text: string, place: Place): string
+  seal(text: string, place: SealedPlace): string
   /** Throws `SealError` when its key is not here, when it was changed, and when it was sealed for another place. */
-  open(sealed: string, place: Place): string
+  open(sealed: string, place: SealedPlace): string
 }
 
 /** A sealed text that cannot be opened, as configured. It says why, and nothing of what is sealed. */
@@ -59,7 +59,7 @@ export function createVault(keys: string): Vault {
   }
 }
 
-function boundTo({ tenant_id, table, row, column }: Place): Buffer {
+function boundTo({ tenant_id, table, row, column }: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify([tenant_id, table, row, column]))
 }
 

@@ -81,15 +81,18 @@ export function isKeyShaped(secret: string): boolean {
   return SHAPE.test(secret)
 }
 
-type Found = Credentials & { expires_in_ms: number | null }
+type FoundCredentials = Credentials & { expires_in_ms: number | null }
 
 /** Whom `secret` speaks for, or undefined when it is unknown, revoked or expired. */
-export async function findCredentials(sql: Sql, secret: string): Promise<Found | undefined> {
+export async function findCredentials(sql: Sql, secret: string): Promise<FoundCredentials | undefined> {
   return (await findEachCredentials(sql, [secret]))[0]
 }
 
 /** The same of several at once, in their order. */
-export async function findEachCredentials(sql: Sql, secrets: string[]): Promise<(Found | undefined)[]> {
+export async function findEachCredentials(
+  sql: Sql,
+  secrets: string[],
+): Promise<(FoundCredentials | undefined)[]> {
   const hashes = secrets.map((secret) => hashOf(secret).toString('hex'))
   const rows = await sql<
     { hash: string; id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]

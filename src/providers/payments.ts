@@ -41,7 +41,7 @@ export type ProcessorRefund = {
   metadata: Record<string, string>
 }
 
-export type AuthorizeRequest = {
+export type AuthorizeCall = {
   amount_minor: number
   currency: string
   description: string | null
@@ -51,9 +51,9 @@ export type AuthorizeRequest = {
   /** Our ids, so that notifications and searches can be joined: `sluice_payment_id`, `sluice_tenant_id`. */
   metadata: Record<string, string>
 }
-type CaptureRequest = { reference: string; amount_minor: number }
-export type CancelRequest = { reference: string; reason: string | null }
-export type RefundRequest = {
+type CaptureCall = { reference: string; amount_minor: number }
+export type CancelCall = { reference: string; reason: string | null }
+export type RefundCall = {
   payment_reference: string
   amount_minor: number
   reason: string | null
@@ -107,10 +107,10 @@ type EventPage = {
  */
 export type PaymentProcessor = {
   readonly name: string
-  authorize(request: AuthorizeRequest, key: string): Promise<Outcome<ProcessorPayment>>
-  capture(request: CaptureRequest, key: string): Promise<Outcome<ProcessorPayment>>
-  cancel(request: CancelRequest, key: string): Promise<Outcome<ProcessorPayment>>
-  refund(request: RefundRequest, key: string): Promise<Outcome<ProcessorRefund>>
+  authorize(request: AuthorizeCall, key: string): Promise<Outcome<ProcessorPayment>>
+  capture(request: CaptureCall, key: string): Promise<Outcome<ProcessorPayment>>
+  cancel(request: CancelCall, key: string): Promise<Outcome<ProcessorPayment>>
+  refund(request: RefundCall, key: string): Promise<Outcome<ProcessorRefund>>
   /** Null: the processor knows no such payment. */
   findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
   /** By `sluice_payment_id` in the metadata. Null proves nothing: search is eventually consistent. */

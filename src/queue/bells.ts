@@ -11,7 +11,7 @@ const MAX_STATE_CHARACTERS = 32
 export type Bell = { id: string; queue: string }
 
 /** The terminal state that a job row reached. */
-export type JobOutcome = { id: string; state: string }
+export type OutcomeHint = { id: string; state: string }
 
 /** What BullMQ keeps: the ids of the rows of one batch of bells. */
 export type BellData = { ids: string[] }
@@ -36,7 +36,7 @@ export function decodeBell(text: string): string[] {
 }
 
 /** Messages of at most `max_bytes` each. */
-export function encodeOutcomes(outcomes: JobOutcome[], max_bytes: number): string[] {
+export function encodeOutcomes(outcomes: OutcomeHint[], max_bytes: number): string[] {
   const messages: string[] = []
   let parts: string[] = []
   let bytes = 0
@@ -56,7 +56,7 @@ export function encodeOutcomes(outcomes: JobOutcome[], max_bytes: number): strin
 }
 
 /** Of what anybody may have published, the outcomes. */
-export function decodeOutcomes(message: string): JobOutcome[] {
+export function decodeOutcomes(message: string): OutcomeHint[] {
   const values = message.length > MAX_MESSAGE_CHARACTERS ? undefined : parsed(message)
   return Array.isArray(values) ? values.filter(isOutcome).map(({ id, state }) => ({ id, state })) : []
 }
@@ -73,7 +73,7 @@ function isId(value: unknown): value is string {
   return typeof value === 'string' && ID.test(value)
 }
 
-function isOutcome(value: unknown): value is JobOutcome {
+function isOutcome(value: unknown): value is OutcomeHint {
   if (typeof value !== 'object' || value === null || !('id' in value) || !('state' in value)) return false
   return isId(value.id) && typeof value.state === 'string' && value.state.length <= MAX_STATE_CHARACTERS
 }

@@ -4,7 +4,7 @@ import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Listener } from './backend.ts'
-import { type Bell, type JobOutcome, decodeOutcomes } from './bells.ts'
+import { type Bell, type OutcomeHint, decodeOutcomes } from './bells.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
 import { watchDepths } from './depth.ts'
 import { openPostgres } from './postgres.ts'
@@ -13,7 +13,7 @@ import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
 import { away_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
 
-export type { Bell, JobOutcome } from './bells.ts'
+export type { Bell, OutcomeHint } from './bells.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
 
 export type Queue = {
@@ -40,9 +40,9 @@ export type Queue = {
     perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
   /** Tells every process what became of jobs; never throws, and nobody waits for it. */
-  publish(outcomes: JobOutcome[]): void
+  publish(outcomes: OutcomeHint[]): void
   /** Hears all outcomes, of any process. Resolves when it does, or after 1 s without a backend; then it goes on trying. */
-  subscribe(onOutcomes: (outcomes: JobOutcome[]) => void): Promise<{ close(): Promise<void> }>
+  subscribe(onOutcomes: (outcomes: OutcomeHint[]) => void): Promise<{ close(): Promise<void> }>
   /** Waits for what is being performed; ends all connections, within seconds also where the backend is away. */
   close(): Promise<void>
 }

@@ -1,13 +1,13 @@
 // The producer: carries bells and outcomes to the backend in batches, without anybody waiting for it.
 import type { Watch } from './away.ts'
 import type { Backend } from './backend.ts'
-import { type Bell, type JobOutcome, encodeOutcomes } from './bells.ts'
+import { type Bell, type OutcomeHint, encodeOutcomes } from './bells.ts'
 import { within } from './late.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
   ring(bells: Bell[]): void
-  publish(outcomes: JobOutcome[]): void
+  publish(outcomes: OutcomeHint[]): void
   /** Forgets what waits: the backend is away. */
   forget(): void
   /** Carries what waits, a few limits long at most. */
@@ -17,7 +17,7 @@ export type Producer = {
 /** `drop` hears of each bell that could not be rung. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
   const belfries = new Map<string, Carrier<Bell>>()
-  const herald = createCarrier<JobOutcome>({
+  const herald = createCarrier<OutcomeHint>({
     carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
     // Who waits for them polls meanwhile.

@@ -13,8 +13,9 @@ export type Tellings = {
   /** Nothing but what becomes of the job. */
   job: object
 }
-export type Noun = keyof Tellings
-export type Tells<N extends Noun = Noun> = { [Each in N]: { noun: Each; what: Tellings[Each] } }[N]
+export type Tells<N extends keyof Tellings = keyof Tellings> = {
+  [Each in N]: { noun: Each; what: Tellings[Each] }
+}[N]
 
 type Learnt = {
   tells?: Tells

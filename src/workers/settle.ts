@@ -5,12 +5,12 @@ import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { settleNotifications } from '#domain/notifications.ts'
 import { settlePayments } from '#domain/payments/settle.ts'
 import { settleRefunds } from '#domain/refunds/settle.ts'
-import type { Noun, Tellings, Tells } from './decision.ts'
+import type { Tellings, Tells } from './decision.ts'
 
-type Steps = { [N in Noun]: (settlement: Settlement & Tellings[N]) => Promise<boolean> }
+type Steps = { [N in keyof Tellings]: (settlement: Settlement & Tellings[N]) => Promise<boolean> }
 
 /** Writes a settlement and what is told with it. False: the job is no longer ours, and nothing was written. */
-export type Settle = <N extends Noun>(settlement: Settlement, tells: Tells<N>) => Promise<boolean>
+export type Settle = <N extends keyof Tellings>(settlement: Settlement, tells: Tells<N>) => Promise<boolean>
 
 /** The settling steps: what is settled while one statement is under way travels in the next. */
 export function createSettle(sql: Sql): Settle {
@@ -33,6 +33,6 @@ export function createSettle(sql: Sql): Settle {
     refund: each('settle_refund', settleRefunds, ({ told }) => told.payment_id),
     notification: each('settle_notification', settleNotifications, ({ job_id }) => job_id),
   }
-  return async <N extends Noun>(settlement: Settlement, { noun, what }: Tells<N>) =>
+  return async <N extends keyof Tellings>(settlement: Settlement, { noun, what }: Tells<N>) =>
     await steps[noun]({ ...settlement, ...what })
 }

@@ -2,7 +2,7 @@
 import { databaseCode, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Walk } from '../reconciliation/looks.ts'
 import { partsOf, PROVIDER_NOUNS, SUBJECTS } from '../subjects.ts'
-import type { Check, Limits, Problem, Scope } from './checks.ts'
+import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
   CHECKS,
   CHECKS_IN_PARTS,
@@ -149,14 +149,12 @@ export function countsOf(report: AuditReport): Record<string, number> {
   return Object.fromEntries(report.checks.map(({ check, problems }) => [check, problems]))
 }
 
-type Checks = Readonly<Record<string, Check>>
-
 /** Each check in a snapshot of its own. */
 async function inTurn(
   sql: Sql,
   options: AuditOptions,
   checks: Checks,
-  scope: Scope,
+  scope: AuditScope,
   limits: Limits,
 ): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
@@ -165,7 +163,7 @@ async function inTurn(
   return reports
 }
 
-async function look(tx: Tx, checks: Checks, scope: Scope, limits: Limits): Promise<AuditReport> {
+async function look(tx: Tx, checks: Checks, scope: AuditScope, limits: Limits): Promise<AuditReport> {
   const report: AuditReport = { problems: [], checks: [] }
   for (const [check, rowsOf] of Object.entries(checks)) {
     const started = performance.now()

@@ -19,18 +19,21 @@ export type Problem = {
 }
 
 /** Every one selects what `Problem` has, in its order, without `check`. */
-export type Check = (sql: Sql | Tx, scope: Scope, limits: Limits) => Fragment
+type Check = (sql: Sql | Tx, scope: AuditScope, limits: Limits) => Fragment
+
+/** By name. */
+export type Checks = Readonly<Record<string, Check>>
 
 /** What a noun adds to the audit. */
 export type SubjectChecks = {
-  /** By name; of payments and what belongs to them, also of a part of the payments. */
-  of_payments?: Readonly<Record<string, Check>>
+  /** Of payments and what belongs to them, also of a part of the payments. */
+  of_payments?: Checks
   /** What is on its way has a job that works on it. `rows`: where the rows under way are among. */
   in_flight?: (sql: Sql | Tx, rows: Fragment) => Fragment
 }
 
 /** Sources of rows, to be put after `from` under an alias of the check's own. */
-export type Scope = {
+export type AuditScope = {
   payments: Fragment
   /** The jobs and the transfers of these payments and their refunds; of everything, all that there are. */
   jobs: Fragment
@@ -52,7 +55,7 @@ export type Limits = {
 }
 
 /** Each running balance follows from the one before it. */
-export function transfers(sql: Sql | Tx, { ledger_transfers }: Scope): Fragment {
+export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Fragment {
   return sql`
     select 'a running balance does not follow from the one before it' as problem, t.tenant_id, null::uuid as payment_id,
       t.id::text as id, t.kind || ' ' || t.currency as what, follows.expected, t.balance_after_minor as found,
@@ -69,7 +72,7 @@ export function transfers(sql: Sql | Tx, { ledger_transfers }: Scope): Fragment 
 }
 
 /** Each balance is the sum of its transfers, and nothing is reserved that nobody asks for. */
-export function balances(sql: Sql | Tx, { whose }: Scope): Fragment {
+export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
     select told.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
       coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what, told.expected::bigint as expected,
@@ -101,7 +104,7 @@ function toAvailable(sql: Sql | Tx): Fragment {
 }
 
 /** What succeeded has sent its provider call. */
-export function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
+export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
   return sql`
     select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
       c.operation as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
@@ -110,7 +113,7 @@ export function calls(sql: Sql | Tx, { jobs }: Scope): Fragment {
 }
 
 /** Every open job is due at some time or held by somebody; none waits for ever. */
-export function jobs(sql: Sql | Tx, _scope: Scope, { stuck_after_s }: Limits): Fragment {
+export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
     select 'a job is due and nobody takes it' as problem, j.tenant_id, null::uuid as payment_id, j.id::text as id,
@@ -133,7 +136,7 @@ function idAt(time: string): string {
  * steps take the tenant from the row that they have locked, and this looks whether they did. Keys have a check of their own.
  * Of a time: rows whose ids are of it, so notifications, whose ids are not of any, are left to the audit of everything.
  */
-export function tenants(sql: Sql | Tx, { subjects }: Scope, { since, until }: Limits): Fragment {
+export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until }: Limits): Fragment {
   const ever = since === null || until === null
   const made = (id: Fragment) => (ever ? sql`true` : sql`${id} >= ${idAt(since)} and ${id} < ${idAt(until)}`)
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
@@ -169,7 +172,7 @@ export function tenants(sql: Sql | Tx, { subjects }: Scope, { since, until }: Li
 /** Whether the row of this id is there; `noun` null: of whichever noun. One that no noun knows is nowhere. */
 function isThere(
   sql: Sql | Tx,
-  subjects: Scope['subjects'],
+  subjects: AuditScope['subjects'],
   noun: Fragment,
   tenant_id: Fragment,
   id: Fragment,
@@ -187,7 +190,7 @@ function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'si
 }
 
 /** An idempotency key protects something that exists: its job as long as the key is remembered. */
-export function keys(sql: Sql | Tx, { subjects }: Scope, limits: Limits): Fragment {
+export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): Fragment {
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   return sql`
     select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id, k.resource_id::text as id,

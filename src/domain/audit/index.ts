@@ -1,10 +1,8 @@
 // The registry: every check that there is, by what it can be made of.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { NOUNS, subjectOf } from '../subjects.ts'
-import { balances, calls, jobs, keys, tenants, transfers, type Check, type Scope } from './checks.ts'
+import { balances, calls, jobs, keys, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { notifications } from './notifications.ts'
-
-type Checks = Readonly<Record<string, Check>>
 
 /** Checks that look at payments and what belongs to them: possible for a part of the payments too. */
 export const CHECKS_OF_PAYMENTS: Checks = {
@@ -30,7 +28,7 @@ export const CHECKS: Checks = {
 }
 
 /** What is on its way has a job that works on it. */
-function in_flight(sql: Sql | Tx, { under_way }: Scope): Fragment {
+function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
   return NOUNS.flatMap((noun) => {
     const [check, rows] = [subjectOf(noun).checks.in_flight, under_way.get(noun)]
     return check === undefined || rows === undefined ? [] : [check(sql, rows)]

@@ -1,6 +1,6 @@
 // The invariants of notifications: nothing that a provider told us is forgotten.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import type { Limits, Scope } from './checks.ts'
+import type { Limits, AuditScope } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
@@ -14,7 +14,7 @@ export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_B
  */
 export function notifications(
   sql: Sql | Tx,
-  { subjects }: Scope,
+  { subjects }: AuditScope,
   { since, stuck_after_s }: Limits,
 ): Fragment {
   const known = subjects.flatMap(({ table, provider, reference }) =>

@@ -1,9 +1,9 @@
 // What must hold of payments, and of the events of payments and their refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { postedFor, type Scope, type SubjectChecks } from './checks.ts'
+import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
 
 /** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
-function payments(sql: Sql | Tx, { payments }: Scope): Fragment {
+function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
     select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
       told.found::bigint as found, (told.found - told.expected)::bigint as off_by
@@ -26,7 +26,7 @@ function payments(sql: Sql | Tx, { payments }: Scope): Fragment {
 }
 
 /** An event exists if and only if its state change does. */
-function events(sql: Sql | Tx, { payments }: Scope): Fragment {
+function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
         when t.type like 'refund.%' then 'an event tells of a refund that is not there'

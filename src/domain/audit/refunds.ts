@@ -1,9 +1,9 @@
 // What must hold of refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { postedFor, type Scope, type SubjectChecks } from './checks.ts'
+import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
 
 /** What was refunded is posted, and given back when the refund failed after all. */
-function refunds(sql: Sql | Tx, { payments }: Scope): Fragment {
+function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
     select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id, r.status as what,
       r.expected, (taken.posted + given.posted)::bigint as found, (taken.posted + given.posted - r.expected)::bigint as off_by

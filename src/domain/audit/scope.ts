@@ -1,12 +1,12 @@
 // What an audit looks at: every payment there is, or those that changed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { NOUNS, partsOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
-import type { Scope } from './checks.ts'
+import type { AuditScope } from './checks.ts'
 
 export type PaymentKey = { tenant_id: string; payment_id: string }
 
 /** Every row. */
-export function everything(sql: Sql | Tx): Scope {
+export function everything(sql: Sql | Tx): AuditScope {
   return {
     payments: sql`payments`,
     jobs: sql`all_jobs`,
@@ -21,12 +21,12 @@ export function everything(sql: Sql | Tx): Scope {
 }
 
 /** Everything, but of the accounts only those of a tenant. */
-export function accountsOf(sql: Sql | Tx, tenant_id: string): Scope {
+export function accountsOf(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }
 
 /** Everything, but of what is under way only a part of one noun: `within` are conditions on a row `p`. */
-export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): Scope {
+export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): AuditScope {
   const { table, at_provider } = SUBJECTS[noun]
   const rows = sql`(select p.* from ${sql(table)} p where ${at_provider.open(sql)} and ${within} offset 0)`
   return { ...everything(sql), under_way: new Map([[noun, rows]]) }
@@ -36,7 +36,7 @@ export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): S
  * These payments. How many there are is not known when a statement is planned, so all that belongs to them is looked up
  * one by one (`lateral`, `offset 0`), here as in the checks: a join would be planned for a handful.
  */
-export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): Scope {
+export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
   const ids = keys.map(({ payment_id }) => payment_id)
   const payments = sql`(

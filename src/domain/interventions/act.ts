@@ -35,7 +35,7 @@ export async function retryJob(sql: Sql, act: Act): Promise<Done> {
         max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state, before.look_only
-    ), ${noted(sql, 'retry', act)}
+    ), ${recorded(sql, 'retry', act)}
     select state as after, look_only from after`
   return done
 }
@@ -56,7 +56,7 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
       update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${noted(sql, 'discard', act)}
+    ), ${recorded(sql, 'discard', act)}
     select state as after, false as look_only from after`
   return done
 }
@@ -77,7 +77,7 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
         max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${noted(sql, 'resolve', act)}
+    ), ${recorded(sql, 'resolve', act)}
     select state as after, true as look_only from after`
   return done
 }
@@ -105,7 +105,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { sett
           lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
         from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
         returning j.*
-      ), ${noted(tx, 'resolve', act, sql`'failed'`)}
+      ), ${recorded(tx, 'resolve', act, sql`'failed'`)}
       select before.id as job_id, before.tenant_id, after.lease_token, before.operation, p.id as payment_id,
         after.payload ->> 'refund_id' as refund_id, before.noun, before.status, before.under_way, p.processor,
         coalesce(p.processor_reference, before.provider_reference) as payment_reference
@@ -189,9 +189,9 @@ function subject(sql: Sql | Tx): Fragment {
 }
 
 // The act in the same step as what it did. `before` and `after` are parts of the step.
-function noted(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`after.state`): Fragment {
+function recorded(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`after.state`): Fragment {
   return sql`
-    noted as (
+    recorded as (
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
       select before.tenant_id, ${newId()}::uuid, before.id, ${who}, ${act}, ${reason}, before.state, ${becomes}
       from before cross join after

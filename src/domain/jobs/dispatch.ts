@@ -7,7 +7,7 @@ const TENANTS_A_WALK = 250
 const START = '00000000-0000-0000-0000-000000000000'
 
 /** What a walk over one queue asks for, and what it found. */
-export type Walk = { queue: string; room: number; after: string | null }
+export type QueueWalk = { queue: string; room: number; after: string | null }
 export type DueJobs = {
   queue: string
   ids: string[]
@@ -27,7 +27,7 @@ export type DueJobs = {
  */
 export async function findDue(
   sql: Sql,
-  walks: Walk[],
+  walks: QueueWalk[],
   { names, grace_ms }: { names: readonly string[]; grace_ms: number },
 ): Promise<DueJobs[]> {
   const due = sql`j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`

@@ -3,7 +3,7 @@ import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { isMissing } from './classify.ts'
 import { NoAnswer } from './guard.ts'
-import type { AuthorizeRequest, CancelRequest, PaymentProcessor, RefundRequest } from '../payments.ts'
+import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
 import { newsOf, readEvent } from './news.ts'
@@ -141,7 +141,7 @@ const EVENT_TYPES = [
   'refund.updated',
 ]
 
-function authorizeParams(request: AuthorizeRequest): Stripe.PaymentIntentCreateParams {
+function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {
   const params: Stripe.PaymentIntentCreateParams = {
     amount: request.amount_minor,
     currency: request.currency.toLowerCase(),
@@ -161,14 +161,14 @@ const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer'
 const REFUND_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer']
 
 /** A reason that Stripe has no word for stays with us. */
-function cancelParams(request: CancelRequest): Stripe.PaymentIntentCancelParams {
+function cancelParams(request: CancelCall): Stripe.PaymentIntentCancelParams {
   const params: Stripe.PaymentIntentCancelParams = { expand: ['latest_charge'] }
   if (request.reason !== null && CANCELLATION_REASONS.includes(request.reason))
     params.cancellation_reason = request.reason
   return params
 }
 
-function refundParams(request: RefundRequest): Stripe.RefundCreateParams {
+function refundParams(request: RefundCall): Stripe.RefundCreateParams {
   const params: Stripe.RefundCreateParams = {
     payment_intent: request.payment_reference,
     amount: request.amount_minor,

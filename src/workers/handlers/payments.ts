@@ -13,8 +13,8 @@ import { declineOf, paymentTold } from './told.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
-type Failure = NonNullable<PaymentTold['failure']>
-type Refusal = { failure: Failure; reference?: string | null }
+type PaymentFailure = NonNullable<PaymentTold['failure']>
+type Refusal = { failure: PaymentFailure; reference?: string | null }
 
 const STILL_WORKING = 'the processor is still working on it'
 /** Each key that is used up by a stored error costs two calls. */
@@ -166,7 +166,7 @@ function tell(
   context: WorkerContext,
   job: AuthorizeJob | ChangeJob,
   payment: ProcessorPayment,
-  failure?: Failure,
+  failure?: PaymentFailure,
 ): Decision {
   const told = paymentTold(context, idsOf(job), payment)
   const learnt = { reference: payment.reference, tells: told && aboutPayment(told) }
@@ -176,11 +176,11 @@ function tell(
 const aboutPayment = (told: PaymentTold) =>
   ({ noun: 'payment', what: { told, notification_id: null } }) as const
 
-function reasonOf({ decline_code, ...failure }: Failure) {
+function reasonOf({ decline_code, ...failure }: PaymentFailure) {
   return { ...failure, ...(decline_code != null && { decline_code }) }
 }
 
-function shown({ code, message, decline_code }: Failure): Failure {
+function shown({ code, message, decline_code }: PaymentFailure): PaymentFailure {
   return { code, message, decline_code: decline_code ?? null }
 }
 
