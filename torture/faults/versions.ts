@@ -44,8 +44,8 @@ export const paymentJobs = { takePayment, `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: 'recordCall(sql, capturePayment, ',
-    to: 'recordCall(sql, takePayment, ',
+    from: 'requestJson(sql, capturePayment, ',
+    to: 'requestJson(sql, takePayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',
