@@ -117,9 +117,11 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     api.signal('SIGTERM')
     expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
     expect(await api.ended).toEqual({ code: 0, signal: null })
-    const sessions = await deployment.sql`
-      select from pg_stat_activity where datname = current_database() and application_name like 'sluice-api%'`
-    expect(sessions).toHaveLength(0)
+    await until('its sessions have ended', async () => {
+      const sessions = await deployment.sql`
+        select from pg_stat_activity where datname = current_database() and application_name like 'sluice-api%'`
+      return sessions.length === 0
+    })
     await hold.release()
     await until('the work goes on', async () => (await captureJob(deployment, payment)).state === 'succeeded')
     expect(await captureAttempts(deployment, payment)).toHaveLength(1)

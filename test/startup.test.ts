@@ -192,7 +192,7 @@ test(
 
 test(
   'a folder that cannot be used, a full disk and an unreadable .env are each a line',
-  { timeout: 60_000 },
+  { timeout: 90_000 },
   async () => {
     const { path, remove } = await makeFolder()
     onTestFinished(remove)

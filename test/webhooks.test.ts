@@ -195,9 +195,11 @@ describe('a signature', () => {
       await Promise.all(Array.from({ length: 200 }, () => postWebhook(there, '{}', {})))
       const seconds = (performance.now() - began_at) / 1000
       expect(await counted()).toBe(before + 200)
-      expect(lines.length).toBeGreaterThanOrEqual(1)
-      expect(lines.length).toBeLessThanOrEqual(1 + seconds)
-      expect(JSON.parse(lines[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', untold: 0 })
+      // A slow queue is told of as well.
+      const told = lines.filter((line) => line.includes('"verdict"'))
+      expect(told.length).toBeGreaterThanOrEqual(1)
+      expect(told.length).toBeLessThanOrEqual(1 + seconds)
+      expect(JSON.parse(told[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', untold: 0 })
     } finally {
       await host.close()
     }

@@ -18,7 +18,7 @@ export async function runCommand(
     execFile(
       process.execPath,
       [join(ROOT, file), ...args],
-      { cwd, env: { PATH: process.env.PATH, ...env }, timeout: 30_000 },
+      { cwd, env: { PATH: process.env.PATH, ...env }, timeout: 75_000 },
       (error, stdout, stderr) =>
         resolve({
           code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,
