@@ -5,7 +5,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 export const QUEUES = ['payments', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
-/** All that is particular to a job. A provider, a deadline or a clock of its own is declared here by the first job that has one. */
+/** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */
 export type JobDefinition<
   Name extends string = string,
   Payload extends z.ZodType = z.ZodType,
@@ -23,14 +23,19 @@ export type JobDefinition<
   max_attempts: number
 }
 
-/**
- * After an attempt whose effect nobody knows each call is sent again under its key, as no provider of ours does anything twice
- * under one. One that keeps no keys needs another rule, `on_ambiguous`: here, in `calling` and in `settlementOf`.
- */
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
+  /** Who is called, as metrics name it. */
+  provider: string
   operation: string
   /** What is stored with the job and sent, whichever version does so: written by `enqueue`, parsed before it is sent. */
   request: Request
+  /**
+   * After an attempt whose effect nobody knows: sent again, where the provider does nothing twice under one key; else only
+   * looked up from then on, by a handler that sees `look_only` and decides `unknown` where nothing can be found.
+   */
+  on_ambiguous: 'resend_same_key' | 'look'
+  /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
+  deadline_ms: number
 }
 
 type RetrySchedule = {

@@ -1,6 +1,14 @@
 // The work that payments ask for.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
+
+/** What all calls to the processor have in common. */
+export const processor = {
+  provider: PAYMENTS.provider,
+  on_ambiguous: 'resend_same_key',
+  deadline_ms: 15_000,
+} as const
 
 const payment = z.object({ payment_id: z.uuid() })
 
@@ -9,6 +17,7 @@ export const authorizePayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
+    ...processor,
     operation: 'authorize',
     request: z.object({
       amount_minor: z.int(),
@@ -29,6 +38,7 @@ export const capturePayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
+    ...processor,
     operation: 'capture',
     request: z.object({ reference: z.string(), amount_minor: z.int() }),
   },
@@ -39,6 +49,7 @@ export const cancelPayment = defineJob({
   queue: 'payments',
   payload: payment,
   call: {
+    ...processor,
     operation: 'cancel',
     request: z.object({ reference: z.string(), reason: z.string().nullable() }),
   },

@@ -1,12 +1,14 @@
 // The work that refunds ask for.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
+import { processor } from './payments.ts'
 
 export const createRefund = defineJob({
   name: 'refund.create',
   queue: 'payments',
   payload: z.object({ payment_id: z.uuid(), refund_id: z.uuid() }),
   call: {
+    ...processor,
     operation: 'refund',
     request: z.object({
       payment_reference: z.string(),

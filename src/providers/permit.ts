@@ -6,6 +6,8 @@ export type Permit = {
   signal: AbortSignal
   /** Calls of one lane share sockets, and take none from those of another. */
   lane: string
+  /** How long a request may take; null: as long as the client allows. */
+  deadline_ms: number | null
   /** Whether a call may start at this moment, as far as is known. */
   valid(): boolean
   /** Asks again. False: no call may start any more. */
@@ -29,6 +31,7 @@ export class NotStarted extends Error {
 const ALWAYS: Permit = {
   signal: new AbortController().signal,
   lane: '',
+  deadline_ms: null,
   valid: () => true,
   renew: async () => true,
   used: () => {},

@@ -64,7 +64,7 @@ export function createPerformer(
   const claim = batcher<string, Claimed | undefined>('claim', async (ids) => {
     const asked_at = performance.now()
     const jobs = await claimJobs(sql, ids, { worker, names: JOB_NAMES })
-    const claimed = new Map(jobs.map((job) => [job.id, { job, asked_at }]))
+    const claimed = new Map(jobs.map((job) => [job.id, { job: byItsRule(job), asked_at }]))
     return ids.map((id) => claimed.get(id))
   })
 
@@ -100,6 +100,7 @@ export function createPerformer(
     const calls = { asked_at, answered_at: -Infinity, sent: false }
     const permit: Permit = {
       lane: job.queue,
+      deadline_ms: handlerOf(job.name).definition.call?.deadline_ms ?? null,
       signal,
       valid: () =>
         performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
@@ -166,7 +167,8 @@ export function createPerformer(
       return
     }
     if (outcome === 'misconfigured') {
-      metrics.misconfigured.inc({ provider: context.processor.name })
+      const provider = handlerOf(job.name).definition.call?.provider ?? context.processor.name
+      metrics.misconfigured.inc({ provider })
       log.error(
         { ...factsOf(job), reason: settlement.error?.message },
         'a job waits for the configuration to be mended: credentials are refused or a key is missing',
@@ -200,6 +202,13 @@ export function createPerformer(
       leases.close()
     },
   }
+}
+
+// Where no key protects from a second effect, a call in doubt is never sent again.
+function byItsRule(job: ClaimedJob): ClaimedJob {
+  const { call } = job
+  const looks = call?.in_doubt === true && handlerOf(job.name).definition.call?.on_ambiguous === 'look'
+  return looks ? { ...job, call: { ...call, look_only: true } } : job
 }
 
 // Attempts count that ended in no known way. When they are used up a call is only looked up, one attempt a look; when a look

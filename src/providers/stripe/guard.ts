@@ -27,9 +27,9 @@ export class NoAnswer extends Error {
 
 /**
  * An SDK client for `api_base` (scheme, host, port and perhaps a path), whatever host the SDK has in mind.
- * It takes the SDK's `timeout` as a total deadline, connecting and reading included, and rejects with `NoAnswer` for
- * whatever is no JSON object, or no `error` object under a status other than 2xx: the SDK would take such an object for
- * success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
+ * It takes the SDK's `timeout`, or the permit's where that is shorter, as a total deadline, connecting and reading included. It
+ * rejects with `NoAnswer` for whatever is no JSON object, or no `error` object under a status other than 2xx: the SDK would take
+ * such an object for success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
  *
  * A request leaves only while the permit of its job is valid, judged when it has a socket; without one it is not sent and
  * rejects with `NotStarted`. The deadline counts from then on, not while it waits for a socket. When the signal of its permit
@@ -54,7 +54,8 @@ export function guardClient(api_base: string): SdkClient & { close(): Promise<vo
         body: body || null,
       }
       const permit = currentPermit()
-      const answer = await laneOf(permit.lane).run((pool) => send(pool, request, timeout, permit))
+      const deadline_ms = Math.min(timeout, permit.deadline_ms ?? timeout)
+      const answer = await laneOf(permit.lane).run((pool) => send(pool, request, deadline_ms, permit))
       return {
         getStatusCode: () => answer.status,
         getHeaders: () => answer.headers,
