@@ -49,11 +49,11 @@ export async function accept<T>(
   reply: FastifyReply,
   { job: { queue }, answers, id, body, step, reached, why_not }: Work<T>,
 ): Promise<T> {
-  const { sql, doorbell, waiters } = context
+  const { doorbell, waiters } = context
   const { tenant_id } = request.credentials
   const ids = { job_id: newId(), event_id: newId() }
   const rung = doorbell.admits(queue, tenant_id)
-  const taken = await takeOnce(sql, request, body, (asked) => step({ ...asked, ...ids, rung }))
+  const taken = await takeOnce(context, request, body, (asked) => step({ ...asked, ...ids, rung }))
   if (taken.kind === 'refused') throw await why_not()
   const replayed = taken.kind === 'replayed'
   // Asked for just now, so it cannot have ended before somebody heard of it.
@@ -85,7 +85,7 @@ export async function accept<T>(
  * `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
-  { sql }: ApiContext,
+  context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   work: {
@@ -94,7 +94,7 @@ export async function acceptAtOnce<T extends object>(
     find: (tenant_id: string, id: string) => Promise<T>
   },
 ): Promise<T> {
-  const taken = await takeOnce(sql, request, work.body, work.step)
+  const taken = await takeOnce(context, request, work.body, work.step)
   if (taken.kind === 'refused') throw new AppError('internal_error')
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value

@@ -4,6 +4,7 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { AreaStates } from '#domain/areas.ts'
+import type { Remembered, SentKey } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/main.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import type { ListLanes, Lists } from './lists.ts'
@@ -13,6 +14,8 @@ export type ApiContext = {
   config: Config
   areas: AreaStates
   sql: Sql
+  /** What a key protects, or undefined. */
+  remembered: (sent: SentKey) => Promise<Remembered | undefined>
   lanes: ListLanes
   log: Log
   vault: Vault

@@ -1,9 +1,10 @@
 // Accepting a request once: the key is written with what it protects; who comes second replays.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { violatedConstraint, type Sql } from '#core/db.ts'
-import { findRemembered, type IdempotentRequest, type Remembered } from '#domain/idempotency.ts'
+import { violatedConstraint } from '#core/db.ts'
+import type { IdempotentRequest, Remembered } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
+import type { ApiContext } from './context.ts'
 import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
@@ -20,7 +21,7 @@ type Taken<T> =
  * content before.
  */
 export async function takeOnce<T extends object | string>(
-  sql: Sql,
+  { remembered: find }: Pick<ApiContext, 'remembered'>,
   request: FastifyRequest,
   { idempotency_key: given, ...content }: Body,
   step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
@@ -38,7 +39,7 @@ export async function takeOnce<T extends object | string>(
   const value = await tryStep(() => step(asked))
   if (value !== undefined && value !== 'known') return { kind: 'taken', value }
   if (key === null) return { kind: 'refused' }
-  const remembered = await findRemembered(sql, tenant_id, key, scope)
+  const remembered = await find({ tenant_id, key, scope })
   if (remembered !== undefined && isFingerprintOf(content, remembered.fingerprint))
     return { kind: 'replayed', remembered }
   if (remembered === undefined && value === undefined) return { kind: 'refused' }

@@ -1,4 +1,5 @@
 // The `api` process: {base_url}.
+import { batcher } from '#core/batch.ts'
 import { need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
@@ -7,6 +8,7 @@ import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAt, places } from '#core/startup.ts'
 import { AREA_NAMES, areaStates } from '#domain/areas.ts'
+import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
@@ -31,8 +33,11 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     doorbell.heard(outcomes)
   })
   ends.defer(() => subscription.close())
+  const remembered = batcher<SentKey, Remembered | undefined>('find_remembered', (sent) =>
+    findRemembered(sql, sent),
+  )
   const vault = createVault(need(config, 'ENCRYPTION_KEY'))
-  const app = await buildApi({ config, areas, sql, lanes, log, queue, doorbell, waiters, vault })
+  const app = await buildApi({ config, areas, sql, remembered, lanes, log, queue, doorbell, waiters, vault })
   ends.defer(() => app.close())
   ends.defer(() => waiters.close())
   const url = await listenAt(app, places(config).api)

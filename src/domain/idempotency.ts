@@ -56,17 +56,20 @@ export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fra
     from (${accepted}) accepted where idempotency_key is not null`
 }
 
-/** What a key of this scope protects, or undefined. */
-export async function findRemembered(
-  sql: Sql,
-  tenant_id: string,
-  key: string,
-  scope: string,
-): Promise<Remembered | undefined> {
-  const [row] = await sql<Remembered[]>`
-    select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
-    where tenant_id = ${tenant_id} and key = ${key} and scope = ${scope}`
-  return row
+/** A key as it was sent, on its route. */
+export type SentKey = { tenant_id: string; key: string; scope: string }
+
+/** What each key protects on its route, in the order asked; undefined where that is nothing. */
+export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
+  const rows = await sql<(Remembered & { nth: number })[]>`
+    select a.nth, k.*
+    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, key text, scope text)
+    cross join lateral (
+      select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
+      where tenant_id = a.tenant_id and key = a.key and scope = a.scope offset 0
+    ) k`
+  const found = new Map(rows.map(({ nth, ...remembered }) => [nth, remembered]))
+  return asked.map((_each, nth) => found.get(nth))
 }
 
 /**

@@ -38,6 +38,7 @@ const api = await buildApi({
   config,
   areas: areaStates(config.DISABLED_AREAS),
   sql,
+  remembered: async () => undefined,
   lanes: { quick: sql, long: sql },
   log,
   queue,

@@ -13,7 +13,7 @@ import {
   type CustomerFields,
 } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
-import { findCustomer, listCustomers } from '#domain/customers/find.ts'
+import { findCustomers, listCustomers } from '#domain/customers/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
@@ -54,6 +54,9 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
     },
+  )
+  const find = batcher<{ tenant_id: string; id: string }, Customer | undefined>('find_customer', (asked) =>
+    findCustomers(sql, asked),
   )
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
@@ -100,7 +103,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       return await acceptAtOnce(context, request, reply, {
         body,
         step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
-        find: async (tenant_id, id) => found(await findCustomer(sql, tenant_id, id)),
+        find: async (tenant_id, id) => found(await find({ tenant_id, id })),
       })
     },
   )
@@ -157,7 +160,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
-    async (request) => found(await findCustomer(sql, request.credentials.tenant_id, request.params.id)),
+    async ({ credentials: { tenant_id }, params: { id } }) => found(await find({ tenant_id, id })),
   )
 
   app.patch(

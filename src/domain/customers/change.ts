@@ -3,7 +3,7 @@ import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import type { Customer } from './customer.ts'
-import { customerColumns, findCustomer } from './find.ts'
+import { customerColumns, findCustomers } from './find.ts'
 
 export type CustomerFields = {
   name: string | null
@@ -93,7 +93,7 @@ export async function deleteCustomer(
       insert into erasures (tenant_id, customer_id) select tenant_id, id from c
     )
     select ${customerColumns(sql)} from c`
-  return row ?? (await findCustomer(sql, tenant_id, id))
+  return row ?? (await findCustomers(sql, [{ tenant_id, id }]))[0]
 }
 
 /** A step of erasing what events told of deleted customers, of at most `most` events; false when nothing is left. */

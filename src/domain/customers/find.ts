@@ -1,5 +1,6 @@
 // How customers are found.
 import type { Fragment, Sql } from '#core/db.ts'
+import { findWithJobs } from '../jobs/found.ts'
 import type { Customer } from './customer.ts'
 
 /** The customers of a tenant, newest first; deleted ones only on request. */
@@ -18,12 +19,14 @@ export async function listCustomers(
     order by created_at desc limit ${limit}`
 }
 
-/** One customer, also a deleted one, or undefined. */
-export async function findCustomer(sql: Sql, tenant_id: string, id: string): Promise<Customer | undefined> {
-  const [row] = await sql<
-    Customer[]
-  >`select ${customerColumns(sql)} from customers where tenant_id = ${tenant_id} and id = ${id}`
-  return row
+/** Customers, deleted ones too, in the order asked; undefined where there is none. */
+export async function findCustomers(
+  sql: Sql,
+  asked: { tenant_id: string; id: string }[],
+): Promise<(Customer | undefined)[]> {
+  const jobless = asked.map((each) => ({ ...each, job_id: null }))
+  const found = await findWithJobs<Customer>(sql, 'customer', customerColumns(sql), jobless)
+  return found.map((each) => each?.resource)
 }
 
 /** The columns that are answered, in the order of the schema. */
