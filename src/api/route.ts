@@ -37,12 +37,12 @@ export function route<const S extends Schemas>(
   config: { scope: Scope | null; area: Area | null; literal: Literal }
   handlerTimeout?: number
 } {
-  const { params, querystring, body, response, scope, area, waits = false } = literal
+  const { params, querystring, body, response, scope, area, waits } = literal
   const schemas = { params, querystring, body, response }
   return {
     schema: Object.fromEntries(Object.entries(schemas).filter(([, schema]) => schema !== undefined)) as S,
     config: { scope, area, literal },
-    ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
+    ...(waits !== undefined && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
 
