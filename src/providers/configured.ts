@@ -4,10 +4,7 @@ import type { EndedCall } from './http.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 
 /** Every provider, by what it is to us; `onCall` hears of each call to one that has ended. */
-export function openProviders(
-  config: Config,
-  onCall: (provider: string, call: EndedCall) => void,
-) {
+export function openProviders(config: Config, onCall: (provider: string, call: EndedCall) => void) {
   return {
     processor: stripeProcessor({
       secret_key: need(config, 'STRIPE_SECRET_KEY'),

@@ -103,12 +103,7 @@ function openLane(origin: string): Lane {
 }
 
 /** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
-async function send(
-  pool: Pool,
-  request: HttpRequest,
-  deadline_ms: number,
-  permit: Permit,
-): Promise<Answer> {
+async function send(pool: Pool, request: HttpRequest, deadline_ms: number, permit: Permit): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
     if (permit.signal.aborted) throw new NotStarted()

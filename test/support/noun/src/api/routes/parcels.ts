@@ -18,7 +18,11 @@ import { idParams, page, route } from '../route.ts'
 
 const createBody = z
   .strictObject({
-    address: z.string().min(1).max(1000).meta({ description: 'Where it goes.', example: '12 St James Square' }),
+    address: z
+      .string()
+      .min(1)
+      .max(1000)
+      .meta({ description: 'Where it goes.', example: '12 St James Square' }),
     idempotency_key: idempotencyKey.meta({ example: 'order-17-parcel' }).optional(),
   })
   .meta({ id: 'CreateParcel', description: 'What is sent.' })
