@@ -229,7 +229,7 @@ test(
     // Without the rights on its table, as a migration leaves it that does not know them.
     expect(await run('src/commands/migrate.ts', ROOT)).toMatchObject({ code: 0 })
     expect((await client.post('/v1/parcels', another())).status).toBe(500)
-    expect(api.output()).toContain('permission denied for table parcels')
+    await api.says('permission denied for table parcels')
   },
 )
 
@@ -285,7 +285,7 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
     ),
   ])
   for (const [left_out, { code, stdout, stderr }, named] of [
-    ['the index of jobs', types, /handlers\/parcels\.ts.*'"parcel\.ship"'/],
+    ['the index of jobs', types, /handlers\/parcels\.ts.*"parcel\.ship"/],
     ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
     ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
