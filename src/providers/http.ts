@@ -33,9 +33,9 @@ export class NoAnswer extends Error {
 export type EndedCall = { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }
 
 /** `path` begins with a slash and comes after that of the base. */
-export type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>
+type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>
 /** Of any status. The names of headers are in lower case. */
-export type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
+type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
 
 export type HttpClient = {
   /**
