@@ -24,7 +24,7 @@ export type JobDefinition<
 }
 
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
-  /** Who is called, as metrics name it. */
+  /** Who is called, as the log and the metrics name it. */
   provider: string
   operation: string
   /** What is stored with the job and sent, whichever version does so: written by `enqueue`, parsed before it is sent. */

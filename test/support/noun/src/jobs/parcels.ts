@@ -1,0 +1,18 @@
+// The work that parcels ask for.
+import { z } from 'zod'
+import { defineJob } from './job.ts'
+
+export const shipParcel = defineJob({
+  name: 'parcel.ship',
+  queue: 'payments',
+  payload: z.object({ parcel_id: z.uuid() }),
+  call: {
+    provider: 'carrier',
+    operation: 'ship',
+    request: z.object({ address: z.string() }),
+    on_ambiguous: 'resend_same_key',
+    deadline_ms: 15_000,
+  },
+})
+
+export const parcelJobs = { shipParcel }
