@@ -137,9 +137,11 @@ describe('authorization', () => {
     expect(body).toMatchObject({ status: 'requires_action', client_secret: expect.any(String) })
     const refused = await client.post(`/v1/payments/${body.id}/capture`)
     expect(refused.body.error).toMatchObject({ message: expect.stringContaining('requires_action') })
-    await world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/authenticate`, {
-      outcome: 'succeed',
-    })
+    await world
+      .provider('stripe')
+      .control('POST', `/payment_intents/${body.processor_reference}/authenticate`, {
+        outcome: 'succeed',
+      })
     expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
   })
 
@@ -367,7 +369,9 @@ describe('capture', () => {
   test('what was captured or voided in the dashboard is told by the processor, and posted', async () => {
     const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
-      world.provider('stripe').control('POST', `/payment_intents/${payment.processor_reference}/${action}`, body)
+      world
+        .provider('stripe')
+        .control('POST', `/payment_intents/${payment.processor_reference}/${action}`, body)
     await control(captured, 'capture', { amount_to_capture: 700 })
     await control(canceled, 'cancel', { cancellation_reason: 'duplicate' })
     expect(await paymentIn(client, captured.id, 'captured')).toMatchObject({ amount_captured_minor: 700 })

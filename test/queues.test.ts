@@ -176,7 +176,10 @@ describe('a slow database', () => {
 describe('sockets that are all taken', () => {
   let world: World
   beforeAll(async () => {
-    world = await createWorld({ notifications: false, env: { WORKER_CONCURRENCY: '400', TENANT_WINDOW: '1000' } })
+    world = await createWorld({
+      notifications: false,
+      env: { WORKER_CONCURRENCY: '400', TENANT_WINDOW: '1000' },
+    })
   })
   afterAll(async () => await world?.close())
 

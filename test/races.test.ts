@@ -291,7 +291,9 @@ describe('refund against its own news', () => {
       payments.map(async ({ id }) => {
         const { body } = await refund(client, id, { amount_minor: 60 })
         await Promise.all([
-          world.provider('stripe').control('POST', `/refunds/${body.processor_reference}/settle`, { status: 'failed' }),
+          world
+            .provider('stripe')
+            .control('POST', `/refunds/${body.processor_reference}/settle`, { status: 'failed' }),
           ...Array.from({ length: 5 }, () => refund(client, id, { amount_minor: 60 })),
         ])
       }),

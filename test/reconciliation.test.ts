@@ -49,7 +49,8 @@ describe('while the webhooks host is down', () => {
   })
   afterAll(async () => await world?.close())
 
-  const dashboard = (path: string, body?: object) => world.provider('stripe').control('POST', `/${path}`, body)
+  const dashboard = (path: string, body?: object) =>
+    world.provider('stripe').control('POST', `/${path}`, body)
 
   test('captures, cancellations, refunds and failed refunds made there are all found', async () => {
     const { client } = world
@@ -134,7 +135,9 @@ describe('of an event that was both delivered and read', () => {
     'the one that was delivered %s it was read is applied once',
     async (when) => {
       const { id, processor_reference } = await capturedPayment(world.client)
-      await world.provider('stripe').control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
+      await world
+        .provider('stripe')
+        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
       const [event] = await listEvents(world, processor_reference).then((events) =>
         events.filter(({ type }) => type === 'refund.created'),
       )

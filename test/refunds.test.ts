@@ -29,7 +29,9 @@ async function amountsOf(payment_id: string): Promise<{ refunded: number; reserv
 }
 
 async function settle(refund_reference: string, status: string, failure_reason?: string): Promise<void> {
-  await world.provider('stripe').control('POST', `/refunds/${refund_reference}/settle`, { status, failure_reason })
+  await world
+    .provider('stripe')
+    .control('POST', `/refunds/${refund_reference}/settle`, { status, failure_reason })
 }
 
 describe('a captured payment', () => {
@@ -247,7 +249,9 @@ describe('idempotency', () => {
 test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async () => {
   const { id, processor_reference } = await capturedPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
-  const theirs = await world.provider('stripe').control('POST', '/refunds', { payment_intent: processor_reference })
+  const theirs = await world
+    .provider('stripe')
+    .control('POST', '/refunds', { payment_intent: processor_reference })
   const body = { amount_minor: 500, idempotency_key: freshKey() }
   const refused = await refund(client, id, body)
   expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])

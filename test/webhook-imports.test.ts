@@ -269,7 +269,10 @@ describe('with one of ours under way', () => {
 
 describe('where the processor shows a released hold as a refund', () => {
   test('nothing is taken in, for a cancellation and for the rest of a partial capture', async () => {
-    const other = await createWorld({ notifications: false, providers: { stripe: { release_refunds: true } } })
+    const other = await createWorld({
+      notifications: false,
+      providers: { stripe: { release_refunds: true } },
+    })
     try {
       const canceled = await heldPayment(other.client)
       await other.client.post(`/v1/payments/${canceled.id}/cancel`)

@@ -411,7 +411,9 @@ describe('once', () => {
       // Half is done by us, half in the processor's dashboard.
       if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
       else await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-      await world.provider('stripe').control('POST', '/refunds', { payment_intent: processor_reference, amount: 300 })
+      await world
+        .provider('stripe')
+        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 300 })
     })
     const references = new Set(payments.map((payment) => payment.processor_reference))
     const events = (await listEvents(world)).filter((event) =>
@@ -524,7 +526,9 @@ describe('away', () => {
       await worker.close()
       for (const { processor_reference } of payments) {
         await alone.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-        await alone.provider('stripe').control('POST', '/refunds', { payment_intent: processor_reference, amount: 100 })
+        await alone
+          .provider('stripe')
+          .control('POST', '/refunds', { payment_intent: processor_reference, amount: 100 })
       }
       const events = shuffled(await listEvents(alone))
       for (const event of events) expect((await deliver(alone, event)).status).toBe(200)

@@ -1,6 +1,7 @@
 // A copy of the sources with patches: without a protection, or as another version would have them.
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '#test/folders.ts'
 
 export type Patch = { file: string; from: string; to: string }
 

@@ -6,6 +6,7 @@ import type { Deployment } from './processes.ts'
 import type { Fault } from './providers.ts'
 
 export type Authorized = Paid & { reference: string }
+
 /** A payment that waits to be captured. */
 export async function authorize({ client, sql }: Deployment): Promise<Authorized> {
   const key = freshKey()

@@ -1,7 +1,7 @@
 // One process as it is started for real, to be watched, frozen and killed; and waiting for what it does.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -55,7 +55,7 @@ export async function startProcess(
     onLine?: (line: string) => void
   } = {},
 ): Promise<Process> {
-  const child = spawn(process.execPath, [...flags, join(root, file), ...args], {
+  const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
     cwd,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
