@@ -23,7 +23,7 @@ export type System = {
   sql: Sql
   database_url: string
   redis_url: string
-  provider(name: ProviderName): Provider
+  provider: (name: ProviderName) => Provider
   keys: Key[]
   /** One of the product's own processes; a second call of a name starts one more. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>

@@ -42,7 +42,7 @@ export type System = {
   clients: Client[]
   tenant_id: string
   /** Past the wire, too. */
-  provider(name: ProviderName): Provider
+  provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
   asAnotherApplication: (path: string, params: Record<string, string>) => Promise<{ id: string }>
   /** Where the logs are. */

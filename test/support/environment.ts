@@ -65,7 +65,7 @@ export type Environment = {
   sql: Sql
   /** Null with the queue on PostgreSQL. */
   redis: OwnRedis | null
-  provider(name: ProviderName): Provider
+  provider: (name: ProviderName) => Provider
   [Symbol.asyncDispose](): Promise<void>
 }
 

@@ -62,7 +62,7 @@ export type Provider = {
   /** What it signs its notifications with. */
   webhook_secret: string
   /** Calls its control API, `/_emulator<path>`, and answers what that answers; rejects when it refuses. */
-  control(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<any>
+  control: (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
   /** The requests to its API that match, oldest first. */
   requests(filter?: Filter): Promise<any[]>
   /** What really happened there, by its own record, oldest first. */
@@ -99,7 +99,10 @@ export async function startProviders(
   options: ProviderOptions,
 ): Promise<Providers> {
   const providers: Providers = new Map()
-  for (const name of NAMES) providers.set(name, handleOf(name, await startEmulator(ends, name, options)))
+  for (const name of NAMES) {
+    const url = await startEmulator(ends, name, options, options.changes?.[name])
+    providers.set(name, handleOf(name, url))
+  }
   return providers
 }
 
@@ -120,7 +123,8 @@ export function providerVariables(urlOf: (name: ProviderName) => string | undefi
 async function startEmulator<Name extends ProviderName>(
   ends: AsyncDisposableStack,
   name: Name,
-  { launch, webhooks_url, data_dir, record_requests = true, changes }: ProviderOptions,
+  { launch, webhooks_url, data_dir, record_requests = true }: ProviderOptions,
+  own: Changes[Name] | undefined,
 ): Promise<string> {
   const { api_key, webhook_secret, start } = PROVIDERS[name]
   const usual: EmulatorOptions = {
@@ -130,7 +134,7 @@ async function startEmulator<Name extends ProviderName>(
     ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
   }
   if (launch === undefined) {
-    const emulator = await start({ ...usual, record_requests }, changes?.[name])
+    const emulator = await start({ ...usual, record_requests }, own)
     ends.defer(() => emulator.close())
     return emulator.url
   }

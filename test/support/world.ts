@@ -23,7 +23,7 @@ export type World = {
     tenant?: string
     scopes?: Scope[]
   }): Promise<Client & { tenant_id: string; key_id: string }>
-  provider(name: ProviderName): Provider
+  provider: (name: ProviderName) => Provider
   /** Resolves when no job is open, but those parked for later. */
   drain(): Promise<void>
   close(): Promise<void>
