@@ -1,17 +1,12 @@
-// The processes under measurement: started as in production, watched for memory and CPU, ended by name.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+// The processes under measurement: started as in production, watched for memory and CPU.
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { startProcess, type Process } from '#test/process.ts'
 
-export type Running = {
-  name: string
-  pid: number
-  /** What it said when it was ready: a line of JSON with `url`, or nothing. */
-  told: Record<string, unknown>
+export type Running = Process & {
   /** Resident memory in megabytes. */
   rssMb(): number
   stop(): Promise<void>
@@ -19,81 +14,46 @@ export type Running = {
 }
 
 const START_LIMIT_MS = 60_000
-const STOP_LIMIT_MS = 30_000
 const root = fileURLToPath(new URL('../', import.meta.url))
 
-const started = new Set<ChildProcess>()
-process.once('exit', () => {
-  for (const child of started) child.kill('SIGKILL')
-})
-
 /**
- * Starts `node <file>` with nothing of our environment but `env`. It is ready when `ready` (a url) answers 200, or when it
- * prints a line of JSON that begins with its `url`. `profile`: a folder for its CPU profile, written when it ends.
+ * Starts `node <file>` with nothing of our environment but `env`. It is ready when it prints a line that holds `ready`, or when
+ * `answers` (a url) answers 200. `profile`: a folder for its CPU profile, written when it ends.
  */
-export async function startNode(
+export async function startMeasured(
   name: string,
   file: string,
   options: {
     env?: Record<string, string>
     args?: string[]
     ready?: string
+    answers?: string
     cwd: string
     profile?: string | null
   },
 ): Promise<Running> {
-  const flags =
-    options.profile == null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(options.profile, name)}`]
+  const { args, ready, answers, cwd, profile = null } = options
   const usual = asPackaged(file)
-  const child = spawn(
-    process.execPath,
-    [...flags, ...usual.flags, join(root, file), ...(options.args ?? [])],
-    {
-      cwd: options.cwd,
-      env: {
-        PATH: process.env.PATH ?? '',
-        HOME: process.env.HOME ?? '',
-        NODE_ENV: 'production',
-        TZ: 'UTC',
-        ...usual.env,
-        ...options.env,
-      },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
-  started.add(child)
-  const ended = once(child, 'exit').then(() => started.delete(child))
-  const tail: string[] = []
-  const note = (line: string) => {
-    tail.push(line)
-    if (tail.length > 20) tail.shift()
-  }
-  let told: Record<string, unknown> = {}
-  const tells = new Promise<void>((resolve) => {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      note(line)
-      if (!/^\{"(?:stripe_)?url":/.test(line)) return
-      told = JSON.parse(line) as Record<string, unknown>
-      resolve()
+  const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${folderOf(profile, name)}`]
+  const started = await startProcess(file, {
+    args,
+    flags: [...profiling, ...usual.flags],
+    env: { HOME: process.env.HOME, NODE_ENV: 'production', TZ: 'UTC', ...usual.env, ...options.env },
+    ready,
+    cwd,
+  })
+  const stop = async () => void (await started.end('SIGTERM'))
+  if (answers !== undefined) {
+    const failed = started.ended.then(() => {
+      throw new Error(`${name} ended while starting:\n${started.output()}`)
     })
-  })
-  createInterface({ input: child.stderr }).on('line', note)
-  const failed = ended.then(() => {
-    throw new Error(`${name} ended while starting:\n${tail.join('\n')}`)
-  })
-  const late = sleep(START_LIMIT_MS, undefined, { ref: false }).then(() => {
-    throw new Error(`${name} was not ready after ${START_LIMIT_MS / 1000} s:\n${tail.join('\n')}`)
-  })
-  late.catch(() => {})
-  failed.catch(() => {})
-  await Promise.race([options.ready === undefined ? tells : untilAnswers(options.ready), failed, late])
-  async function stop(): Promise<void> {
-    child.kill('SIGTERM')
-    await Promise.race([ended, sleep(STOP_LIMIT_MS, undefined, { ref: false })])
-    child.kill('SIGKILL')
-    await ended
+    failed.catch(() => {})
+    await Promise.race([untilAnswers(answers), failed]).catch(async (error: unknown) => {
+      await stop()
+      throw error
+    })
   }
-  return { name, pid: child.pid!, told, rssMb: () => rssMb(child.pid!), stop, [Symbol.asyncDispose]: stop }
+  return { ...started, rssMb: () => rssMb(started.pid), stop, [Symbol.asyncDispose]: stop }
 }
 
 /** Resolves when `url` answers 2xx, asking every 10 ms. */

@@ -1,22 +1,18 @@
 // The system under measurement: servers, product and provider as processes of their own, and the floors beside them.
-import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { migrate } from '#core/migrate.ts'
-import { createApiKey } from '#domain/api-keys.ts'
-import { SCOPES } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/processes.ts'
-import { startRedis } from '#start/redis.ts'
-import { startNode, type Running } from './processes.ts'
-
-export const STRIPE_KEY = 'sk_test_bench'
-export const WEBHOOK_SECRET = 'whsec_bench'
+import { createDatabase } from '#test/databases.ts'
+import { createKey, HOST, variables } from '#test/environment.ts'
+import { makeFolder } from '#test/folders.ts'
+import { PARTS, type PartName } from '#test/parts.ts'
+import { startProviders, type Provider, type ProviderName } from '#test/providers.ts'
+import { needRedis } from '#test/redis.ts'
+import { startMeasured, type Running } from './processes.ts'
 
 /** An API key as a request carries it, and whose it is. */
 export type Key = { tenant_id: string; authorization: string }
@@ -27,16 +23,18 @@ export type System = {
   sql: Sql
   database_url: string
   redis_url: string
-  stripe_url: string
+  provider: (name: ProviderName) => Provider
   keys: Key[]
   /** One of the product's own processes; a second call of a name starts one more. */
-  startProduct(name: 'api' | 'webhooks' | 'workers', env?: Record<string, string>): Promise<Product>
+  startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
   /** A file of `floors/`, on a database of its own. */
-  startFloor(file: string, env?: Record<string, string>): Promise<Running>
+  startFloor(file: string, env?: Record<string, string>): Promise<Floor>
   floor_url: string
   stop(): Promise<void>
 }
 type Product = Running & { url: string }
+/** `told`: what it said when it was ready, with its `url`. */
+type Floor = Running & { told: Record<string, unknown> }
 
 export type Options = {
   /** Of each run; every number is the median of `rounds` of them. */
@@ -55,86 +53,68 @@ export type Options = {
 
 /** Starts PostgreSQL, Redis and the provider; the rest is started by the measure that needs it. `stop` ends everything. */
 export async function startSystem(options: Options): Promise<System> {
-  const cwd = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  await chmod(cwd, 0o711)
-  const closers: (() => Promise<unknown>)[] = [() => rm(cwd, { recursive: true, force: true })]
-  const stop = async () => {
-    for (const close of closers.toReversed().splice(0)) await close()
+  const { profile } = options
+  await using ends = new AsyncDisposableStack()
+  const { path: cwd, remove } = await makeFolder('bench')
+  ends.defer(remove)
+  const server = await startPostgres({
+    data_dir: join(cwd, 'postgres'),
+    // A checkpoint in the middle of one side's turn would be the other's luck.
+    settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
+  })
+  ends.defer(() => server.stop())
+  const redis = await needRedis({ data_dir: join(cwd, 'redis') })
+  ends.defer(() => redis.stop())
+
+  const { url: database_url } = await createDatabase(server.url)
+  const floor_url = Object.assign(new URL(database_url), { pathname: '/floor' }).href
+  const admin = postgres(database_url, { max: 1, onnotice: () => {} })
+  await admin.unsafe('create database floor')
+  await admin.unsafe('create extension if not exists pg_stat_statements').catch(() => {})
+  await admin.end()
+  const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
+  ends.defer(() => sql.end())
+  if (profile !== null) ends.defer(() => writeStatements(sql, profile))
+
+  const providers = await startProviders(ends, {
+    launch: (name, file, how) => startMeasured(`emulator-${name}`, file, { ...how, cwd, profile }),
+    record_requests: false,
+  })
+  const provider = (name: ProviderName) => providers.get(name)!
+  const environment = {
+    ...variables({ database_url, redis_url: redis.url, provider_url: (name) => provider(name).url }),
+    LOG_LEVEL: 'warn',
   }
-  try {
-    const server = await startPostgres({
-      data_dir: join(cwd, 'postgres'),
-      // A checkpoint in the middle of one side's turn would be the other's luck.
-      settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
-    })
-    closers.push(() => server.stop())
-    const redis = await startRedis({ data_dir: join(cwd, 'redis') })
-    if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
-    closers.push(() => redis.stop())
-
-    const database_url = server.url
-    const floor_url = Object.assign(new URL(database_url), { pathname: '/floor' }).href
-    const admin = postgres(database_url, { max: 1, onnotice: () => {} })
-    await admin.unsafe('create database floor')
-    await admin.unsafe('create extension if not exists pg_stat_statements').catch(() => {})
-    await admin.end()
-    await migrate(database_url)
-    const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
-    closers.push(() => sql.end())
-    const { profile } = options
-    if (profile !== null) closers.push(() => writeStatements(sql, profile))
-
-    const emulator = await startNode('emulator', 'src/emulators/stripe/main.ts', {
-      args: ['--port', '0', '--api-key', STRIPE_KEY, '--no-request-log'],
-      cwd,
-      profile: options.profile,
-    })
-    closers.push(() => emulator.stop())
-    const stripe_url = String(emulator.told['stripe_url'])
-    const environment = {
-      DATABASE_URL: database_url,
-      REDIS_URL: redis.url,
-      STRIPE_SECRET_KEY: STRIPE_KEY,
-      STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      STRIPE_API_BASE: stripe_url,
-      ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-      LOG_LEVEL: 'warn',
-      RATE_LIMIT_RPS: '1000000',
-      RATE_LIMIT_BURST: '1000000',
-    }
-    return {
-      options,
-      sql,
-      database_url,
-      redis_url: redis.url,
-      stripe_url,
-      floor_url,
-      keys: await createKeys(sql, 100),
-      async startProduct(name, env = {}) {
-        const [port, metrics_port] = [await freePort('127.0.0.1'), await freePort('127.0.0.1')]
-        const ports = {
-          API_PORT: String(port),
-          WEBHOOKS_PORT: String(port),
-          METRICS_PORT: String(metrics_port),
-        }
-        const running = await startNode(name, `src/${name}/main.ts`, {
-          env: { ...environment, ...ports, ...env },
-          ready: `http://127.0.0.1:${metrics_port}/readyz`,
-          cwd,
-          profile: options.profile,
-        })
-        return { ...running, url: `http://127.0.0.1:${port}` }
-      },
-      startFloor: async (file, env = {}) =>
-        await startNode(`floor-${file}`, `bench/floors/${file}.ts`, {
-          env: { ...environment, DATABASE_URL: floor_url, ...env },
-          cwd,
-        }),
-      stop,
-    }
-  } catch (error) {
-    await stop()
-    throw error
+  const keys = await createKeys(sql, 100)
+  const kept = ends.move()
+  return {
+    options,
+    sql,
+    database_url,
+    redis_url: redis.url,
+    provider,
+    floor_url,
+    keys,
+    async startProduct(name, env = {}) {
+      const [port, metrics_port] = [String(await freePort(HOST)), String(await freePort(HOST))]
+      const ports = { API_PORT: port, WEBHOOKS_PORT: port, METRICS_PORT: metrics_port }
+      const running = await startMeasured(name, PARTS[name].file, {
+        env: { ...environment, ...ports, ...env },
+        answers: `http://${HOST}:${metrics_port}/readyz`,
+        cwd,
+        profile,
+      })
+      return { ...running, url: `http://${HOST}:${port}` }
+    },
+    async startFloor(file, env = {}) {
+      const running = await startMeasured(`floor-${file}`, `bench/floors/${file}.ts`, {
+        env: { ...environment, DATABASE_URL: floor_url, ...env },
+        ready: '{"url":',
+        cwd,
+      })
+      return { ...running, told: JSON.parse(running.ready) as Record<string, unknown> }
+    },
+    stop: () => kept.disposeAsync(),
   }
 }
 
@@ -153,13 +133,8 @@ async function writeStatements(sql: Sql, folder: string): Promise<void> {
 export async function createKeys(sql: Sql, tenants: number): Promise<Key[]> {
   const keys: Key[] = []
   for (let index = 0; index < tenants; index++) {
-    const tenant = await ensureTenant(sql, `bench-${index}`)
-    const { secret } = await createApiKey(sql, tenant, {
-      name: 'bench',
-      scopes: [...SCOPES],
-      expires_at: null,
-    })
-    keys.push({ tenant_id: tenant.id, authorization: `Bearer ${secret}` })
+    const { tenant_id, secret } = await createKey(sql, `bench-${index}`)
+    keys.push({ tenant_id, authorization: `Bearer ${secret}` })
   }
   return keys
 }

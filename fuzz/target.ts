@@ -1,12 +1,10 @@
 // What is fuzzed: a system with two tenants, the things that they have, and a look at what it stores.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { createApiKey } from '#domain/api-keys.ts'
-import { SCOPES } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
+import { createKey } from '#test/environment.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/processes.ts'
@@ -44,15 +42,8 @@ type Running = { api: Process; others: Process[] }
 
 /** A deployment of processes, with a new tenant; `running`: what it has started. */
 export async function deployedTarget(deployment: Deployment, running: Running): Promise<Target> {
-  const { sql, env } = deployment
-  const client = deployment.client
-  const neighbour = await ensureTenant(sql, 'neighbour')
-  const { secret } = await createApiKey(sql, neighbour, {
-    name: 'fuzz',
-    scopes: [...SCOPES],
-    expires_at: null,
-  })
-  const other = createClient(client.url, secret)
+  const { sql, env, client } = deployment
+  const other = createClient(client.url, (await createKey(sql, 'neighbour')).secret)
 
   async function settled(): Promise<void> {
     for (;;) {
@@ -67,8 +58,8 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
   return {
     ...(await targetOf(client, other)),
     webhooks: {
-      url: `http://127.0.0.1:${env['WEBHOOKS_PORT']}`,
-      secret: env['STRIPE_WEBHOOK_SECRET']!,
+      url: deployment.webhooks.url,
+      secret: deployment.provider('stripe').webhook_secret,
     },
     impatient: Number(env['REQUEST_TIMEOUT_MS'] ?? 30_000) < 10_000,
     async stored() {

@@ -20,7 +20,7 @@ let returned: any
 let held: any
 
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false, env: { AUDIT_EVERY_S: '1' } })
+  world = await createWorld({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
   await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   payment = await capturedPayment(world.client)
   returned = (await refund(world.client, payment.id, { amount_minor: 300 })).body

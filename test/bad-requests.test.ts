@@ -191,10 +191,8 @@ test('paths lead nowhere but where they say', async () => {
 })
 
 test('a log has one line of JSON for each thing said, and holds no secrets', async () => {
-  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY } = world.config
-  const settings = { NODE_ENV: 'test', API_PORT: '0', METRICS_PORT: '0', LOG_LEVEL: 'trace' }
   const api = await startProcess('src/api/main.ts', {
-    env: { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, ...settings },
+    env: { ...world.env, LOG_LEVEL: 'trace' },
     ready: 'the API listens',
   })
   try {

@@ -15,20 +15,7 @@ let env: Record<string, string>
 
 beforeAll(async () => {
   world = await createWorld({ parts: [] })
-  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE } = world.config
-  env = {
-    NODE_ENV: 'test',
-    DATABASE_URL: DATABASE_URL!,
-    REDIS_URL: REDIS_URL!,
-    ENCRYPTION_KEY: ENCRYPTION_KEY!,
-    STRIPE_SECRET_KEY: STRIPE_SECRET_KEY!,
-    STRIPE_API_BASE: STRIPE_API_BASE!,
-    STRIPE_WEBHOOK_SECRET: 'whsec_test',
-    API_PORT: '0',
-    WEBHOOKS_PORT: '0',
-    METRICS_PORT: '0',
-    LOG_LEVEL: 'silent',
-  }
+  env = { ...world.env, WEBHOOKS_PORT: '0', LOG_LEVEL: 'silent' }
 })
 afterAll(async () => {
   await world?.close()

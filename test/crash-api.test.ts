@@ -113,7 +113,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     // Before the effect: else the processor's notification would settle it and answer who waits.
     const hold = await holdCaptures(deployment, payment, 'before')
     const answer = capture(deployment, payment)
-    await hold.reached()
+    await hold.hit()
     api.signal('SIGTERM')
     expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
     expect(await api.ended).toEqual({ code: 0, signal: null })

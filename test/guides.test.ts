@@ -48,7 +48,7 @@ describe('commands answer what the guide says', () => {
       env: {
         PATH: process.env.PATH,
         api: world.client.url,
-        emulator: world.stripe_url,
+        emulator: world.provider('stripe').url,
         key,
         auth: `Authorization: Bearer ${key}`,
       },

@@ -74,17 +74,17 @@ test('a hold that has lapsed is given up at the processor by the worker, with th
 
 test('a hold that the processor lets lapse first is canceled as it tells', async () => {
   const { id, processor_reference } = await heldPayment(client)
-  await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`)
+  await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })
 })
 
 test('a hold that both sides give up at the same time is given up once', async () => {
   const { id, processor_reference } = await heldPayment(client)
-  await world.stripe('POST', '/_emulator/webhooks', { paused: true })
-  await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/expire`)
+  await world.provider('stripe').control('POST', '/webhooks', { paused: true })
+  await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   await lapsesIn(id, -1)
   await paymentIn(client, id, 'canceled')
-  await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+  await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   await eventually(async () => {
     const [told] = await world.sql`
       select count(*) from notifications where object_id = ${processor_reference} and kind = 'payment_intent.canceled' and state = 'applied'`

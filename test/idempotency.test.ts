@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
-import { capturedPayment, refund } from '#test/payments.ts'
+import { capturedPayment, fault, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -152,28 +152,26 @@ test('the same key 200 times at once is one payment at the processor, and every 
   expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1)
   expect(answers.filter(replayed)).toHaveLength(199)
   expect(await count('payments', body.idempotency_key)).toBe(1)
-  const effects = await world.stripe(
-    'GET',
-    `/_emulator/effects?metadata[sluice_payment_id]=${answers[0]!.body.id}`,
-  )
-  expect(effects.data.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
+  const ours = { 'metadata[sluice_payment_id]': answers[0]!.body.id }
+  const effects = await world.provider('stripe').effects(ours)
+  expect(effects.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
 })
 
 test('while the first is still under way a replay joins its wait, or answers 202', async () => {
-  const fault = await world.stripe('POST', '/_emulator/faults', {
+  const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
   })
   const body = { ...payment, idempotency_key: freshKey() }
   const first = world.client.post('/v1/payments', body)
-  await world.stripe('GET', `/_emulator/wait?fault=${fault.id}`)
+  await held.hit()
   const impatient = await world.client.post('/v1/payments', body, { prefer: 'respond-async' })
   expect([impatient.status, impatient.body.status, replayed(impatient)]).toEqual([202, 'pending', true])
   expect(impatient.headers.get('location')).toBe(`/v1/payments/${impatient.body.id}`)
   const known = await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)
   expect(known.body[0].status).toBe('under_way')
   const patient = world.client.post('/v1/payments', body)
-  await world.stripe('POST', '/_emulator/release', {})
+  await held.remove()
   const answers = await Promise.all([first, patient])
   expect(answers.map((answer) => [answer.status, answer.body.status])).toEqual([
     [201, 'authorized'],
@@ -186,7 +184,7 @@ test('a payment that was declined is declined again by its key, without asking t
   const body = { ...payment, payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
   const first = await world.client.post('/v1/payments', body)
   expect([first.status, first.body.error.code]).toEqual([402, 'payment_declined'])
-  const asked = async () => (await world.stripe('GET', '/_emulator/requests?method=POST')).count
+  const asked = async () => (await world.provider('stripe').requests({ method: 'POST' })).length
   const before = await asked()
   const second = await world.client.post('/v1/payments', body)
   expect(second.status).toBe(402)
@@ -305,7 +303,7 @@ test('a key that is older than 30 days is forgotten and still prevents a second 
 })
 
 test('a caller who hangs up loses nothing: the key tells, and the work is done', async () => {
-  const fault = await world.stripe('POST', '/_emulator/faults', {
+  const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
   })
@@ -317,10 +315,10 @@ test('a caller who hangs up loses nothing: the key tells, and the work is done',
     body: JSON.stringify(body),
     signal: hangUp.signal,
   }).catch(() => 'gone')
-  await world.stripe('GET', `/_emulator/wait?fault=${fault.id}`)
+  await held.hit()
   hangUp.abort()
   expect(await gone).toBe('gone')
-  await world.stripe('POST', '/_emulator/release', {})
+  await held.remove()
   for (;;) {
     const known = (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body
     if (known[0].status === 'finished') break

@@ -21,7 +21,7 @@ import { createWorld, type World } from '#test/world.ts'
 let world: World
 let client: Client
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ notifications: false })
   client = world.client
 })
 afterAll(async () => await world?.close())
@@ -132,7 +132,7 @@ test('a refund that the processor has told of meanwhile cannot be resolved as fa
 test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
   const { payment, refund_id, job_id } = await unknownRefund()
   const { body: another } = await refund(client, (await capturedPayment(client)).id, { amount_minor: 300 })
-  const right = await world.stripe('POST', '/_emulator/refunds', {
+  const right = await world.provider('stripe').control('POST', '/refunds', {
     payment_intent: payment.processor_reference,
     amount: 300,
   })

@@ -137,8 +137,8 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
     asking.abort()
     await stream
-    const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/v1/payment_intents$')
-    const late = data.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)
+    const requests = await world.provider('stripe').requests({ method: 'POST', path: '/v1/payment_intents$' })
+    const late = requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)
     expect(late).toEqual([])
     const open = await world.sql`select from jobs where queue = 'payments' and finished_at is null`
     expect(open.length).toBeGreaterThan(30)
@@ -167,7 +167,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     // The news from outside would settle it too, also late news of the authorization.
     for (const event of await listEvents(world, processor_reference))
       await eventually(async () => expect(await stateOf(world, event)).toMatch(/applied|ignored/))
-    await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+    await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     const held = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       fault: { hold: 'after' },
@@ -200,7 +200,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     // The usurper dies; the next one finds the effect behind the same key.
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     await paymentIn(client, id, 'captured')
-    await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+    await world.provider('stripe').control('POST', '/webhooks', { paused: false })
     expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
       'authorize',
       'capture',
@@ -217,7 +217,7 @@ describe('the fence', () => {
   let world: World
   beforeAll(async () => {
     // Nobody works here but the test.
-    world = await createWorld({ parts: ['api'], webhooks: false })
+    world = await createWorld({ parts: ['api'], notifications: false })
   })
   afterAll(async () => await world?.close())
 
@@ -449,7 +449,7 @@ describe('attempts', () => {
   let world: World
   let client: Client
   beforeAll(async () => {
-    world = await createWorld({ webhooks: false })
+    world = await createWorld({ notifications: false })
     client = world.client
   })
   afterAll(async () => await world?.close())
@@ -468,10 +468,10 @@ describe('attempts', () => {
     await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'ready'`
     await paymentIn(client, id, 'captured')
     await world.sql`update payments set amount_minor = 1000 where id = ${id}`
-    const { data } = await world.stripe('GET', `/_emulator/requests?path=${processor_reference}/capture`)
-    expect(data.map(({ status }: { status: number }) => status)).toEqual([429, 429, 429, 200])
+    const requests = await world.provider('stripe').requests({ path: `${processor_reference}/capture` })
+    expect(requests.map(({ status }: { status: number }) => status)).toEqual([429, 429, 429, 200])
     expect(
-      new Set(data.map(({ idempotency_key }: { idempotency_key: string }) => idempotency_key)).size,
+      new Set(requests.map(({ idempotency_key }: { idempotency_key: string }) => idempotency_key)).size,
     ).toBe(1)
     expect((await effectsOf(world, processor_reference)).at(-1)).toMatchObject({
       effect: 'capture',
@@ -484,7 +484,7 @@ describe('attempts', () => {
   })
 
   test('while the processor cannot be reached the work waits, and goes on when it can', async () => {
-    const away = await createWorld({ parts: ['api'], webhooks: false })
+    const away = await createWorld({ parts: ['api'], notifications: false })
     const nowhere = { ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }
     const log = createLog('silent', 'test')
     try {
@@ -525,8 +525,8 @@ describe('attempts', () => {
     })
     await held.remove()
     await paymentIn(client, id, 'captured')
-    const { data } = await world.stripe('GET', `/_emulator/requests?path=${processor_reference}/capture`)
-    expect(data).toHaveLength(1)
+    const requests = await world.provider('stripe').requests({ path: `${processor_reference}/capture` })
+    expect(requests).toHaveLength(1)
   })
 
   test('a call is given up with its lease, and its outcome is found by who has the job then', async () => {
@@ -569,8 +569,8 @@ describe('attempts', () => {
         last_error: { message: expect.stringContaining('no known way') },
       })
     })
-    const { data } = await world.stripe('GET', `/_emulator/requests?idempotency_key=${job!.id}:1`)
-    expect(data).toEqual([])
+    const requests = await world.provider('stripe').requests({ idempotency_key: `${job!.id}:1` })
+    expect(requests).toEqual([])
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
     await heldPayment(client)
   })
@@ -662,8 +662,8 @@ describe('attempts', () => {
       expect(job).toMatchObject({ state: 'unknown', parked: true, first_sent_at: null })
       expect(job!.reason).toContain('cannot be read: amount_minor')
     })
-    const path = `/_emulator/requests?path=${processor_reference}/capture`
-    expect((await world.stripe('GET', path)).data).toEqual([])
+    const path = `${processor_reference}/capture`
+    expect(await world.provider('stripe').requests({ path })).toEqual([])
     await write(request)
     await retryJob(world.sql, { job_id, who: 'test', reason: 'it was mended' })
     await paymentIn(client, id, 'captured')
@@ -675,7 +675,7 @@ describe('shares', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({
-      webhooks: false,
+      notifications: false,
       env: { WORKER_CONCURRENCY: String(CONCURRENCY) },
     })
   })

@@ -48,7 +48,9 @@ test('a capture, a refund and its failure are posted as they happen, and balance
     ['EUR', 'available', 500],
     ['EUR', 'processor_clearing', -500],
   ])
-  await world.stripe('POST', `/_emulator/refunds/${made.processor_reference}/settle`, { status: 'failed' })
+  await world
+    .provider('stripe')
+    .control('POST', `/refunds/${made.processor_reference}/settle`, { status: 'failed' })
   await eventually(async () =>
     expect(await postedFor(made.id)).toEqual([
       ['refund', 'available', 'processor_clearing', 'EUR', 400],

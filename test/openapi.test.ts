@@ -8,7 +8,7 @@ import { signStripe } from '#emulators/stripe/main.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { capturedPayment, createPayment, drift, heldPayment, refund } from '#test/payments.ts'
-import { createWorld, WEBHOOK_SECRET, type World } from '#test/world.ts'
+import { createWorld, type World } from '#test/world.ts'
 
 let world: World
 let document: any
@@ -305,7 +305,8 @@ test('the webhooks host is described, and answers as described', async () => {
   expect(described.servers[0].url).toBe(world.config.WEBHOOKS_URL)
   const operation = described.paths['/stripe'].post
   const { example } = operation.requestBody.content['application/json']
-  const send = (body: string, signature = signStripe(body, WEBHOOK_SECRET)) =>
+  const { webhook_secret } = world.provider('stripe')
+  const send = (body: string, signature = signStripe(body, webhook_secret)) =>
     fetch(`${described.servers[0].url}/stripe`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'stripe-signature': signature },

@@ -99,10 +99,10 @@ describe('authorization', () => {
     expect(second.status).toBe(402)
     expect(second.headers.get('idempotent-replayed')).toBe('true')
     expect({ ...second.body.error, request_id: null }).toEqual({ ...first.body.error, request_id: null })
-    const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/v1/payment_intents$')
+    const requests = await world.provider('stripe').requests({ method: 'POST', path: '/v1/payment_intents$' })
     const [call] = await world.sql`
       select key from jobs where subject_id = ${first.body.error.context.payment_id}`
-    expect(data.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
+    expect(requests.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
   })
 
   test('without a payment method the buyer confirms at the processor, whose notification authorizes', async () => {
@@ -116,7 +116,7 @@ describe('authorization', () => {
     })
     const [listed] = (await client.get('/v1/payments?status=requires_action&limit=1')).body
     expect(listed).toEqual(body)
-    await world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/confirm`, {
+    await world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/confirm`, {
       payment_method: 'pm_card_visa',
       return_url: 'https://shop.example.com/back',
     })
@@ -137,9 +137,11 @@ describe('authorization', () => {
     expect(body).toMatchObject({ status: 'requires_action', client_secret: expect.any(String) })
     const refused = await client.post(`/v1/payments/${body.id}/capture`)
     expect(refused.body.error).toMatchObject({ message: expect.stringContaining('requires_action') })
-    await world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/authenticate`, {
-      outcome: 'succeed',
-    })
+    await world
+      .provider('stripe')
+      .control('POST', `/payment_intents/${body.processor_reference}/authenticate`, {
+        outcome: 'succeed',
+      })
     expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
   })
 
@@ -147,7 +149,7 @@ describe('authorization', () => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const reference = body.processor_reference
     const buyer = (action: string, told: Record<string, unknown>) =>
-      world.stripe('POST', `/_emulator/payment_intents/${reference}/${action}`, told)
+      world.provider('stripe').control('POST', `/payment_intents/${reference}/${action}`, told)
     await buyer('authenticate', { outcome: 'fail' })
     const refused = await eventually(async () => {
       const { body: payment } = await client.get(`/v1/payments/${body.id}`)
@@ -188,7 +190,7 @@ describe('authorization', () => {
   test('a buyer who authenticates at the second try has paid, and nothing tells of the first', async () => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const buyer = (action: string, told: Record<string, unknown>) =>
-      world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/${action}`, told)
+      world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/${action}`, told)
     await buyer('authenticate', { outcome: 'fail' })
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${body.id}`)).body.failure).not.toBeNull(),
@@ -352,8 +354,8 @@ describe('capture', () => {
 
   test('a hold that was voided in the dashboard and not yet told cannot be captured', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    await world.stripe('POST', '/_emulator/webhooks', { paused: true })
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/cancel`)
+    await world.provider('stripe').control('POST', '/webhooks', { paused: true })
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/cancel`)
     const refused = await client.post(`/v1/payments/${id}/capture`)
     expect(refused.status).toBe(409)
     expect(refused.body.error).toMatchObject({
@@ -361,13 +363,15 @@ describe('capture', () => {
       message: expect.stringContaining('canceled'),
     })
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'canceled' })
-    await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+    await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   })
 
   test('what was captured or voided in the dashboard is told by the processor, and posted', async () => {
     const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
-      world.stripe('POST', `/_emulator/payment_intents/${payment.processor_reference}/${action}`, body)
+      world
+        .provider('stripe')
+        .control('POST', `/payment_intents/${payment.processor_reference}/${action}`, body)
     await control(captured, 'capture', { amount_to_capture: 700 })
     await control(canceled, 'cancel', { cancellation_reason: 'duplicate' })
     expect(await paymentIn(client, captured.id, 'captured')).toMatchObject({ amount_captured_minor: 700 })
@@ -630,11 +634,10 @@ describe('timeline', () => {
     const { id, processor_reference } = await capturedPayment(client)
     const made = await refund(client, id, { amount_minor: 250 })
     // created, amount_capturable_updated, succeeded, and of the charge: succeeded, captured, updated, refunded.
-    const sent = (await world.stripe('GET', `/_emulator/webhooks`)) && 8
     const told = await eventually(async () => {
       const { body } = await client.get(`/v1/payments/${id}/timeline`)
       const notifications = body.filter((each: any) => each.kind === 'notification')
-      expect(notifications.length).toBeGreaterThanOrEqual(sent)
+      expect(notifications.length).toBeGreaterThanOrEqual(8)
       expect(new Set(notifications.map((each: any) => each.outcome))).toEqual(new Set(['applied']))
       return body as { at: string; kind: string; name: string; outcome: string | null; details: any }[]
     })

@@ -20,7 +20,7 @@ let world: World
 let client: Client
 beforeAll(async () => {
   // No news from outside: each job has to find out by itself.
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ notifications: false })
   client = world.client
 })
 afterAll(async () => await world?.close())
@@ -51,7 +51,7 @@ async function callsOf(payment_id: string, operation: string) {
   const requests = await Promise.all(
     calls.map(
       async ({ key }) =>
-        (await world.stripe('GET', `/_emulator/requests?idempotency_key=${key}`)).data as {
+        (await world.provider('stripe').requests({ idempotency_key: key })) as {
           status: number
           replayed: boolean
         }[],
@@ -81,8 +81,8 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
     expect([status, body.status]).toEqual([201, 'authorized'])
     await expectOneKey(body.id, 'authorize')
     expect(await effectNames(body.processor_reference)).toEqual(['authorize'])
-    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
-    expect(data).toHaveLength(1)
+    const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
+    expect(effects).toHaveLength(1)
   })
 
   test.for([
@@ -158,8 +158,8 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     const { body } = await createPayment(client, { description }, { prefer: 'wait=30' })
     expect(body).toMatchObject({ status: 'authorized', processor_reference: expect.any(String) })
     await expectOneKey(body.id, 'authorize')
-    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
-    expect(data.map(({ effect }: any) => effect)).toEqual(['authorize'])
+    const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
+    expect(effects.map(({ effect }: any) => effect)).toEqual(['authorize'])
   })
 
   test('after a refund: it is found among the refunds of the payment, and not sent again', async () => {
@@ -338,7 +338,7 @@ describe('after 23 hours a key is never sent again', () => {
     const { id, processor_reference } = await heldPayment(client)
     await aged(async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-      await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+      await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
       return id
     }, 'capture')
     await paymentIn(client, id, 'captured')
@@ -584,7 +584,7 @@ describe('however often it was tried', () => {
     })
     await refusedFor(async () => {
       await client.post(`/v1/payments/${id}/cancel`, undefined, ASYNC)
-      await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/confirm`, {
+      await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/confirm`, {
         payment_method: 'pm_card_visa',
         return_url: 'https://shop.example.com/back',
       })

@@ -48,12 +48,12 @@ describe('with Redis away', () => {
   afterAll(async () => await world?.close())
 
   test('hundreds of captures that the processor does not answer hold up no notification', async () => {
-    await world.stripe('POST', '/_emulator/webhooks', { paused: true })
+    await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     const ids = await heldPayments(world, 120)
     const held = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
     await capture(world, ids)
     await held.hit(30)
-    await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+    await world.provider('stripe').control('POST', '/webhooks', { paused: false })
     await eventually(async () => {
       const applied = await world.sql`select from notifications where state = 'applied'`
       expect(applied.length).toBeGreaterThanOrEqual(20)
@@ -69,7 +69,7 @@ describe('with Redis away', () => {
 describe('a queue that walks have filled', () => {
   let world: World
   beforeAll(async () => {
-    world = await createWorld({ webhooks: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
+    world = await createWorld({ notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
   })
   afterAll(async () => await world?.close())
 
@@ -92,7 +92,7 @@ describe('a consumer that brings nothing any more', () => {
   let world: World
   let wire: Proxy
   beforeAll(async () => {
-    world = await createWorld({ parts: ['api'], webhooks: false })
+    world = await createWorld({ parts: ['api'], notifications: false })
     wire = await startProxy(world.config.REDIS_URL!)
   })
   afterAll(async () => {
@@ -130,7 +130,7 @@ describe('a slow database', () => {
   let world: World
   let wire: Proxy
   beforeAll(async () => {
-    world = await createWorld({ parts: ['api'], webhooks: false })
+    world = await createWorld({ parts: ['api'], notifications: false })
     wire = await startProxy(world.config.DATABASE_URL!)
   })
   afterAll(async () => {
@@ -159,8 +159,8 @@ describe('a slow database', () => {
         const [now] = await sql<{ ms: number }[]>`select extract(epoch from now())::float8 * 1000 as ms`
         expect(now!.ms).toBeGreaterThan(paused!.at_ms + 2500)
       })
-      const { data } = await world.stripe('GET', '/_emulator/requests?method=POST')
-      expect(data.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
+      const requests = await world.provider('stripe').requests({ method: 'POST' })
+      expect(requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
       await resumeJobs(sql, { queue: 'payments' })
       for (const { body } of more) await paymentIn(client, body.id, 'authorized')
       const tried_again = await sql`
@@ -176,7 +176,10 @@ describe('a slow database', () => {
 describe('sockets that are all taken', () => {
   let world: World
   beforeAll(async () => {
-    world = await createWorld({ webhooks: false, env: { WORKER_CONCURRENCY: '400', TENANT_WINDOW: '1000' } })
+    world = await createWorld({
+      notifications: false,
+      env: { WORKER_CONCURRENCY: '400', TENANT_WINDOW: '1000' },
+    })
   })
   afterAll(async () => await world?.close())
 
@@ -199,9 +202,9 @@ describe('sockets that are all taken', () => {
     await eventually(async () => {
       expect(await sql`select from jobs where state = 'running'`).toEqual([])
     })
-    const { data } = await world.stripe('GET', '/_emulator/requests?method=POST&path=/capture$')
-    expect(data.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
-    expect(data.length).toBeLessThan(400)
+    const requests = await world.provider('stripe').requests({ method: 'POST', path: '/capture$' })
+    expect(requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
+    expect(requests.length).toBeLessThan(400)
     // They were given back untouched.
     const waiting = await sql<{ outcome: string }[]>`
       select a.outcome from jobs j join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id where j.finished_at is null`

@@ -28,11 +28,9 @@ import {
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
-import { createWorld, WEBHOOK_SECRET, type World } from '#test/world.ts'
+import { createWorld, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
-/** Nobody listens there. */
-const NOWHERE = { webhook_url: 'http://127.0.0.1:1/stripe', webhook_secret: WEBHOOK_SECRET }
 
 async function driftsOf(client: Client, filter = ''): Promise<any[]> {
   const answer = await client.get(`/v1/reconciliation${filter}`)
@@ -47,11 +45,12 @@ async function recovered(): Promise<number> {
 describe('while the webhooks host is down', () => {
   let world: World
   beforeAll(async () => {
-    world = await createWorld({ parts: ['api', 'worker'], stripe: NOWHERE, env: EAGER })
+    world = await createWorld({ parts: ['api', 'worker'], env: EAGER })
   })
   afterAll(async () => await world?.close())
 
-  const dashboard = (path: string, body?: object) => world.stripe('POST', `/_emulator/${path}`, body)
+  const dashboard = (path: string, body?: object) =>
+    world.provider('stripe').control('POST', `/${path}`, body)
 
   test('captures, cancellations, refunds and failed refunds made there are all found', async () => {
     const { client } = world
@@ -111,7 +110,7 @@ describe('while the webhooks host is down', () => {
 describe('of an event that was both delivered and read', () => {
   let world: World
   beforeAll(async () => {
-    world = await createWorld({ webhooks: false, env: EAGER })
+    world = await createWorld({ notifications: false, env: EAGER })
   })
   afterAll(async () => await world?.close())
 
@@ -136,7 +135,9 @@ describe('of an event that was both delivered and read', () => {
     'the one that was delivered %s it was read is applied once',
     async (when) => {
       const { id, processor_reference } = await capturedPayment(world.client)
-      await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 350 })
+      await world
+        .provider('stripe')
+        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
       const [event] = await listEvents(world, processor_reference).then((events) =>
         events.filter(({ type }) => type === 'refund.created'),
       )
@@ -159,9 +160,9 @@ describe('of an event that was both delivered and read', () => {
 test('webhooks that are dropped on the way are read, after they had the time to arrive by themselves', async () => {
   const world = await createWorld({ env: { ...EAGER, RECONCILE_AFTER_S: '4' } })
   try {
-    await world.stripe('POST', '/_emulator/webhooks', { drop_percent: 100 })
+    await world.provider('stripe').control('POST', '/webhooks', { drop_percent: 100 })
     const { id, processor_reference } = await heldPayment(world.client)
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     const [happened] = await listEvents(world, processor_reference).then((events) =>
       events.filter(({ type }) => type === 'payment_intent.succeeded'),
     )
@@ -173,7 +174,7 @@ test('webhooks that are dropped on the way are read, after they had the time to 
       return rows[0]
     })
     expect(row.after_s).toBeGreaterThanOrEqual(4)
-    const webhooks = await world.stripe('GET', '/_emulator/webhooks')
+    const webhooks = await world.provider('stripe').control('GET', '/webhooks')
     expect(webhooks).toMatchObject({ delivered: 0, waiting: 0, dropped: expect.any(Number) })
     expect(webhooks.dropped).toBeGreaterThanOrEqual(2)
     await checkBooks(world)
@@ -187,7 +188,7 @@ describe('a drift', () => {
   let client: Client
   let stranger: Client
   beforeAll(async () => {
-    world = await createWorld({ webhooks: false, env: EAGER })
+    world = await createWorld({ notifications: false, env: EAGER })
     client = world.client
     stranger = await world.clientOf()
   })
@@ -237,7 +238,7 @@ describe('a drift', () => {
     expect(await driftsOf(stranger)).toEqual([])
 
     // It went through after all, only later.
-    await world.stripe('POST', '/_emulator/refunds', {
+    await world.provider('stripe').control('POST', '/refunds', {
       payment_intent: processor_reference,
       amount: 300,
       metadata: { sluice_refund_id: body.id, sluice_payment_id: id, sluice_tenant_id: world.tenant_id },
@@ -285,7 +286,7 @@ describe('a drift', () => {
       theirs: { status: 'authorized', amount_capturable_minor: 1000, processor_reference },
       checked_at: expect.stringMatching(/Z$/),
     })
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
     await mended(filter)
     await checkBooks(world)
@@ -339,7 +340,7 @@ describe('a drift', () => {
   test('of a payment that is settled otherwise there is shown as both see it, and gone when they agree', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     const filter = `?payment_id=${id}`
     expect(await onlyDrift(filter)).toMatchObject({
       state: 'differs',
@@ -382,7 +383,7 @@ describe('a drift', () => {
     })
     await name(body.processor_reference)
     await mended(filter)
-    await world.stripe('POST', `/_emulator/refunds/${body.processor_reference}/settle`, {
+    await world.provider('stripe').control('POST', `/refunds/${body.processor_reference}/settle`, {
       status: 'succeeded',
     })
     await eventually(async () =>
@@ -565,16 +566,15 @@ describe('a turn', () => {
 })
 
 test('two workers read the events one after the other', async () => {
-  const world = await createWorld({ webhooks: false, env: EAGER })
+  const world = await createWorld({ notifications: false, env: EAGER })
   const second = await startWorker(world.config, createLog('silent', 'test'))
   try {
     const slow = await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: { hold: 'before' } })
     await slow.hit()
-    const asked = async () =>
-      (await world.stripe('GET', '/_emulator/requests?path=/v1/events')).count as number
+    const asked = async () => (await world.provider('stripe').requests({ path: '/v1/events' })).length
     const before = await asked()
     const { id, processor_reference } = await heldPayment(world.client)
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     // The one that has the turn is held. Others come each second, to each worker: several of another kind go by.
     for (let turns = 0, last = ''; turns < 4; turns++) {
       const ended_at = async () =>

@@ -29,7 +29,9 @@ async function amountsOf(payment_id: string): Promise<{ refunded: number; reserv
 }
 
 async function settle(refund_reference: string, status: string, failure_reason?: string): Promise<void> {
-  await world.stripe('POST', `/_emulator/refunds/${refund_reference}/settle`, { status, failure_reason })
+  await world
+    .provider('stripe')
+    .control('POST', `/refunds/${refund_reference}/settle`, { status, failure_reason })
 }
 
 describe('a captured payment', () => {
@@ -246,8 +248,10 @@ describe('idempotency', () => {
 
 test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async () => {
   const { id, processor_reference } = await capturedPayment(client)
-  await world.stripe('POST', '/_emulator/webhooks', { paused: true })
-  const theirs = await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference })
+  await world.provider('stripe').control('POST', '/webhooks', { paused: true })
+  const theirs = await world
+    .provider('stripe')
+    .control('POST', '/refunds', { payment_intent: processor_reference })
   const body = { amount_minor: 500, idempotency_key: freshKey() }
   const refused = await refund(client, id, body)
   expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
@@ -262,7 +266,7 @@ test('a refund that the processor refuses is failed, frees what it reserved, and
   expect({ ...again.body.error, request_id: null }).toEqual({ ...refused.body.error, request_id: null })
 
   // What was refunded in the dashboard is in the processor's books, so it comes into ours.
-  await world.stripe('POST', '/_emulator/webhooks', { paused: false })
+  await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   const imported = await eventually(async () => {
     const [first] = (await client.get(`/v1/payments/${id}/refunds`)).body
     expect(first).toMatchObject({ imported: true, status: 'succeeded' })

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createSampler } from '#core/log.ts'
-import { createClient, freshKey } from '#test/client.ts'
+import { freshKey } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/processes.ts'
 
@@ -99,15 +99,15 @@ test('the whole story of a payment is found by its id, notifications too', async
 })
 
 test('the webhooks host names its answers', async () => {
-  const host = createClient(`http://127.0.0.1:${deployment.env['WEBHOOKS_PORT']}`, '')
+  const host = deployment.webhooks
   const refused = await host.post('/stripe', {}, { 'x-request-id': 'from-outside' })
   expect([refused.status, refused.headers.get('x-request-id')]).toEqual([400, 'from-outside'])
-  const body = JSON.stringify({ id: 'evt_1', type: 'charge.updated', data: { object: { id: 'ch_1' } } })
+  const event = { id: 'evt_1', type: 'charge.updated', data: { object: { id: 'ch_1' } } }
   const t = Math.floor(Date.now() / 1000)
-  const mac = createHmac('sha256', deployment.env['STRIPE_WEBHOOK_SECRET']!)
-    .update(`${t}.${body}`)
+  const mac = createHmac('sha256', deployment.provider('stripe').webhook_secret)
+    .update(`${t}.${JSON.stringify(event)}`)
     .digest('hex')
-  const taken = await deployment.webhook(body, `t=${t},v1=${mac}`)
+  const taken = await host.post('/stripe', event, { 'stripe-signature': `t=${t},v1=${mac}` })
   expect(taken.status).toBe(200)
   const id = taken.headers.get('x-request-id')!
   expect(id).toMatch(/^[0-9a-f-]{36}$/)

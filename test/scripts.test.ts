@@ -32,15 +32,7 @@ test.for([
   ['webhooks', '/metrics and /readyz listen'],
   ['worker', '/metrics and /readyz listen'],
 ] as const)('SIGTERM to `npm run %s` ends the process in order', async ([script, ready]) => {
-  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_SECRET_KEY, STRIPE_API_BASE } = world.config
-  const running = await npm(script, ready, {
-    DATABASE_URL: DATABASE_URL!,
-    REDIS_URL: REDIS_URL!,
-    ENCRYPTION_KEY: ENCRYPTION_KEY!,
-    STRIPE_SECRET_KEY: STRIPE_SECRET_KEY!,
-    STRIPE_API_BASE: STRIPE_API_BASE!,
-    STRIPE_WEBHOOK_SECRET: 'whsec_test',
-  })
+  const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
   const { pid } = JSON.parse(running.ready) as { pid: number }
   expect(processStarted(pid)).not.toBeNull()
   running.child.kill('SIGTERM')
@@ -75,7 +67,7 @@ async function npm(script: string, ready: string, env: Record<string, string>) {
     cwd: ROOT,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'test', ...PORTS, ...env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'test', ...env, ...PORTS },
   })
   const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
   onTestFinished(async () => {

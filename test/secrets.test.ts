@@ -91,14 +91,14 @@ test('after all that can happen to a payment no secret is to be found anywhere',
       body: `{"payment_method":"${CARD}",`,
       headers: { 'content-type': 'application/json' },
     }),
-    await deployment.webhook('{"id":"evt_1"}', 't=1,v1=00'),
+    await deployment.webhooks.post('/stripe', { id: 'evt_1' }, { 'stripe-signature': 't=1,v1=00' }),
   )
   for (const { status } of refusals) expect(status).toBeGreaterThanOrEqual(400)
 
   const payment = await authorize(deployment)
   const hold = await holdCaptures(deployment, payment, 'after')
   const answer = capture(deployment, payment)
-  await hold.reached()
+  await hold.hit()
   await worker.end()
   await hold.release()
   await deployment.startWorker()
@@ -117,8 +117,8 @@ test('after all that can happen to a payment no secret is to be found anywhere',
 
   const secrets = {
     'the API key': client.key,
-    'the key of the processor': env.STRIPE_SECRET_KEY!,
-    'the webhook secret': env.STRIPE_WEBHOOK_SECRET!,
+    'the key of the processor': deployment.provider('stripe').api_key,
+    'the webhook secret': deployment.provider('stripe').webhook_secret,
     'the encryption key': env.ENCRYPTION_KEY!,
     'the password of the database': new URL(env.DATABASE_URL!).password,
     'the client secret': waiting.body.client_secret as string,

@@ -26,17 +26,7 @@ let world: World
 let env: Record<string, string>
 beforeAll(async () => {
   world = await createWorld({ parts: [] })
-  const { DATABASE_URL, REDIS_URL, ENCRYPTION_KEY, STRIPE_API_BASE } = world.config
-  env = {
-    ...PORTS,
-    NODE_ENV: 'test',
-    DATABASE_URL: DATABASE_URL!,
-    REDIS_URL: REDIS_URL!,
-    ENCRYPTION_KEY: ENCRYPTION_KEY!,
-    STRIPE_SECRET_KEY: 'sk_test_emulator',
-    STRIPE_API_BASE: STRIPE_API_BASE!,
-    STRIPE_WEBHOOK_SECRET: 'whsec_test',
-  }
+  env = { ...world.env, ...PORTS, LOG_LEVEL: 'info' }
 })
 afterAll(async () => await world?.close())
 

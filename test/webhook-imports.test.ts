@@ -22,11 +22,11 @@ import {
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
-import { createWorld, STRIPE_KEY, type World } from './support/world.ts'
+import { createWorld, type World } from './support/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ notifications: false })
 })
 afterAll(async () => await world.close())
 
@@ -119,7 +119,7 @@ describe('a refund made in the dashboard', () => {
 
   test('that is known before the capture is, waits for it', async () => {
     const { id, processor_reference } = await heldPayment(world.client)
-    await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await refundInDashboard(world, processor_reference, 200)
     const events = await listEvents(world, processor_reference)
     const created = events.filter((event) => event.type === 'refund.created')
@@ -269,7 +269,10 @@ describe('with one of ours under way', () => {
 
 describe('where the processor shows a released hold as a refund', () => {
   test('nothing is taken in, for a cancellation and for the rest of a partial capture', async () => {
-    const other = await createWorld({ webhooks: false, stripe: { release_refunds: true } })
+    const other = await createWorld({
+      notifications: false,
+      providers: { stripe: { release_refunds: true } },
+    })
     try {
       const canceled = await heldPayment(other.client)
       await other.client.post(`/v1/payments/${canceled.id}/cancel`)
@@ -292,12 +295,13 @@ describe('where the processor shows a released hold as a refund', () => {
 
 describe('our ids on something that is not ours', () => {
   test('move nothing: a copied payment is parked, a copied refund is taken in as one of its own', async () => {
-    const other = await createWorld({ webhooks: false })
+    const other = await createWorld({ notifications: false })
     try {
       const api = async (path: string, form: Record<string, string>): Promise<any> => {
-        const response = await fetch(`${other.stripe_url}/v1/${path}`, {
+        const { url, api_key } = other.provider('stripe')
+        const response = await fetch(`${url}/v1/${path}`, {
           method: 'POST',
-          headers: { authorization: `Bearer ${STRIPE_KEY}` },
+          headers: { authorization: `Bearer ${api_key}` },
           body: new URLSearchParams(form),
         })
         return await response.json()

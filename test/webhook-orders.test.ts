@@ -31,7 +31,7 @@ import { createWorld, type World } from './support/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ notifications: false })
 })
 afterAll(async () => await world.close())
 
@@ -44,7 +44,7 @@ const KINDS = [
 ] as const
 
 const dashboard = (reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
-  world.stripe('POST', `/_emulator/payment_intents/${reference}/${what}`, body)
+  world.provider('stripe').control('POST', `/payment_intents/${reference}/${what}`, body)
 
 /** What was ever taken for a disagreement. */
 const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
@@ -134,9 +134,9 @@ describe('all 120 orders of five webhooks', () => {
         }),
       )
       await held.hit(part.length)
-      const { data } = await world.stripe('GET', '/_emulator/effects?effect=authorize')
+      const effects = await world.provider('stripe').effects({ effect: 'authorize' })
       const references = ids.map(
-        (id) => data.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
+        (id) => effects.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
       )
       for (const reference of references) {
         await dashboard(reference, 'capture')
@@ -181,8 +181,8 @@ describe('a webhook that is faster than our own answer', () => {
     })
     const { body } = await createPayment(world.client, {}, ASYNC)
     await held.hit()
-    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
-    await tellAll(data[0].payment_intent)
+    const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
+    await tellAll(effects[0].payment_intent)
     const payment = await paymentIn(world.client, body.id, 'authorized')
     expect(payment).toMatchObject({ amount_capturable_minor: 1000 })
     expect(payment.capture_before).not.toBeNull()
@@ -275,8 +275,8 @@ describe('a webhook that is faster than our own answer', () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     await held.hit()
     await world.client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' }, ASYNC)
-    const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
-    await tellAll(data[0].payment_intent)
+    const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
+    await tellAll(effects[0].payment_intent)
     await paymentIn(world.client, body.id, 'canceled')
     await held.remove()
     await world.drain()
@@ -392,10 +392,10 @@ describe('what is done elsewhere', () => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     expect(body).toMatchObject({ status: 'requires_action' })
     const confirm = (payment_method: string) =>
-      world.stripe('POST', `/_emulator/payment_intents/${body.processor_reference}/confirm`, {
+      world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/confirm`, {
         payment_method,
       })
-    await confirm('pm_card_chargeDeclined')
+    await expect(confirm('pm_card_chargeDeclined')).rejects.toThrow('card_declined')
     await tell(body.processor_reference)
     expect((await world.client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
       status: 'requires_action',

@@ -30,11 +30,11 @@ import {
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
-import { createWorld, STRIPE_KEY, type World } from './support/world.ts'
+import { createWorld, type World } from './support/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({ notifications: false })
 })
 afterAll(async () => await world.close())
 
@@ -74,17 +74,18 @@ async function age(events: StripeEvent[], by_s: number): Promise<void> {
 }
 
 const askedFor = async (path: string): Promise<number> =>
-  (await world.stripe('GET', `/_emulator/requests?path=${path}`)).count
+  (await world.provider('stripe').requests({ path })).length
 
 /** A payment that another program makes with our key. */
 async function foreignPayment(): Promise<string> {
-  const response = await fetch(`${world.stripe_url}/v1/payment_intents`, {
+  const { url, api_key, control } = world.provider('stripe')
+  const response = await fetch(`${url}/v1/payment_intents`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${STRIPE_KEY}`, 'content-type': 'application/x-www-form-urlencoded' },
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
     body: 'amount=1000&currency=usd&capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never&metadata[order]=17',
   })
   const { id } = (await response.json()) as { id: string }
-  await world.stripe('POST', `/_emulator/payment_intents/${id}/capture`)
+  await control('POST', `/payment_intents/${id}/capture`)
   return id
 }
 
@@ -95,9 +96,9 @@ test("what seems to be another application's is taken up at once when the step t
   })
   const { body } = await createPayment(world.client, {}, ASYNC)
   await held.hit()
-  const { data } = await world.stripe('GET', `/_emulator/effects?metadata[sluice_payment_id]=${body.id}`)
+  const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
   // Somebody has cleared its metadata.
-  const events = (await listEvents(world, data[0].payment_intent)).map((event) => ({
+  const events = (await listEvents(world, effects[0].payment_intent)).map((event) => ({
     ...event,
     data: { object: { ...event.data.object, metadata: {} } },
   }))

@@ -24,11 +24,17 @@ import {
   stateOf,
   storyOf,
 } from './support/stripe-events.ts'
-import { createWorld, WEBHOOK_SECRET, type World } from './support/world.ts'
+import { createWorld, type World } from './support/world.ts'
+
+/** That of the emulator, and the one before it. */
+const [SECRET, OLD_SECRET] = ['whsec_test_current', 'whsec_test_old']
 
 let world: World
 beforeAll(async () => {
-  world = await createWorld({ webhooks: false })
+  world = await createWorld({
+    notifications: false,
+    env: { STRIPE_WEBHOOK_SECRET: `${SECRET},${OLD_SECRET}` },
+  })
 })
 afterAll(async () => await world.close())
 
@@ -96,7 +102,7 @@ describe('the host', () => {
       const answer = await fetch(`${world.config.WEBHOOKS_URL}/stripe`, {
         method: 'POST',
         headers: {
-          'stripe-signature': signStripe(body, WEBHOOK_SECRET),
+          'stripe-signature': signStripe(body, SECRET),
           ...(type !== null && { 'content-type': type }),
         },
         body: new TextEncoder().encode(body),
@@ -116,7 +122,7 @@ describe('a signature', () => {
       const body = JSON.stringify(event)
       const now_s = nowS()
       const answer = await postWebhook(world, body, {
-        'stripe-signature': signStripe(body, WEBHOOK_SECRET, now_s - age_s),
+        'stripe-signature': signStripe(body, SECRET, now_s - age_s),
       })
       if (nowS() === now_s) return { ...answer, event }
     }
@@ -135,11 +141,11 @@ describe('a signature', () => {
     const event = () => JSON.stringify(madeUp('customer.created', { id: 'cus_3', object: 'customer' }))
     const v1 = (body: string, secret: string) => signStripe(body, secret).split('v1=')[1]!
     const headers: ((body: string) => string)[] = [
-      (body) => signStripe(body, WEBHOOK_SECRET),
-      (body) => signStripe(body, 'whsec_test_old'),
-      (body) => `t=${nowS()},v1=${'0'.repeat(64)},v1=${v1(body, 'whsec_test_old')}`,
-      (body) => `t=${nowS()},v1=${v1(body, WEBHOOK_SECRET)},v1=${v1(body, 'whsec_other')},v0=whatever`,
-      (body) => `v0=x,v1=${v1(body, WEBHOOK_SECRET)},t=${nowS()}`,
+      (body) => signStripe(body, SECRET),
+      (body) => signStripe(body, OLD_SECRET),
+      (body) => `t=${nowS()},v1=${'0'.repeat(64)},v1=${v1(body, OLD_SECRET)}`,
+      (body) => `t=${nowS()},v1=${v1(body, SECRET)},v1=${v1(body, 'whsec_other')},v0=whatever`,
+      (body) => `v0=x,v1=${v1(body, SECRET)},t=${nowS()}`,
     ]
     for (const sign of headers) {
       const body = event()
@@ -151,7 +157,7 @@ describe('a signature', () => {
   test('that is missing, malformed or of somebody else is refused, and nothing is stored', async () => {
     const event = madeUp('customer.created', { id: 'cus_4', object: 'customer' })
     const body = JSON.stringify(event)
-    const good = signStripe(body, WEBHOOK_SECRET)
+    const good = signStripe(body, SECRET)
     const v1 = good.split('v1=')[1]!
     const headers: Record<string, string>[] = [
       {},
@@ -170,8 +176,8 @@ describe('a signature', () => {
       { 'stripe-signature': good.replace(/t=\d+/, `t=${nowS() + 5}`) },
       { 'stripe-signature': signStripe(body, 'whsec_wrong') },
       { 'stripe-signature': signStripe(body, '') },
-      { 'stripe-signature': signStripe(body, `${WEBHOOK_SECRET},whsec_test_old`) },
-      { 'stripe-signature': signStripe(body.replace('cus_4', 'cus_5'), WEBHOOK_SECRET) },
+      { 'stripe-signature': signStripe(body, `${SECRET},${OLD_SECRET}`) },
+      { 'stripe-signature': signStripe(body.replace('cus_4', 'cus_5'), SECRET) },
     ]
     for (const header of headers) {
       const answer = await postWebhook(world, body, header)
@@ -207,7 +213,7 @@ describe('a signature', () => {
 
   test('covers every byte of the body', async () => {
     const body = Buffer.from(JSON.stringify(madeUp('customer.created', { id: 'cus_6', object: 'customer' })))
-    const signature = signStripe(body.toString(), WEBHOOK_SECRET)
+    const signature = signStripe(body.toString(), SECRET)
     const changed = Array.from(body.keys(), (index) => {
       const copy = Buffer.from(body)
       copy[index]! ^= 1
@@ -227,7 +233,7 @@ describe('a signature', () => {
 describe('a signed body', () => {
   const sign = (body: string | Buffer) => {
     const t = nowS()
-    const digest = createHmac('sha256', WEBHOOK_SECRET).update(`${t}.`).update(body).digest('hex')
+    const digest = createHmac('sha256', SECRET).update(`${t}.`).update(body).digest('hex')
     return { 'stripe-signature': `t=${t},v1=${digest}` }
   }
   const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
@@ -351,7 +357,7 @@ describe('a signed body', () => {
 describe('once', () => {
   test('the same webhook 100 times at once, and again later, is stored, performed and applied once', async () => {
     const payment = await pay()
-    await world.stripe('POST', `/_emulator/payment_intents/${payment.processor_reference}/capture`)
+    await world.provider('stripe').control('POST', `/payment_intents/${payment.processor_reference}/capture`)
     const [event] = pick(await listEvents(world, payment.processor_reference), ['payment_intent.succeeded'])
     const flood = () =>
       deliverAll(
@@ -404,8 +410,10 @@ describe('once', () => {
     await spread(payments, 20, async ({ id, processor_reference }, index) => {
       // Half is done by us, half in the processor's dashboard.
       if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
-      else await world.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
-      await world.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 300 })
+      else await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
+      await world
+        .provider('stripe')
+        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 300 })
     })
     const references = new Set(payments.map((payment) => payment.processor_reference))
     const events = (await listEvents(world)).filter((event) =>
@@ -508,7 +516,7 @@ describe('away', () => {
   })
 
   test('webhooks that come while no worker is there are applied when one returns', async () => {
-    const alone = await createWorld({ webhooks: false, parts: ['api', 'webhooks'] })
+    const alone = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
     const silent = createLog('silent', 'test')
     let worker = await startWorker(alone.config, silent)
     try {
@@ -517,8 +525,10 @@ describe('away', () => {
       )
       await worker.close()
       for (const { processor_reference } of payments) {
-        await alone.stripe('POST', `/_emulator/payment_intents/${processor_reference}/capture`)
-        await alone.stripe('POST', '/_emulator/refunds', { payment_intent: processor_reference, amount: 100 })
+        await alone.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
+        await alone
+          .provider('stripe')
+          .control('POST', '/refunds', { payment_intent: processor_reference, amount: 100 })
       }
       const events = shuffled(await listEvents(alone))
       for (const event of events) expect((await deliver(alone, event)).status).toBe(200)

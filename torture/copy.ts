@@ -1,7 +1,7 @@
 // A copy of the sources with patches: without a protection, or as another version would have them.
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '#test/folders.ts'
 
 export type Patch = { file: string; from: string; to: string }
 
@@ -10,7 +10,7 @@ export async function patchedCopy(
   root: string,
   patches: Patch[],
 ): Promise<{ path: string; remove: () => Promise<void> }> {
-  const path = await mkdtemp(join(tmpdir(), 'sluice-copy-'))
+  const { path, remove } = await makeFolder('copy')
   for (const part of ['src', 'migrations', 'package.json'])
     await cp(join(root, part), join(path, part), { recursive: true })
   await symlink(join(root, 'node_modules'), join(path, 'node_modules'))
@@ -22,5 +22,5 @@ export async function patchedCopy(
       text.replace(from, () => to),
     )
   }
-  return { path, remove: () => rm(path, { recursive: true, force: true }) }
+  return { path, remove }
 }

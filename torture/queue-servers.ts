@@ -1,11 +1,7 @@
 // The servers of the queue under torture, in each place where bells can ring.
-import { randomBytes } from 'node:crypto'
-import { Redis } from 'ioredis'
-import { freePort } from '#start/processes.ts'
-import { startRedis } from '#start/redis.ts'
+import { createRedis, type OwnRedis } from '#test/redis.ts'
 import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 
-const HOST = '127.0.0.1'
 /** What the keys of the payments' queue have in common, and in a Cluster their server. */
 const KEYS = '{sluice:payments}'
 
@@ -13,14 +9,8 @@ const KEYS = '{sluice:payments}'
 export const PLACES = ['redis', 'cluster', 'sentinels', 'postgres'] as const
 export type Place = (typeof PLACES)[number]
 
-/** The servers of the queue; of several, those that take writes to what belongs to the payments. */
-export type QueueServers = {
-  url: string
-  kill(): Promise<void>
-  /** Those that were killed come back empty. */
-  start(): Promise<void>
-  flush(): Promise<void>
-}
+/** The servers of the queue; of several, `kill` means those that take writes to what belongs to the payments. */
+export type QueueServers = Omit<OwnRedis, 'signal'>
 
 /** Starts them; null with the queue on PostgreSQL. `onStop` hears what ends them. */
 export async function startQueueServers(
@@ -29,7 +19,8 @@ export async function startQueueServers(
 ): Promise<QueueServers | null> {
   if (queue === 'postgres') return null
   if (queue === 'redis') {
-    const redis = await startOneRedis()
+    // Without its protection nobody could set its folder, which is how its disk is made to fail.
+    const redis = await createRedis({ settings: { 'enable-protected-configs': 'yes' } })
     onStop(() => redis.kill())
     return redis
   }
@@ -40,29 +31,5 @@ export async function startQueueServers(
     kill: () => places.killPrimaryOf(KEYS),
     start: () => places.revive(),
     flush: () => places.flush(),
-  }
-}
-
-async function startOneRedis(): Promise<QueueServers> {
-  const password = randomBytes(12).toString('hex')
-  const start = async (port: number) => {
-    const settings = { 'enable-protected-configs': 'yes' }
-    const redis = await startRedis({ data_dir: null, port, password, settings })
-    if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
-    return redis
-  }
-  let running = await start(await freePort(HOST))
-  const { url, port } = running
-  return {
-    url,
-    kill: () => running.kill(),
-    async start() {
-      running = await start(port)
-    },
-    async flush() {
-      const client = new Redis(url, { enableReadyCheck: false })
-      client.on('error', () => {})
-      await client.flushall().finally(() => client.disconnect())
-    },
   }
 }

@@ -108,7 +108,7 @@ async function runOn(
   await sleep(Math.max(0, began + length_ms - performance.now()), undefined, { signal: stopped })
   const per_s = load.seen.requests / ((performance.now() - began) / 1000)
   const { requests } = load.seen
-  await system.stripe('DELETE', '/_emulator/faults')
+  await system.provider('stripe').control('DELETE', '/faults')
   say('waiting until everything is settled')
   const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
   const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])

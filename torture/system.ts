@@ -1,26 +1,19 @@
 // The system under torture: real processes on servers of its own, each server behind a wire that can be cut.
-import { randomBytes } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { createApiKey } from '#domain/api-keys.ts'
-import { SCOPES } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/processes.ts'
 import { createClient, type Client } from '#test/client.ts'
+import { createKey, HOST, SMALL, variables } from '#test/environment.ts'
+import { makeFolder } from '#test/folders.ts'
+import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
+import { startProviders, type Provider, type ProviderName } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
-
-const HOST = '127.0.0.1'
-const STRIPE_KEY = 'sk_test_torture'
-const WEBHOOK_SECRET = 'whsec_torture'
-/** A process that was told to end has this long. */
-const TERM_LIMIT_MS = 30_000
 
 /** A process that is started again, on the same port, after it ended. */
 export type Member = {
@@ -42,13 +35,14 @@ export type System = {
   /** Null with the queue on PostgreSQL. */
   redis: QueueServers | null
   /** What the processes' connections go through; several Redis are reached directly. */
-  wires: { postgres: Proxy; redis: Proxy | null; stripe: Proxy }
+  wires: { postgres: Proxy; redis: Proxy | null; provider: (name: ProviderName) => Proxy }
   apis: Member[]
   workers: Member[]
   /** One for each API, of the same tenant. */
   clients: Client[]
   tenant_id: string
-  stripe: (method: string, path: string, body?: unknown) => Promise<any>
+  /** Past the wire, too. */
+  provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
   asAnotherApplication: (path: string, params: Record<string, string>) => Promise<{ id: string }>
   /** Where the logs are. */
@@ -70,30 +64,24 @@ export type SystemOptions = {
 
 /** Starts everything: PostgreSQL, Redis, the processor's look-alike, two APIs, two workers, the webhooks host. */
 export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions): Promise<System> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-torture-'))
-  await chmod(folder, 0o711)
+  const { path: folder, remove } = await makeFolder('torture')
   await mkdir(join(folder, 'logs'))
-  const closers: (() => Promise<unknown>)[] = []
+  const ends = new AsyncDisposableStack()
   let stopping = false
   const stop = async () => {
     stopping = true
-    for (const close of closers.splice(0).toReversed())
-      await close().catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
+    await ends.disposeAsync().catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
     await rm(join(folder, 'postgres'), { recursive: true, force: true })
   }
   async function launch(
     name: string,
     file: string,
-    ready: string,
-    env: Record<string, string>,
-    { args = [], from = root }: { args?: string[]; from?: string } = {},
+    how: { ready: string; args?: string[]; env?: Record<string, string>; root?: string },
   ): Promise<Process> {
     const log = createWriteStream(join(folder, 'logs', `${name}.log`), { flags: 'a' })
     const started = await startProcess(file, {
-      args,
-      env,
-      ready,
-      root: from,
+      root,
+      ...how,
       onLine(line) {
         log.write(`${line}\n`)
         onLine(name, line)
@@ -102,31 +90,25 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     void started.ended.then(() => log.end())
     return started
   }
-  async function member(
-    name: string,
-    file: string,
-    ready: string,
-    env: Record<string, string>,
-  ): Promise<Member> {
+  async function member(name: string, part: PartName, env: Record<string, string>): Promise<Member> {
+    const { file, ready } = PARTS[part]
     let as = { root, env: {} }
     const told = new WeakSet<Process>()
     const begin = async () => {
-      const begun = await launch(name, file, ready, { ...env, ...as.env }, { from: as.root })
+      const begun = await launch(name, file, { ready, root: as.root, env: { ...env, ...as.env } })
       void begun.ended.then(
         ({ code, signal }) => told.has(begun) || stopping || onEnd(name, String(signal ?? code)),
       )
       return begun
     }
     let current = await begin()
-    closers.push(() => current.end())
+    ends.defer(async () => void (await current.end()))
     return {
       name,
       process: () => current,
       async kill(signal) {
         told.add(current)
-        const patience = setTimeout(() => current.signal('SIGKILL'), TERM_LIMIT_MS)
         await current.end(signal)
-        clearTimeout(patience)
       },
       async start(otherwise = {}) {
         as = { ...as, ...otherwise }
@@ -140,110 +122,86 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       data_dir: join(folder, 'postgres'),
       settings: { shared_buffers: '128MB', max_connections: '200' },
     })
-    closers.push(() => postgres.stop())
-    const redis = await startQueueServers(queue, (stop) => closers.push(stop))
-    const wires = {
-      postgres: await startProxy(postgres.url),
-      redis: redis && queue === 'redis' ? await startProxy(redis.url) : null,
+    ends.defer(() => postgres.stop())
+    const redis = await startQueueServers(queue, (stop) => ends.defer(stop))
+    const wired = async (url: string) => {
+      const wire = await startProxy(url)
+      ends.defer(() => wire.close())
+      return wire
     }
-    closers.push(
-      () => wires.postgres.close(),
-      () => wires.redis?.close() ?? Promise.resolve(),
-    )
+    const wires = {
+      postgres: await wired(postgres.url),
+      redis: redis && queue === 'redis' ? await wired(redis.url) : null,
+    }
 
     const ports = { api: [await freePort(HOST), await freePort(HOST)], webhooks: await freePort(HOST) }
-    const args = [
-      '--port=0',
-      `--api-key=${STRIPE_KEY}`,
-      `--webhook-secret=${WEBHOOK_SECRET}`,
-      `--webhook-url=http://${HOST}:${ports.webhooks}/stripe`,
-      `--data-dir=${join(folder, 'stripe')}`,
-    ]
-    const emulator = await launch('stripe', 'src/emulators/stripe/main.ts', 'stripe_url', {}, { args })
-    closers.push(() => emulator.end())
-    const { stripe_url } = JSON.parse(emulator.ready) as { stripe_url: string }
-    const stripeWire = await startProxy(stripe_url)
-    closers.push(() => stripeWire.close())
+    const providers = await startProviders(ends, {
+      launch,
+      webhooks_url: `http://${HOST}:${ports.webhooks}`,
+      data_dir: folder,
+    })
+    const provider = (name: ProviderName) => providers.get(name)!
+    const toProviders = new Map<ProviderName, Proxy>()
+    for (const [name, { url }] of providers) toProviders.set(name, await wired(url))
+    const toProvider = (name: ProviderName) => toProviders.get(name)!
 
     const env = {
-      NODE_ENV: 'test',
-      LOG_LEVEL: 'info',
-      DATABASE_URL: wires.postgres.url,
-      DATABASE_POOL: '8',
-      ...(redis ? { REDIS_URL: wires.redis?.url ?? redis.url } : { QUEUE: 'postgres' }),
-      STRIPE_SECRET_KEY: STRIPE_KEY,
-      STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      STRIPE_API_BASE: stripeWire.url.replace(/\/$/, ''),
-      ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-      METRICS_PORT: '0',
+      ...SMALL,
+      ...variables({
+        database_url: wires.postgres.url,
+        redis_url: redis && (wires.redis?.url ?? redis.url),
+        provider_url: (name) => toProvider(name).url,
+      }),
       AUDIT_EVERY_S: '20',
-      RATE_LIMIT_RPS: '100000',
-      RATE_LIMIT_BURST: '100000',
     }
-    const migration = await launch('migrate', 'src/commands/migrate.ts', 'Applied', env)
+    const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
     await migration.ended
     const sql = connectDatabase(postgres.url, { max: 4, application_name: 'torture' })
-    closers.push(() => sql.end({ timeout: 1 }))
-    const tenant = await ensureTenant(sql, 'acme')
-    const key = await createApiKey(sql, tenant, { name: 'torture', scopes: [...SCOPES], expires_at: null })
+    ends.defer(() => sql.end({ timeout: 1 }))
+    const { tenant_id, secret } = await createKey(sql, 'acme')
 
-    await member('webhooks', 'src/webhooks/main.ts', 'the webhooks host listens', {
-      ...env,
-      WEBHOOKS_PORT: String(ports.webhooks),
-    })
+    await member('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
     const apis = await Promise.all(
-      ports.api.map((port, index) =>
-        member(`api-${index + 1}`, 'src/api/main.ts', 'the API listens', { ...env, API_PORT: String(port) }),
-      ),
+      ports.api.map((port, index) => member(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
     )
     const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
     const workers = await Promise.all(
-      [1, 2].map((index) =>
-        member(`worker-${index}`, 'src/workers/main.ts', 'the worker works', { ...env, ...inside }),
-      ),
+      [1, 2].map((index) => member(`worker-${index}`, 'worker', { ...env, ...inside })),
     )
-    const stripe: System['stripe'] = async (method, path, body) => {
-      const response = await fetch(`${stripe_url}${path}`, {
-        method,
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      })
-      const answer: unknown = await response.json()
-      if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`)
-      return answer
-    }
+    const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
     const asAnotherApplication: System['asAnotherApplication'] = async (path, params) =>
       await until(`POST ${path} is answered`, async () => {
-        const response = await fetch(`${stripe_url}${path}`, {
+        const response = await fetch(`${stripe.url}${path}`, {
           method: 'POST',
-          headers: { authorization: `Bearer ${STRIPE_KEY}` },
+          headers: { authorization: `Bearer ${stripe.api_key}` },
           body: new URLSearchParams(params),
         }).catch(() => undefined)
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
         )
       })
-    await stripe('POST', '/_emulator/webhooks', { duplicate_percent: 20, shuffle: true })
+    await stripe.control('POST', '/webhooks', { duplicate_percent: 20, shuffle: true })
     return {
       queue,
       root,
       sql,
       postgres,
       redis,
-      wires: { ...wires, stripe: stripeWire },
+      wires: { ...wires, provider: toProvider },
       apis,
       workers,
-      clients: ports.api.map((port) => createClient(`http://${HOST}:${port}`, key.secret)),
-      tenant_id: tenant.id,
-      stripe,
+      clients: ports.api.map((port) => createClient(`http://${HOST}:${port}`, secret)),
+      tenant_id,
+      provider,
       asAnotherApplication,
       folder,
-      onStop: (work) => void closers.push(work),
+      onStop: (work) => ends.defer(async () => void (await work())),
       stop,
     }
   } catch (error) {
     await stop()
-    await rm(folder, { recursive: true, force: true })
+    await remove()
     throw error
   }
 }

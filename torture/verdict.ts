@@ -22,12 +22,12 @@ export type Verdict = {
 }
 
 /** Resolves when nothing is due and no notification is on its way; false when that takes longer than `limit_ms`. */
-export async function settle({ sql, stripe }: System, limit_ms: number): Promise<boolean> {
+export async function settle({ sql, provider }: System, limit_ms: number): Promise<boolean> {
   const deadline = performance.now() + limit_ms
   for (;;) {
     const [row] = await sql<{ open: boolean }[]>`
       select exists (select from jobs where finished_at is null and run_at < now() + ${SOON_S} * interval '1 second') as open`
-    const { waiting, sending } = await stripe('GET', '/_emulator/webhooks')
+    const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     if (!row!.open && waiting === 0 && sending === 0) return true
     if (performance.now() > deadline) return false
     await sleep(200)
@@ -38,7 +38,7 @@ export async function settle({ sql, stripe }: System, limit_ms: number): Promise
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
   const [books, lying, late, doubled, notifications, requests] = await Promise.all([
-    problemsLeft({ sql, stripe: system.stripe }),
+    problemsLeft(system),
     leftLying(system),
     lateWrites(system),
     doubledWork(system),
@@ -107,14 +107,14 @@ async function doubledWork({ sql }: System): Promise<Problem[]> {
 }
 
 /** What the processor told twice is here once, and what was delivered is here. */
-async function notificationsOnce({ sql, stripe, folder }: System): Promise<Problem[]> {
+async function notificationsOnce({ sql, provider, folder }: System): Promise<Problem[]> {
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
     group by provider, account, event_id having count(*) > 1`
   const unapplied = await sql<Problem[]>`
     select 'a notification was taken and not applied' as problem, n.id, n.kind from notifications n
     left join jobs j on j.id = n.id where n.state = 'received' and (j.id is null or j.finished_at is not null)`
-  const { given_up } = await stripe('GET', '/_emulator/webhooks')
+  const { given_up } = await provider('stripe').control('GET', '/webhooks')
   const undelivered = given_up > 0 ? [{ problem: 'notifications did not arrive', given_up }] : []
   const stored = new Set(
     (await sql<{ event_id: string }[]>`select event_id from notifications`).map(({ event_id }) => event_id),

@@ -98,7 +98,7 @@ type Drained = { rate: number; first: number; last: number; rss_mb: number }
 /** From the first job that is done to the last. */
 async function drain(system: System, jobs: number, tenants: number): Promise<Drained> {
   await fill(system, jobs, tenants)
-  await using worker = await system.startProduct('workers', { QUEUES: 'payments' })
+  await using worker = await system.startProduct('worker', { QUEUES: 'payments' })
   let rss_mb = 0
   const timer = setInterval(() => (rss_mb = Math.max(rss_mb, worker.rssMb())), 1000)
   for (;;) {
@@ -125,7 +125,7 @@ async function waitsBeside(system: System, jobs: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     await fill(system, jobs, 1)
     await using api = await system.startProduct('api')
-    await using worker = await system.startProduct('workers', { QUEUES: 'payments' })
+    await using worker = await system.startProduct('worker', { QUEUES: 'payments' })
     void worker
     await sleep(1000)
     const next = () => {

@@ -13,7 +13,7 @@ export const captures: Measure = {
   about: 'authorize and capture, request to captured: 64 and 256 clients, idle, respond-async; memory',
   async run(system) {
     await using api = await system.startProduct('api')
-    await using worker = await system.startProduct('workers')
+    await using worker = await system.startProduct('worker')
     const { value: rows, peak_mb } = await peakRss([api, worker], () => measure(system, api.url))
     return [
       ...rows,

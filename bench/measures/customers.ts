@@ -11,7 +11,7 @@ export const customers: Measure = {
   async run(system) {
     const { seconds, rounds } = system.options
     await using api = await system.startProduct('api')
-    await using worker = await system.startProduct('workers')
+    await using worker = await system.startProduct('worker')
     await using floor = await system.startFloor('insert')
     await using empty = await system.startFloor('empty')
     const create = (key: Key, run_s: number) => createCustomers(api.url, '/v1/customers', [key], run_s)

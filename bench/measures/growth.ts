@@ -1,11 +1,6 @@
 // Growth: captures and sweeps in a database with many finished jobs, against an empty one.
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { migrate } from '#core/migrate.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { BEGINNING, moveFinished, type Position } from '#domain/history.ts'
@@ -15,7 +10,9 @@ import { countParked } from '#domain/notifications.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import { startRedis } from '#start/redis.ts'
+import { createDatabase } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+import { needRedis } from '#test/redis.ts'
 import { alternate, median } from '../compare.ts'
 import { closedLoop } from '../load.ts'
 import { createKeys, type System } from '../system.ts'
@@ -43,8 +40,8 @@ export const growth: Measure = {
   about: 'only when named: captures and sweeps with --finished finished jobs, against an empty database',
   on_demand: true,
   async run(system) {
-    await using empty = await openSide(system, 'growth_empty', 0)
-    await using full = await openSide(system, 'growth_full', system.options.finished)
+    await using empty = await openSide(system, 0)
+    await using full = await openSide(system, system.options.finished)
     const { seconds, rounds, finished, log } = system.options
     const row = { measure: 'growth' } as const
     const many = `${finished.toLocaleString('en-US')} finished jobs`
@@ -98,24 +95,19 @@ export const growth: Measure = {
 }
 
 /** A database with its own Redis, API and worker, and payments to capture. */
-async function openSide(system: System, name: string, finished: number) {
-  const database_url = Object.assign(new URL(system.database_url), { pathname: `/${name}` }).href
-  const admin = postgres(system.database_url, { max: 1, onnotice: () => {} })
-  await admin.unsafe(`create database ${name}`)
-  await admin.end()
-  await migrate(database_url)
+async function openSide(system: System, finished: number) {
+  const { url: database_url } = await createDatabase(system.database_url)
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
   const keys = await createKeys(sql, 100)
   if (finished > 0) {
     system.options.log(`writing ${finished.toLocaleString('en-US')} finished jobs and what belongs to them`)
     await fill(database_url, finished)
   }
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-redis-'))
-  const redis = await startRedis({ data_dir: folder })
-  if (redis === null) throw new Error('redis-server or valkey-server must be on the PATH')
+  const folder = await makeFolder('bench')
+  const redis = await needRedis({ data_dir: folder.path })
   const env = { DATABASE_URL: database_url, REDIS_URL: redis.url }
   const api = await system.startProduct('api', env)
-  const worker = await system.startProduct('workers', env)
+  const worker = await system.startProduct('worker', env)
   const payments = openPayments({ ...system, sql, keys }, api.url)
   return {
     sql,
@@ -128,7 +120,7 @@ async function openSide(system: System, name: string, finished: number) {
       for (const each of [worker, api]) await each.stop()
       await sql.end()
       await redis.stop()
-      await rm(folder, { recursive: true, force: true })
+      await folder.remove()
     },
   }
 }

@@ -1,11 +1,9 @@
 // `npm start`: from the command to the first answer, in a folder that is empty and in one that is not.
 import { spawn } from 'node:child_process'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '#start/processes.ts'
+import { makeFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
 import { untilAnswers } from '../processes.ts'
 import { below, info } from '../table.ts'
@@ -18,19 +16,18 @@ export const start: Measure = {
   name: 'start',
   about: '`npm start` to the first answer: the first start and the next',
   async run(system) {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-start-'))
-    await chmod(folder, 0o711)
+    const folder = await makeFolder('bench')
     try {
-      const first_s = await timeStart(folder)
+      const first_s = await timeStart(folder.path)
       const next: number[] = []
-      for (let round = 0; round < system.options.rounds; round++) next.push(await timeStart(folder))
+      for (let round = 0; round < system.options.rounds; round++) next.push(await timeStart(folder.path))
       const row = { measure: 'start', unit: 's' } as const
       return [
         info({ ...row, name: '`npm start` to the first answer, first start', measured: first_s }),
         below({ ...row, name: '`npm start` to the first answer, next start', measured: median(next) }, 5),
       ]
     } finally {
-      await rm(folder, { recursive: true, force: true })
+      await folder.remove()
     }
   },
 }

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
-import { STRIPE_KEY, WEBHOOK_SECRET, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
 import { freshKey, type Measure } from './measure.ts'
@@ -23,7 +23,7 @@ export const webhooks: Measure = {
     {
       // All are rung for, and no worker takes part: what is measured is taking in, not what it is taken in for.
       await using host = await system.startProduct('webhooks', { TENANT_WINDOW: '1000000' })
-      const take = (run_s: number) => send(host.url, sign(example, run_s * PER_SECOND), run_s)
+      const take = (run_s: number) => send(host.url, sign(system, example, run_s * PER_SECOND), run_s)
       await take(Math.min(3, seconds))
       await floor.run(Math.min(3, seconds))
       const results = await alternate(rounds, {
@@ -47,10 +47,10 @@ export const webhooks: Measure = {
     await system.sql`truncate notifications, jobs, job_attempts`
     {
       await using host = await system.startProduct('webhooks')
-      await using worker = await system.startProduct('workers', { QUEUES: 'notifications' })
+      await using worker = await system.startProduct('worker', { QUEUES: 'notifications' })
       void worker
       const started = performance.now()
-      const taken = await send(host.url, sign(example, seconds * PER_SECOND), seconds)
+      const taken = await send(host.url, sign(system, example, seconds * PER_SECOND), seconds)
       log(`${taken.count.toLocaleString('en-US')} webhooks taken, now applied`)
       await untilApplied(system)
       const rate = taken.count / ((performance.now() - started) / 1000)
@@ -68,27 +68,29 @@ async function send(url: string, signed: string[], seconds: number) {
 }
 
 /** What the provider itself would send about a payment that it knows and we do not. */
-async function exampleEvent({ stripe_url }: System): Promise<string> {
+async function exampleEvent({ provider }: System): Promise<string> {
+  const { url, api_key } = provider('stripe')
   const headers = {
-    authorization: `Bearer ${STRIPE_KEY}`,
+    authorization: `Bearer ${api_key}`,
     'content-type': 'application/x-www-form-urlencoded',
   }
   const body =
     'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
-  const made = await fetch(`${stripe_url}/v1/payment_intents`, { method: 'POST', headers, body })
+  const made = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body })
   if (!made.ok) throw new Error(await made.text())
-  const listed = (await (await fetch(`${stripe_url}/v1/events?limit=1`, { headers })).json()) as {
+  const listed = (await (await fetch(`${url}/v1/events?limit=1`, { headers })).json()) as {
     data: { id: string }[]
   }
   const event = listed.data[0]!
   return JSON.stringify(event).replaceAll(event.id, 'EVENT_ID')
 }
 
-function sign(example: string, count: number): string[] {
+function sign({ provider }: System, example: string, count: number): string[] {
+  const { webhook_secret } = provider('stripe')
   const t = Math.floor(Date.now() / 1000)
   return Array.from({ length: count }, () => {
     const body = example.replace('EVENT_ID', `evt_${freshKey()}`)
-    const v1 = createHmac('sha256', WEBHOOK_SECRET).update(`${t}.${body}`).digest('hex')
+    const v1 = createHmac('sha256', webhook_secret).update(`${t}.${body}`).digest('hex')
     return request(
       'POST',
       '/stripe',

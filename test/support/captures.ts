@@ -3,13 +3,9 @@ import { expect } from 'vitest'
 import { freshKey, type Answer } from './client.ts'
 import type { Paid } from './load.ts'
 import type { Deployment } from './processes.ts'
+import type { Fault } from './providers.ts'
 
 export type Authorized = Paid & { reference: string }
-export type Hold = {
-  /** Resolves when this many captures, one unless told, have come to the hold. */
-  reached(captures?: number): Promise<void>
-  release(): Promise<void>
-}
 
 /** A payment that waits to be captured. */
 export async function authorize({ client, sql }: Deployment): Promise<Authorized> {
@@ -41,22 +37,13 @@ export async function capture(
 
 /** The processor keeps the next captures of this payment waiting, before or after the effect. */
 export async function holdCaptures(
-  { stripe }: Deployment,
+  { provider }: Deployment,
   { reference }: Authorized,
   when: 'before' | 'after',
   times = 1,
-): Promise<Hold> {
+): Promise<Fault> {
   const match = { method: 'POST', path: `^/v1/payment_intents/${reference}/capture$` }
-  const { id } = await stripe('POST', '/_emulator/faults', { match, times, fault: { hold: when } })
-  return {
-    async reached(captures = 1) {
-      const query = `fault=${id}&hits=${captures}&timeout_ms=30000`
-      expect(await stripe('GET', `/_emulator/wait?${query}`)).toEqual({ hits: captures })
-    },
-    async release() {
-      await stripe('POST', '/_emulator/release', { fault: id })
-    },
-  }
+  return await provider('stripe').fault({ match, times, fault: { hold: when } })
 }
 
 /** The job of the capture, as it stands. */

@@ -1,16 +1,21 @@
-// The databases that tests work in: each file has its own, so that files run side by side.
+// The databases that tests work in: each world has its own, so that files run side by side.
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
-import { inject } from 'vitest'
 import { migrate } from '#core/migrate.ts'
 import { TEMPLATE } from './servers.ts'
 import { createUsers } from './users.ts'
 
 const LOCK = 7_583_240_118
 
-/** A fresh database on the suite's server, with all migrations applied. `drop` also ends who is still connected. */
-export async function createDatabase(): Promise<{ url: string; drop: () => Promise<void> }> {
-  const server = inject('postgres_url')
+/**
+ * A fresh database with all migrations applied, on the server at this URL or on the suite's. `drop` also ends who is still
+ * connected.
+ */
+export async function createDatabase(
+  server_url?: string,
+): Promise<{ url: string; drop: () => Promise<void> }> {
+  // Only a test has Vitest around it.
+  const server = server_url ?? (await import('vitest')).inject('postgres_url')
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   await withConnection(server, async (sql) => {
     await makeTemplate(sql, server)
@@ -25,7 +30,7 @@ export async function createDatabase(): Promise<{ url: string; drop: () => Promi
   }
 }
 
-/** The migrations run once for the suite, by whoever comes first; the others wait and copy. */
+/** The migrations run once for a server, by whoever comes first; the others wait and copy. */
 async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
   await sql`select pg_advisory_lock(${LOCK})`
   try {

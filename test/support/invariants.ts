@@ -4,7 +4,7 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import type { World } from './world.ts'
 
 /** Of any deployment, in this process or in its own. */
-export type Books = Pick<World, 'sql' | 'stripe'>
+export type Books = Pick<World, 'sql' | 'provider'>
 
 const PATIENCE_MS = 20_000
 
@@ -66,7 +66,7 @@ type OurRefund = {
 }
 
 /** The processor's record of effects and ours: the same count, the same amounts, none doubled. */
-async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
+async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
   // Ours first: what the processor does meanwhile is then news, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
@@ -77,7 +77,7 @@ async function disagreements({ sql, stripe }: Books): Promise<Problem[]> {
       exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
-  const effects: Effect[] = (await stripe('GET', '/_emulator/effects')).data
+  const effects: Effect[] = await provider('stripe').effects()
   const problems: Problem[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
 

@@ -109,7 +109,7 @@ async function drained({ sql }: Deployment): Promise<void> {
  * authorization and one capture of each, and no others; every job ended well; the books balance and show that money.
  */
 export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise<void> {
-  const { sql, stripe } = deployment
+  const { sql, provider } = deployment
   await drained(deployment)
   const rows = await sql<
     { id: string; key: string; status: string; amount: number; captured: number; reference: string }[]
@@ -121,9 +121,8 @@ export async function expectWhole(deployment: Deployment, paid: Paid[]): Promise
     paid.map(({ key, payment_id, amount_minor }) => `${key} ${payment_id} captured ${amount_minor}`).sort(),
   )
 
-  const { data: effects } = (await stripe('GET', '/_emulator/effects')) as {
-    data: { effect: string; payment_intent: string; amount: number }[]
-  }
+  const effects: { effect: string; payment_intent: string; amount: number }[] =
+    await provider('stripe').effects()
   const moved = (rows_of: typeof effects) =>
     rows_of.map(({ effect, payment_intent, amount }) => `${effect} ${payment_intent} ${amount}`).sort()
   expect(moved(effects)).toEqual(

@@ -2,6 +2,7 @@
 import { expect, vi } from 'vitest'
 import { findOurs, openDrift } from '#domain/reconciliation/drift.ts'
 import { freshKey, type Answer, type Client } from './client.ts'
+import type { Fault } from './providers.ts'
 import type { World } from './world.ts'
 
 /** Waits until `check` throws no longer, and answers what it answers. */
@@ -69,25 +70,14 @@ export async function paymentIn(client: Client, id: string, status: string): Pro
   })
 }
 
-/** Scripts a failure of the processor. `hit` resolves when it happened `times`; `remove` also lets go what it holds. */
-export async function fault(world: World, script: Record<string, unknown>) {
-  const scripted = await world.stripe('POST', '/_emulator/faults', script)
-  expect(scripted).not.toHaveProperty('error')
-  const { id } = scripted
-  return {
-    hit: async (times = 1) => {
-      const answer = await world.stripe('GET', `/_emulator/wait?fault=${id}&hits=${times}`)
-      expect(answer).not.toHaveProperty('error')
-    },
-    release: () => world.stripe('POST', '/_emulator/release', { fault: id }),
-    remove: () => world.stripe('DELETE', `/_emulator/faults/${id}`),
-  }
+/** Scripts a failure of the processor. */
+export async function fault({ provider }: World, script: object): Promise<Fault> {
+  return await provider('stripe').fault(script)
 }
 
-/** The processor's own record of what moved for a payment, e.g. `['authorize', 'capture']`. */
-export async function effectsOf(world: World, processor_reference: string): Promise<any[]> {
-  const { data } = await world.stripe('GET', `/_emulator/effects?payment_intent=${processor_reference}`)
-  return data
+/** The processor's own record of what moved for a payment. */
+export async function effectsOf({ provider }: World, payment_intent: string): Promise<any[]> {
+  return await provider('stripe').effects({ payment_intent })
 }
 
 /** A drift on record: the processor is said to have captured one less. Stays while nobody reconciles. */

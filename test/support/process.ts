@@ -1,20 +1,23 @@
-// One process of the product as it is started for real, to be watched, frozen and killed; and waiting for what it does.
+// One process as it is started for real, to be watched, frozen and killed; and waiting for what it does.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const START_LIMIT_MS = 60_000
+const END_LIMIT_MS = 30_000
 
 type Ended = { code: number | null; signal: NodeJS.Signals | null }
 export type Process = {
   pid: number
-  /** The line that said it was ready. */
+  /** The line that said it was ready; empty when none was awaited. */
   ready: string
   /** Sends a signal and goes on at once. */
   signal(signal: NodeJS.Signals): void
-  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended. */
+  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended; after 30 s it is killed. */
   end(signal?: NodeJS.Signals): Promise<Ended>
   ended: Promise<Ended>
   /** What it has written to standard output and error so far. */
@@ -24,29 +27,36 @@ export type Process = {
 }
 
 /**
- * Starts `node <file>` with this environment and no other; resolves when it has written a line that holds `ready`. Throws with
- * what it wrote when it ends before. It does not outlive the test run, however that ends.
+ * Starts `node <file>` with this environment and no other; resolves when it has written a line that holds `ready`, or at once
+ * without. Throws with what it wrote when it ends before, as it does after 60 s. It does not outlive this process, however that
+ * ends.
  */
 export async function startProcess(
   file: string,
   {
     args = [],
+    flags = [],
     env = {},
     ready,
     root = ROOT,
+    cwd = root,
     onLine,
   }: {
     args?: string[]
+    /** Node's own. */
+    flags?: string[]
     env?: NodeJS.ProcessEnv
-    ready: string
+    ready?: string
     /** The folder of the project, or of a copy of it. */
     root?: string
+    /** Where it runs; in the project's folder unless told. */
+    cwd?: string
     /** Hears each line as it is written. */
     onLine?: (line: string) => void
-  },
+  } = {},
 ): Promise<Process> {
-  const child = spawn(process.execPath, [file, ...args], {
-    cwd: root,
+  const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
+    cwd,
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -89,13 +99,19 @@ export async function startProcess(
     })
   }
 
+  async function isReady(text: string): Promise<string> {
+    const patience = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
+    return await says(text).finally(() => clearTimeout(patience))
+  }
+
   return {
     pid,
-    ready: await says(ready),
+    ready: ready === undefined ? '' : await isReady(ready),
     signal: (signal) => void child.kill(signal),
     async end(signal = 'SIGKILL') {
       child.kill(signal)
-      return await ended
+      const patience = setTimeout(() => child.kill('SIGKILL'), END_LIMIT_MS)
+      return await ended.finally(() => clearTimeout(patience))
     },
     ended,
     output,

@@ -3,9 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { findProgram, freePort, spawnServer } from '#start/processes.ts'
-import { startRedis, type EmbeddedRedis } from '#start/redis.ts'
+import type { EmbeddedRedis } from '#start/redis.ts'
 import { makeFolder } from './folders.ts'
 import { until } from './process.ts'
+import { needRedis } from './redis.ts'
 
 export type RedisPlaces = {
   url: string
@@ -49,14 +50,12 @@ async function launch(
   settings: Record<string, string>,
   port: number,
 ): Promise<Pick<Node, 'server' | 'client'>> {
-  const server = await startRedis({
+  const server = await needRedis({
     data_dir,
     port,
     password: PASSWORD,
     settings: { ...FORGETFUL, ...settings },
   })
-  if (server === null)
-    throw new Error('this needs redis-server or valkey-server on the PATH, and none was found')
   const client = new Redis(server.url, { retryStrategy: () => 200, maxRetriesPerRequest: 1 })
   client.on('error', () => {})
   return { server, client }

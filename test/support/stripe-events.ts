@@ -3,17 +3,18 @@ import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { eventually } from './payments.ts'
-import { STRIPE_KEY, WEBHOOK_SECRET, type World } from './world.ts'
+import type { World } from './world.ts'
 
 export type StripeEvent = { id: string; type: string; data: { object: any } }
 export type WebhookAnswer = { status: number; body: any; headers: Headers }
 
 /** What the emulator has to tell, oldest first; of one payment when its reference is given. */
 export async function listEvents(world: World, reference?: string): Promise<StripeEvent[]> {
+  const { url, api_key } = world.provider('stripe')
   const events: StripeEvent[] = []
   for (let after = ''; ;) {
-    const response = await fetch(`${world.stripe_url}/v1/events?limit=100${after}`, {
-      headers: { authorization: `Bearer ${STRIPE_KEY}` },
+    const response = await fetch(`${url}/v1/events?limit=100${after}`, {
+      headers: { authorization: `Bearer ${api_key}` },
     })
     const page = (await response.json()) as { data: StripeEvent[]; has_more: boolean }
     events.push(...page.data)
@@ -49,7 +50,8 @@ let counter = 0
 /** Posts an event, properly signed. */
 export async function deliver(world: World, event: StripeEvent): Promise<WebhookAnswer> {
   const body = JSON.stringify(event)
-  return await postWebhook(world, body, { 'stripe-signature': signStripe(body, WEBHOOK_SECRET) })
+  const { webhook_secret } = world.provider('stripe')
+  return await postWebhook(world, body, { 'stripe-signature': signStripe(body, webhook_secret) })
 }
 
 /** Posts events, as many at once as a processor has connections; answers in their order. */
@@ -147,7 +149,7 @@ export function ordersOf<T>(items: readonly T[]): T[][] {
 
 /** Somebody refunds a payment in the processor's dashboard; all that is left unless told. */
 export async function refundInDashboard(world: World, reference: string, amount?: number): Promise<any> {
-  return await world.stripe('POST', '/_emulator/refunds', {
+  return await world.provider('stripe').control('POST', '/refunds', {
     payment_intent: reference,
     ...(amount !== undefined && { amount }),
   })
@@ -159,5 +161,5 @@ export async function settleRefund(
   reference: string,
   status: 'succeeded' | 'failed',
 ): Promise<any> {
-  return await world.stripe('POST', `/_emulator/refunds/${reference}/settle`, { status })
+  return await world.provider('stripe').control('POST', `/refunds/${reference}/settle`, { status })
 }

@@ -21,5 +21,10 @@ export function urlAs(role: ProcessRole, database_url: string): string {
   return url.href
 }
 
+/** The variables of a process, connected as its user. */
+export function asUser(role: ProcessRole, env: Record<string, string>): Record<string, string> {
+  return { ...env, DATABASE_URL: urlAs(role, env['DATABASE_URL']!) }
+}
+
 /** Tells statements of the product's processes from those of the tests, which are the owner's. */
 export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker'].map((role) => `${PREFIX}${role}`)

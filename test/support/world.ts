@@ -1,42 +1,29 @@
-// A whole Sluice for one test file: its own database, Redis and emulator, and the three parts in this process.
+// A whole Sluice for one test file: its own database, Redis and providers, and the three parts in this process.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startApi } from '#api/main.ts'
 import { loadConfig, type Config } from '#core/config.ts'
-import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
-import type { Part } from '#core/service.ts'
-import { createApiKey } from '#domain/api-keys.ts'
-import { SCOPES, type Scope } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
-import { startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
-import { migrateQueue } from '#queue/main.ts'
-import { startRedis } from '#start/redis.ts'
-import { startWebhooks } from '#webhooks/main.ts'
-import { startWorker } from '#workers/main.ts'
+import type { Scope } from '#domain/areas.ts'
 import { createClient, type Client } from './client.ts'
-import { createDatabase } from './databases.ts'
-import { urlAs, type ProcessRole } from './users.ts'
-
-export const WEBHOOK_SECRET = 'whsec_test_current'
-export const STRIPE_KEY = 'sk_test_emulator'
+import { createEnvironment, createKey } from './environment.ts'
+import { startHere, type PartName } from './parts.ts'
+import type { EmulatorChanges, Provider, ProviderName } from './providers.ts'
 
 export type World = {
-  /** As the owner of the tables; each part of the world connects as the user of its role. */
+  /** Of a process beside it; as the owner of the tables, as `config` and `sql` are. */
+  env: Record<string, string>
   config: Config
   sql: Sql
   /** Speaks for the world's first tenant, with every scope. */
   client: Client
   tenant_id: string
-  stripe_url: string
   /** A client of another tenant, or of the same one with other scopes. */
   clientOf(options?: {
     tenant?: string
     scopes?: Scope[]
   }): Promise<Client & { tenant_id: string; key_id: string }>
-  /** Calls the emulator's control API. */
-  stripe(method: string, path: string, body?: unknown): Promise<any>
+  provider: (name: ProviderName) => Provider
   /** Resolves when no job is open, but those parked for later. */
   drain(): Promise<void>
   close(): Promise<void>
@@ -45,103 +32,65 @@ export type World = {
 export type WorldOptions = {
   queue?: 'redis' | 'postgres'
   env?: Record<string, string>
-  /** Which parts run in this process; all unless said otherwise. */
-  parts?: ('api' | 'webhooks' | 'worker')[]
-  /** Whether the emulator sends webhooks by itself. */
-  webhooks?: boolean
-  /** How the emulator differs from the usual one. */
-  stripe?: Partial<StripeEmulatorOptions>
+  /** Which parts run in this process; all unless said otherwise. Each connects to the database as the user of its role. */
+  parts?: PartName[]
+  /** Whether the providers send notifications by themselves. */
+  notifications?: boolean
+  /** How their emulators differ from the usual ones. */
+  providers?: EmulatorChanges
 }
 
-/** Servers and configuration for parts that run here or in processes of their own. */
 export async function createWorld({
   queue = 'redis',
-  env = {},
+  env: more = {},
   parts = ['api', 'webhooks', 'worker'],
-  webhooks = true,
-  stripe = {},
+  notifications = true,
+  providers,
 }: WorldOptions = {}): Promise<World> {
-  const closers: (() => Promise<unknown>)[] = []
-  const database = await createDatabase()
-  closers.push(database.drop)
-  const redis = queue === 'redis' ? await startRedis({ data_dir: null }) : null
-  if (queue === 'redis' && redis === null)
-    throw new Error('this test needs redis-server or valkey-server on the PATH, and none was found')
-  if (redis) closers.push(() => redis.stop())
-  else await migrateQueue({ redis_url: null, database_url: database.url })
-
-  const config = loadConfig({
-    NODE_ENV: 'test',
-    LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
-    DATABASE_URL: database.url,
-    ...(redis ? { REDIS_URL: redis.url } : { QUEUE: 'postgres' }),
-    STRIPE_SECRET_KEY: STRIPE_KEY,
-    STRIPE_WEBHOOK_SECRET: `${WEBHOOK_SECRET},whsec_test_old`,
-    ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-    API_PORT: '0',
-    WEBHOOKS_PORT: '0',
-    RATE_LIMIT_RPS: '100000',
-    RATE_LIMIT_BURST: '100000',
-    DATABASE_POOL: '8',
-    // A test that wants it says so: what comes by itself would disturb the others' order of things.
-    RECONCILE_EVERY_S: '3600',
-    ...env,
-  })
-  const log = createLog(config.LOG_LEVEL, 'test')
-  const as = (role: ProcessRole) => ({ ...config, DATABASE_URL: urlAs(role, config.DATABASE_URL!) })
-  const running: Part[] = []
-  let api_url = ''
-  if (parts.includes('webhooks')) {
-    const part = await startWebhooks(as('webhooks'), log)
-    running.push(part)
-    config.WEBHOOKS_URL = part.url
+  await using ends = new AsyncDisposableStack()
+  const environment = ends.use(
+    await createEnvironment({
+      queue,
+      notifications,
+      changes: providers,
+      env: {
+        LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
+        // A test that wants it says so: what comes by itself would disturb the others' order of things.
+        RECONCILE_EVERY_S: '3600',
+        ...more,
+      },
+    }),
+  )
+  const { env, sql, provider } = environment
+  const log = createLog(env['LOG_LEVEL']!, 'test')
+  const begin = async (name: PartName) => {
+    if (!parts.includes(name)) return ''
+    const part = await startHere(name, env, log)
+    ends.defer(() => part.close())
+    return part.url ?? ''
   }
-  const emulator = await startStripeEmulator({
-    port: 0,
-    api_key: STRIPE_KEY,
-    data_dir: null,
-    ...(webhooks &&
-      config.WEBHOOKS_URL !== undefined && {
-        webhook_url: `${config.WEBHOOKS_URL}/stripe`,
-        webhook_secret: WEBHOOK_SECRET,
-      }),
-    ...stripe,
-  })
-  closers.push(() => emulator.close())
-  config.STRIPE_API_BASE = emulator.url
-  if (parts.includes('worker')) running.push(await startWorker(as('worker'), log))
-  if (parts.includes('api')) {
-    const part = await startApi(as('api'), log)
-    running.push(part)
-    api_url = part.url
-  }
-  const sql = connectDatabase(database.url, { max: 4, application_name: 'test' })
+  const webhooks_url = await begin('webhooks')
+  if (webhooks_url !== '') env['WEBHOOKS_URL'] = webhooks_url
+  await begin('worker')
+  const api_url = await begin('api')
 
-  async function clientOf({
+  const clientOf: World['clientOf'] = async ({
     tenant = `t-${randomBytes(4).toString('hex')}`,
-    scopes = [...SCOPES],
-  }: { tenant?: string; scopes?: Scope[] } = {}) {
-    const row = await ensureTenant(sql, tenant)
-    const key = await createApiKey(sql, row, { name: 'test', scopes, expires_at: null })
-    return { ...createClient(api_url, key.secret), tenant_id: row.id, key_id: key.id }
+    scopes,
+  } = {}) => {
+    const { secret, ...ids } = await createKey(sql, tenant, scopes)
+    return { ...createClient(api_url, secret), ...ids }
   }
   const first = await clientOf({ tenant: 'acme' })
-
+  const kept = ends.move()
   return {
-    config,
+    env,
+    config: loadConfig(env),
     sql,
     client: first,
     tenant_id: first.tenant_id,
-    stripe_url: emulator.url,
     clientOf,
-    async stripe(method, path, body) {
-      const response = await fetch(`${emulator.url}${path}`, {
-        method,
-        headers: { 'content-type': 'application/json' },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      })
-      return await response.json()
-    },
+    provider,
     async drain() {
       for (;;) {
         const [row] = await sql<{ open: number }[]>`
@@ -150,10 +99,6 @@ export async function createWorld({
         await sleep(20)
       }
     },
-    async close() {
-      for (const part of running.toReversed()) await part.close()
-      await sql.end()
-      for (const close of closers.toReversed()) await close()
-    },
+    close: () => kept.disposeAsync(),
   }
 }

@@ -86,11 +86,11 @@ async function throughFailure(
   random: Random,
   failure: { label: string; match: object; fault: string; during: (jobs: string[]) => Promise<void> },
 ): Promise<Problem[]> {
-  const { sql, stripe, tenant_id } = system
+  const { sql, provider, tenant_id } = system
   const label = `${failure.label}-${random.between(0, 1e9)}`
   const held = await authorized(system, `${label}-held`)
   const paid = await captured(system, `${label}-paid`)
-  const { id: fault } = await stripe('POST', '/_emulator/faults', {
+  const failing = await provider('stripe').fault({
     match: failure.match,
     probability: 1,
     fault: failure.fault,
@@ -106,7 +106,7 @@ async function throughFailure(
     jobs = asked.map(({ job_id }) => job_id)
     await failure.during(jobs)
   } finally {
-    await stripe('DELETE', `/_emulator/faults/${fault}`)
+    await failing.remove()
   }
   const ended = await until('each came to an end', async () => {
     await sql`update jobs set run_at = now(), rung_at = null where id = any(${jobs}::uuid[]) and state = 'ready'`
@@ -121,7 +121,7 @@ async function throughFailure(
 
 /** Known by its metadata to the comparison with the processor's record. */
 async function tellOfOthers(system: System): Promise<Problem[]> {
-  const { sql, stripe, asAnotherApplication } = system
+  const { sql, provider, asAnotherApplication } = system
   const mark = { 'metadata[application]': 'another' }
   const payment = {
     ...mark,
@@ -161,9 +161,9 @@ async function tellOfOthers(system: System): Promise<Problem[]> {
       select from notifications where object_id = any(${ids}::text[]) and state <> 'ignored'`
     return open.length === 0
   })
-  const { data } = (await stripe('GET', '/_emulator/requests?method=GET')) as { data: { path: string }[] }
+  const asked: { path: string }[] = await provider('stripe').requests({ method: 'GET' })
   return ids.flatMap((id) => {
-    const looks = data.filter(({ path }) => path.includes(id)).length
+    const looks = asked.filter(({ path }) => path.includes(id)).length
     return looks > LOOKS_AT_MOST
       ? [{ problem: "another application's object was asked about again and again", id, looks }]
       : []

@@ -5,13 +5,14 @@ import type { System } from '../system.ts'
 const PAUSE_TAKES_EFFECT_MS = 1000
 
 /** The calls that began too late for a pause of the payments' queue at `paused_ms`, which still holds. */
-export async function callsAfterPause({ stripe }: System, paused_ms: number): Promise<Problem[]> {
+export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS
-  const { data } = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${since_ms}`)) as {
-    data: { at: string; at_ms: number; path: string }[]
-  }
-  return data
+  const calls: { at_ms: number; path: string }[] = await provider('stripe').requests({
+    method: 'POST',
+    since_ms,
+  })
+  return calls
     .filter(({ at_ms }) => at_ms < until_ms)
     .map(({ at_ms, path }) => ({
       problem: 'a provider call started more than 1 s after the pause',

@@ -90,15 +90,15 @@ async function stopWorker(system: System, random: Random): Promise<void> {
 }
 
 /** So that whoever falls asleep then has something to write when it wakes. */
-export async function withAnswersOnTheirWay({ stripe }: System, then: () => void): Promise<void> {
-  const { id } = await stripe('POST', '/_emulator/faults', {
+export async function withAnswersOnTheirWay({ provider }: System, then: () => void): Promise<void> {
+  const late = await provider('stripe').fault({
     match: { method: 'POST' },
     times: 40,
     fault: { delay_ms: 400 },
   })
-  await stripe('GET', `/_emulator/wait?fault=${id}&hits=20&timeout_ms=10000`)
+  await late.hit(20, 10_000)
   then()
-  await stripe('DELETE', `/_emulator/faults/${id}`)
+  await late.remove()
 }
 
 /** The worker that performs the capture of a payment in a later attempt than `attempt`, when one does. */
@@ -124,7 +124,7 @@ async function killPerformers(
 ): Promise<string> {
   const { wires } = system
   const { id, processor_reference } = await authorized(system, key)
-  wires.stripe.swallow(processor_reference)
+  wires.provider('stripe').swallow(processor_reference)
   await askCapture(system, id, `${key}-capture`)
   await prepare?.(id)
   let attempt = 0
@@ -141,26 +141,26 @@ async function killDuringCall(system: System, key: string, most: number): Promis
   try {
     await killPerformers(system, { key, most })
   } finally {
-    system.wires.stripe.swallow(null)
+    system.wires.provider('stripe').swallow(null)
   }
 }
 
 async function killAfterCall(system: System, random: Random): Promise<void> {
-  const { stripe, wires } = system
+  const { provider, wires } = system
   const key = `after-call-${random.between(0, 1e9)}`
   const { id, processor_reference } = await authorized(system, key)
-  wires.stripe.withholdAnswersTo(processor_reference)
+  wires.provider('stripe').withholdAnswersTo(processor_reference)
   try {
     await askCapture(system, id, `${key}-capture`)
     await until('it took effect', async () => {
-      const path = `/_emulator/effects?effect=capture&payment_intent=${processor_reference}`
-      return ((await stripe('GET', path)) as { count: number }).count > 0
+      const captures = { effect: 'capture', payment_intent: processor_reference }
+      return (await provider('stripe').effects(captures)).length > 0
     })
     const { worker } = await performerOf(system, id, 0)
     await worker.kill()
     await worker.start()
   } finally {
-    wires.stripe.withholdAnswersTo()
+    wires.provider('stripe').withholdAnswersTo()
   }
 }
 
@@ -190,6 +190,6 @@ async function poison(system: System, random: Random): Promise<Found[]> {
         and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`
     return harmed.map(({ id: late_job }) => ({ problem: 'a poison job held up another', late_job }))
   } finally {
-    wires.stripe.swallow(null)
+    wires.provider('stripe').swallow(null)
   }
 }

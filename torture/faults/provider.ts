@@ -30,7 +30,7 @@ export const PROVIDER_FAULTS: Fault[] = [
     bar_ms: 10_000,
     async inflict({ wires }, random) {
       for (let times = 0; times < 5; times++) {
-        wires.stripe.cut()
+        wires.provider('stripe').cut()
         await sleep(random.between(100, 500))
       }
     },
@@ -38,7 +38,8 @@ export const PROVIDER_FAULTS: Fault[] = [
 ]
 
 /** A little of everything, all the time. */
-export async function alwaysSome({ stripe }: System, random: Random): Promise<void> {
+export async function alwaysSome({ provider }: System, random: Random): Promise<void> {
+  const stripe = provider('stripe')
   const faults = [
     'drop_after',
     'drop_before',
@@ -49,23 +50,23 @@ export async function alwaysSome({ stripe }: System, random: Random): Promise<vo
   ]
   for (const fault of faults) {
     const chance = { probability: 0.003, seed: random.between(1, 1e9) }
-    await stripe('POST', '/_emulator/faults', { match: { method: 'POST', path: '^/v1/' }, ...chance, fault })
+    await stripe.fault({ match: { method: 'POST', path: '^/v1/' }, ...chance, fault })
   }
   const chance = { probability: 0.05, seed: random.between(1, 1e9) }
-  await stripe('POST', '/_emulator/faults', { ...chance, fault: { delay_ms: random.between(20, 300) } })
+  await stripe.fault({ ...chance, fault: { delay_ms: random.between(20, 300) } })
 }
 
-async function script({ stripe }: System, random: Random, fault: string | object): Promise<void> {
-  const { id } = await stripe('POST', '/_emulator/faults', {
+async function script({ provider }: System, random: Random, fault: string | object): Promise<void> {
+  const scripted = await provider('stripe').fault({
     match: { method: 'POST', path: '^/v1/' },
     probability: 0.33,
     seed: random.between(1, 1e9),
     fault,
   })
   try {
-    await stripe('GET', `/_emulator/wait?fault=${id}&hits=1&timeout_ms=10000`)
+    await scripted.hit(1, 10_000)
     await sleep(random.between(2000, 4000))
   } finally {
-    await stripe('DELETE', `/_emulator/faults/${id}`)
+    await scripted.remove()
   }
 }

@@ -64,30 +64,29 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
   try {
     return await sendAndLookADayLater(system, random)
   } finally {
-    system.wires.stripe.withholdAnswersTo()
-    await system.stripe('POST', '/_emulator/webhooks', { paused: false })
+    system.wires.provider('stripe').withholdAnswersTo()
+    await system.provider('stripe').control('POST', '/webhooks', { paused: false })
     await resumeJobs(system.sql, { queue: 'payments' })
   }
 }
 
 /** The keys under which they were sent are forgotten by then: sending again would do it again. */
 async function sendAndLookADayLater(system: System, random: Random): Promise<Problem[]> {
-  const { sql, wires, workers, stripe, tenant_id } = system
+  const { sql, wires, workers, provider, tenant_id } = system
+  const stripe = provider('stripe')
   const label = `day-passed-${random.between(0, 1e9)}`
   // Nor may anybody be told otherwise than by looking.
-  await stripe('POST', '/_emulator/webhooks', { paused: true })
+  await stripe.control('POST', '/webhooks', { paused: true })
   const paid = await captured(system, `${label}-paid`)
-  wires.stripe.withholdAnswersTo(paid.processor_reference, label)
+  wires.provider('stripe').withholdAnswersTo(paid.processor_reference, label)
   const created = await askPayment(system, label)
   const refunded = await askRefund(system, paid.id, `${label}-refund`)
-  const effectsOf = async (query: string) =>
-    ((await stripe('GET', `/_emulator/effects?${query}`)) as { count: number }).count
-  const authorizations = `effect=authorize&metadata[sluice_payment_id]=${created.id}`
-  const refunds = `effect=refund&metadata[sluice_refund_id]=${refunded.id}`
-  await until(
-    'both took effect',
-    async () => (await effectsOf(authorizations)) + (await effectsOf(refunds)) === 2,
-  )
+  const authorizations = { effect: 'authorize', 'metadata[sluice_payment_id]': created.id }
+  const refunds = { effect: 'refund', 'metadata[sluice_refund_id]': refunded.id }
+  await until('both took effect', async () => {
+    const effects = [await stripe.effects(authorizations), await stripe.effects(refunds)]
+    return effects.flat().length === 2
+  })
 
   // Nothing else is under way then: whoever is met on the way to the processor by such a day stays unknown for long.
   await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
@@ -97,9 +96,9 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
     return others.length === 0
   })
   await Promise.all(workers.map((worker) => worker.kill()))
-  wires.stripe.withholdAnswersTo()
+  wires.provider('stripe').withholdAnswersTo()
   const later_ms = Date.now()
-  await stripe('POST', '/_emulator/clock', { advance_ms: DAY_MS })
+  await stripe.control('POST', '/clock', { advance_ms: DAY_MS })
   await sql`
     update jobs set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where finished_at is null`
   await resumeJobs(sql, { queue: 'payments' })
@@ -111,10 +110,11 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
         or (operation = 'refund' and payload ->> 'refund_id' = ${refunded.id}))`
     return calls.length === 2 && calls.every(({ done }) => done) && calls.map(({ key }) => key)
   })
-  const sent = (await stripe('GET', `/_emulator/requests?method=POST&since_ms=${later_ms}`)) as {
-    data: { idempotency_key: string | null }[]
-  }
+  const sent: { idempotency_key: string | null }[] = await stripe.requests({
+    method: 'POST',
+    since_ms: later_ms,
+  })
   return keys
-    .filter((key) => sent.data.some(({ idempotency_key }) => idempotency_key === key))
+    .filter((key) => sent.some(({ idempotency_key }) => idempotency_key === key))
     .map((key) => ({ problem: 'a call of yesterday was sent again', key }))
 }

@@ -2,7 +2,7 @@
 import postgres from 'postgres'
 import { randomUUIDv7 } from 'node:crypto'
 import { closedLoop, request, type Load } from '../../load.ts'
-import { STRIPE_KEY, type System } from '../../system.ts'
+import type { System } from '../../system.ts'
 
 const AMOUNT_MINOR = 1000
 const FORM = `amount=${AMOUNT_MINOR}&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never`
@@ -44,14 +44,15 @@ export async function openChain(system: System, env: Record<string, string>): Pr
 
   async function authorize(count: number): Promise<string[]> {
     const references: string[] = []
+    const { url: provider_url, api_key } = system.provider('stripe')
     const headers = {
-      authorization: `Bearer ${STRIPE_KEY}`,
+      authorization: `Bearer ${api_key}`,
       'content-type': 'application/x-www-form-urlencoded',
     }
     const bytes = request('POST', '/v1/payment_intents', headers, FORM)
     let left = count
     await closedLoop({
-      url: system.stripe_url,
+      url: provider_url,
       connections: 32,
       seconds: 600,
       expect: 200,

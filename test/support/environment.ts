@@ -1,0 +1,124 @@
+// What a system under test stands on, whoever runs its parts: servers, providers, variables, and tenants with keys.
+import { randomBytes } from 'node:crypto'
+import type { Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { createApiKey } from '#domain/api-keys.ts'
+import { SCOPES, type Scope } from '#domain/areas.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { migrateQueue } from '#queue/main.ts'
+import { freePort } from '#start/processes.ts'
+import { createDatabase } from './databases.ts'
+import {
+  providerVariables,
+  startProviders,
+  type EmulatorChanges,
+  type Launch,
+  type Provider,
+  type ProviderName,
+} from './providers.ts'
+import { createRedis, type OwnRedis } from './redis.ts'
+
+export const HOST = '127.0.0.1'
+
+/** What every process is told, by the names of its variables. Nobody is refused for asking often. */
+export function variables(places: {
+  database_url: string
+  /** Null: the queue is on PostgreSQL. */
+  redis_url: string | null
+  provider_url: (name: ProviderName) => string | undefined
+}): Record<string, string> {
+  return {
+    DATABASE_URL: places.database_url,
+    ...(places.redis_url === null ? { QUEUE: 'postgres' } : { REDIS_URL: places.redis_url }),
+    ...providerVariables(places.provider_url),
+    ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    RATE_LIMIT_RPS: '1000000',
+    RATE_LIMIT_BURST: '1000000',
+  }
+}
+
+/** Of small systems beside each other: any free port, few connections, what happens in the log. */
+export const SMALL = {
+  NODE_ENV: 'test',
+  LOG_LEVEL: 'info',
+  DATABASE_POOL: '8',
+  API_PORT: '0',
+  WEBHOOKS_PORT: '0',
+  METRICS_PORT: '0',
+}
+
+/** A new key of the tenant of that name, which is made when there is none; for every scope unless told. */
+export async function createKey(
+  sql: Sql,
+  tenant: string,
+  scopes: readonly Scope[] = SCOPES,
+): Promise<{ tenant_id: string; key_id: string; secret: string }> {
+  const row = await ensureTenant(sql, tenant)
+  const key = await createApiKey(sql, row, { name: 'test', scopes: [...scopes], expires_at: null })
+  return { tenant_id: row.id, key_id: key.id, secret: key.secret }
+}
+
+export type Environment = {
+  /** As the owner of the tables: see `asUser`. */
+  env: Record<string, string>
+  /** As the owner of the tables, too. */
+  sql: Sql
+  /** Null with the queue on PostgreSQL. */
+  redis: OwnRedis | null
+  provider: (name: ProviderName) => Provider
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** A database, a Redis where the queue is on one, and the providers. */
+export async function createEnvironment({
+  queue,
+  server_url,
+  redis_up = true,
+  notifications,
+  env: more,
+  ...emulators
+}: {
+  queue: 'redis' | 'postgres'
+  /** A PostgreSQL of the test's own; else the suite's. A new database is made there. */
+  server_url?: string | undefined
+  /** Whether the Redis runs from the beginning. */
+  redis_up?: boolean
+  /** Whether the providers notify the webhooks host, which need not be there. */
+  notifications: boolean
+  launch?: Launch
+  changes?: EmulatorChanges | undefined
+  /** More variables, or others. */
+  env: Record<string, string>
+}): Promise<Environment> {
+  await using ends = new AsyncDisposableStack()
+  const database = await createDatabase(server_url)
+  ends.defer(database.drop)
+  const redis = queue === 'redis' ? await createRedis({ up: redis_up }) : null
+  if (redis) ends.defer(() => redis.kill())
+  else await migrateQueue({ redis_url: null, database_url: database.url })
+  const webhooks_port = notifications ? await freePort(HOST) : 0
+  const providers = await startProviders(ends, {
+    ...emulators,
+    webhooks_url: notifications ? `http://${HOST}:${webhooks_port}` : undefined,
+  })
+  const sql = connectDatabase(database.url, { max: 4, application_name: 'test' })
+  ends.defer(() => sql.end())
+  const provider = (name: ProviderName) => providers.get(name)!
+  const kept = ends.move()
+  return {
+    env: {
+      ...SMALL,
+      ...variables({
+        database_url: database.url,
+        redis_url: redis?.url ?? null,
+        provider_url: (name) => provider(name).url,
+      }),
+      WEBHOOKS_PORT: String(webhooks_port),
+      ...more,
+    },
+    sql,
+    redis,
+    provider,
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}

@@ -1,0 +1,42 @@
+// The parts of the product, and how each is started: in this process, or as a process of its own.
+import { loadConfig, type Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
+import type { Service } from '#core/service.ts'
+import { asUser } from './users.ts'
+
+export type PartName = 'api' | 'webhooks' | 'worker'
+
+type Part = {
+  /** What a process of its own runs, and what it says when it is ready. */
+  file: string
+  ready: string
+  start: (config: Config, log: Log) => Promise<Service & { url?: string }>
+}
+
+// Each is loaded where it is started: who only measures processes carries none of it.
+export const PARTS: Record<PartName, Part> = {
+  api: {
+    file: 'src/api/main.ts',
+    ready: 'the API listens',
+    start: async (config, log) => await (await import('#api/main.ts')).startApi(config, log),
+  },
+  webhooks: {
+    file: 'src/webhooks/main.ts',
+    ready: 'the webhooks host listens',
+    start: async (config, log) => await (await import('#webhooks/main.ts')).startWebhooks(config, log),
+  },
+  worker: {
+    file: 'src/workers/main.ts',
+    ready: 'the worker works',
+    start: async (config, log) => await (await import('#workers/main.ts')).startWorker(config, log),
+  },
+}
+
+/** Starts a part in this process, as the user of its role. */
+export async function startHere(
+  name: PartName,
+  env: Record<string, string>,
+  log: Log,
+): Promise<Service & { url?: string }> {
+  return await PARTS[name].start(loadConfig(asUser(name, env)), log)
+}

@@ -1,0 +1,184 @@
+// The providers of a system under test: an emulator each, and a handle that is the same for all of them.
+import { join } from 'node:path'
+import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import type { Process } from './process.ts'
+
+type EmulatorOptions = {
+  port: number
+  api_key: string
+  webhook_url?: string
+  webhook_secret?: string
+  data_dir?: string
+  record_requests?: boolean
+}
+
+/** How an emulator may differ from the usual one. */
+type Changes = { stripe: Partial<StripeEmulatorOptions> }
+
+export type ProviderName = keyof Changes
+export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
+
+type Row<Own> = {
+  api_key: string
+  webhook_secret: string
+  /** The variables of the product that hold these, and where the provider is. */
+  variables: { api_key: string; webhook_secret: string; url: string }
+  /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
+  start: (usual: EmulatorOptions, own: Own | undefined) => Promise<{ url: string; close(): Promise<void> }>
+}
+
+// Another provider is another row.
+const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
+  stripe: {
+    api_key: 'sk_test_emulator',
+    webhook_secret: 'whsec_test_current',
+    variables: {
+      api_key: 'STRIPE_SECRET_KEY',
+      webhook_secret: 'STRIPE_WEBHOOK_SECRET',
+      url: 'STRIPE_API_BASE',
+    },
+    start: async (usual, own) =>
+      await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
+  },
+}
+const NAMES = Object.keys(PROVIDERS) as ProviderName[]
+
+/** A failure that was scripted. */
+export type Fault = {
+  /** Resolves when it has happened so often, with how often it has; rejects when that takes longer. */
+  hit(times?: number, timeout_ms?: number): Promise<number>
+  /** Lets go what it holds. */
+  release(): Promise<void>
+  /** Lets go what it holds, and happens no more. */
+  remove(): Promise<void>
+}
+
+/** Fields as its control API names them; `path` is a regular expression. */
+type Filter = Record<string, string | number>
+
+export type Provider = {
+  url: string
+  api_key: string
+  /** What it signs its notifications with. */
+  webhook_secret: string
+  /** Calls its control API, `/_emulator<path>`, and answers what that answers; rejects when it refuses. */
+  control: (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
+  /** The requests to its API that match, oldest first. */
+  requests(filter?: Filter): Promise<any[]>
+  /** What really happened there, by its own record, oldest first. */
+  effects(filter?: Filter): Promise<any[]>
+  /** Scripts a failure. */
+  fault(script: object): Promise<Fault>
+}
+
+export type Providers = Map<ProviderName, Provider>
+
+/** Starts `node <file>`; resolves when it has written a line that holds `ready`. */
+export type Launch = (
+  name: string,
+  file: string,
+  how: { args: string[]; ready: string },
+) => Promise<Pick<Process, 'ready' | 'end'>>
+
+export type ProviderOptions = {
+  /** Starts them as processes of their own; they run in this one without. */
+  launch?: Launch | undefined
+  /** The webhooks host that hears what happens there; nobody does without. */
+  webhooks_url?: string | undefined
+  /** A folder for what they write down, each in one of its own name; memory only without. */
+  data_dir?: string | undefined
+  /** Whether the requests to them are kept; they are unless told. */
+  record_requests?: boolean
+  /** Of those in this process. */
+  changes?: EmulatorChanges | undefined
+}
+
+/** Starts the emulator of each; `ends` hears how they are ended. */
+export async function startProviders(
+  ends: AsyncDisposableStack,
+  options: ProviderOptions,
+): Promise<Providers> {
+  const providers: Providers = new Map()
+  for (const name of NAMES) {
+    const url = await startEmulator(ends, name, options, options.changes?.[name])
+    providers.set(name, handleOf(name, url))
+  }
+  return providers
+}
+
+/** What configures the product for all of them; where each is, as far as it is known. */
+export function providerVariables(urlOf: (name: ProviderName) => string | undefined): Record<string, string> {
+  const all: Record<string, string> = {}
+  for (const name of NAMES) {
+    const { variables, api_key, webhook_secret } = PROVIDERS[name]
+    const url = urlOf(name)
+    all[variables.api_key] = api_key
+    all[variables.webhook_secret] = webhook_secret
+    if (url !== undefined) all[variables.url] = url
+  }
+  return all
+}
+
+/** Answers its URL. */
+async function startEmulator<Name extends ProviderName>(
+  ends: AsyncDisposableStack,
+  name: Name,
+  { launch, webhooks_url, data_dir, record_requests = true }: ProviderOptions,
+  own: Changes[Name] | undefined,
+): Promise<string> {
+  const { api_key, webhook_secret, start } = PROVIDERS[name]
+  const usual: EmulatorOptions = {
+    port: 0,
+    api_key,
+    ...(webhooks_url !== undefined && { webhook_url: `${webhooks_url}/${name}`, webhook_secret }),
+    ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
+  }
+  if (launch === undefined) {
+    const emulator = await start({ ...usual, record_requests }, own)
+    ends.defer(() => emulator.close())
+    return emulator.url
+  }
+  const args = Object.entries(usual).map(([option, value]) => `--${option.replaceAll('_', '-')}=${value}`)
+  const emulator = await launch(name, `src/emulators/${name}/main.ts`, {
+    args: record_requests ? args : [...args, '--no-request-log'],
+    ready: `${name}_url`,
+  })
+  ends.defer(async () => void (await emulator.end('SIGTERM')))
+  const told = JSON.parse(emulator.ready) as Record<string, string>
+  return told[`${name}_url`]!
+}
+
+function handleOf(name: ProviderName, url: string): Provider {
+  async function control(method: string, path: string, body?: object): Promise<any> {
+    const response = await fetch(`${url}/_emulator${path}`, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const answer: unknown = await response.json()
+    if (!response.ok) throw new Error(`${name} refused ${method} ${path}: ${JSON.stringify(answer)}`)
+    return answer
+  }
+  async function found(path: string, filter: Filter = {}): Promise<any[]> {
+    const query = Object.entries(filter).map(([field, value]) => [field, String(value)])
+    return (await control('GET', `${path}?${new URLSearchParams(query).toString()}`)).data
+  }
+  const { api_key, webhook_secret } = PROVIDERS[name]
+  return {
+    url,
+    api_key,
+    webhook_secret,
+    control,
+    requests: (filter) => found('/requests', filter),
+    effects: (filter) => found('/effects', filter),
+    async fault(script) {
+      const { id } = await control('POST', '/faults', script)
+      return {
+        hit: async (times = 1, timeout_ms = 30_000) =>
+          (await control('GET', `/wait?fault=${id}&hits=${times}&timeout_ms=${timeout_ms}`)).hits,
+        release: async () => void (await control('POST', '/release', { fault: id })),
+        remove: async () => void (await control('DELETE', `/faults/${id}`)),
+      }
+    },
+  }
+}
