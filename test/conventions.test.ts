@@ -353,7 +353,7 @@ test('a proxy that nobody trusts is told of, with the variable that names it', a
   for (let n = 0; n < 3; n++)
     await fetch(`${api.url}/healthz`, { headers: { 'x-forwarded-for': '192.0.2.1' } })
   expect(lines).toEqual([
-    expect.stringMatching(/X-Forwarded-For from 127\.0\.0\.1 is not believed.+ TRUSTED_PROXIES=127\.0\.0\.1/),
+    expect.stringMatching(/X-Forwarded-For from 127\.0\.0\.1 is ignored.+ TRUSTED_PROXIES=127\.0\.0\.1/),
   ])
 })
 

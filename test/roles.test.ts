@@ -470,7 +470,7 @@ test('what anybody may lock stops no migration, and who holds a table that is to
   const holder = await admin.reserve()
   await holder`begin`
   await holder`lock table schema_migrations in access exclusive mode`
-  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: somebody else holds a table/)
+  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: another session holds a lock/)
   await holder`rollback`
   holder.release()
 })
@@ -487,7 +487,7 @@ test('nor does it stop the tables of a queue on PostgreSQL: what is migrated ask
   await lock()
   await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
   await expect(migrateQueue(queue)).rejects.toThrow(
-    /^Nothing was migrated: somebody else holds.+pg_stat_activity/,
+    /^Nothing was migrated: another session holds.+pg_stat_activity/,
   )
   await reader`select pg_advisory_unlock_all()`
   await migrateQueue(queue)

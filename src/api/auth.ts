@@ -19,7 +19,7 @@ const CACHE_MS = 800
 const TOUCH_MS = 60_000
 const CACHE_SIZE = 10_000
 /** Look-ups of keys that this process has not seen to be valid. */
-const STRANGERS = {
+const UNKNOWN_KEYS = {
   running: 16,
   waiting: 256,
   wait_ms: 1_000,
@@ -40,16 +40,16 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
   const touched = new Map<string, number>()
   const failures = createFailures()
-  const stranger = createGate(STRANGERS)
+  const unknownKeyGate = createGate(UNKNOWN_KEYS)
   const slowly = createSlowLane(
     (secrets) => findEachCredentials(sql, secrets),
     () => new AppError('rate_limited', { retry_after_s: 1 }),
   )
 
-  async function meet(secret: string, ip: string): ReturnType<typeof findCredentials> {
+  async function lookUpUnknown(secret: string, ip: string): ReturnType<typeof findCredentials> {
     if (failures.refusal(ip) === undefined) {
       // Others may have used the budget up while it waited.
-      const found = await stranger(async () =>
+      const found = await unknownKeyGate(async () =>
         failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
       )
       if (found !== undefined) return found.row
@@ -62,7 +62,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     const until = performance.now() + CACHE_MS
     const under_way = asking.get(secret)
     if (under_way !== undefined && under_way.until > until - CACHE_MS) return under_way.found
-    const found = (known.has(secret) ? findCredentials(sql, secret) : meet(secret, ip))
+    const found = (known.has(secret) ? findCredentials(sql, secret) : lookUpUnknown(secret, ip))
       .then((row) => {
         known.delete(secret)
         if (row === undefined) {

@@ -42,8 +42,8 @@ export function createRefusals(config: Config, log: Log): Refusals {
   function tell(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
     const say =
       failed.get(code) ??
-      seldom((untold, err: unknown, of: Record<string, unknown>) =>
-        log.error({ err, code, ...of, untold }, 'a request failed'),
+      seldom((suppressed, err: unknown, of: Record<string, unknown>) =>
+        log.error({ err, code, ...of, suppressed }, 'a request failed'),
       )
     failed.set(code, say)
     say(error, facts)

@@ -19,7 +19,7 @@ declare module 'fastify' {
   }
 }
 
-type Schemas = {
+type RouteSchemas = {
   params?: z.ZodType
   querystring?: z.ZodType
   body?: z.ZodType
@@ -30,8 +30,8 @@ type Schemas = {
 const WAITING_TIMEOUT_MS = 45_000
 
 /** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
-export function route<const S extends Schemas>(
-  literal: S & Omit<Literal, keyof Schemas>,
+export function route<const S extends RouteSchemas>(
+  literal: S & Omit<Literal, keyof RouteSchemas>,
 ): {
   schema: S
   config: { scope: Scope | null; area: Area | null; literal: Literal }
@@ -79,7 +79,7 @@ export const pageSize = (standard: number) =>
     })
 
 /** `before` and `limit` of a list, to be extended by its filters. */
-export const page = z.strictObject({
+export const pageQuery = z.strictObject({
   before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
   limit: pageSize(25),
 })

@@ -5,14 +5,14 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { told } from '#core/startup.ts'
+import { errorText } from '#core/startup.ts'
 import {
   discardJob,
   resolveAsDone,
   resolveAsFailed,
   retryJob,
   type Act,
-  type Done,
+  type ActResult,
 } from '#domain/interventions/act.ts'
 import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
@@ -55,7 +55,7 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-type Values = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'limit'>, string>> & {
+type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'limit'>, string>> & {
   limit: string
   json: boolean
 }
@@ -73,7 +73,7 @@ async function main(): Promise<void> {
   })
 }
 
-async function list(sql: Sql, values: Values): Promise<void> {
+async function list(sql: Sql, values: JobOptions): Promise<void> {
   const { queue, payment: payment_id, tenant: slug } = values
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
@@ -95,17 +95,17 @@ async function list(sql: Sql, values: Values): Promise<void> {
   for (const job of jobs) print(lineOf(job))
 }
 
-async function show(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function show(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const job = await findJob(sql, uuid(id, 'the job'))
   if (job === undefined) throw new ConfigError('There is no such job.')
   print(values.json ? JSON.stringify(job, null, 2) : described(job))
 }
 
-async function retry(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   await act(sql, values, await retryJob(sql, actOf(values, id)), id)
 }
 
-async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const done = await discardJob(sql, actOf(values, id))
   await act(
     sql,
@@ -116,7 +116,7 @@ async function discard(sql: Sql, values: Values, id: string | undefined): Promis
   )
 }
 
-async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const as = oneOf(['done', 'failed'] as const, values.as ?? '', '--as')
   const asked = actOf(values, id)
   const { reference = null } = values
@@ -140,7 +140,7 @@ async function resolve(sql: Sql, values: Values, id: string | undefined): Promis
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
 }
 
-function actOf(values: Values, id: string | undefined): Act {
+function actOf(values: JobOptions, id: string | undefined): Act {
   const reason = values.reason?.trim() ?? ''
   if (reason === '' || reason.length > 1000)
     throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
@@ -150,8 +150,8 @@ function actOf(values: Values, id: string | undefined): Act {
 /** `hint`: what else there is to do about a job that is open and not being performed. */
 async function act(
   sql: Sql,
-  values: Values,
-  done: Done,
+  values: JobOptions,
+  done: ActResult,
   id: string | undefined,
   hint?: string,
 ): Promise<void> {
@@ -227,6 +227,6 @@ function print(line: string): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${told(error)}\n`)
+  process.stderr.write(`${errorText(error)}\n`)
   process.exitCode = 1
 })

@@ -14,13 +14,13 @@ export const EVENTS = NOUNS.flatMap((noun) => {
 })
 
 /**
- * Writes events of a noun as a part of the step that they tell of. `told` selects one row an event: `event_id`, `event` (an
+ * Writes events of a noun as a part of the step that they tell of. `announced` selects one row an event: `event_id`, `event` (an
  * `EventType`) and the columns of the noun; of these an event has what the noun's view lists.
  */
-export function announce(sql: Sql | Tx, noun: Noun, told: Fragment): Fragment {
+export function announce(sql: Sql | Tx, noun: Noun, announced: Fragment): Fragment {
   const seen = Object.keys(subjectOf(noun).view.shape)
   return sql`
     insert into events (tenant_id, id, type, subject_id, data)
-    select told.tenant_id, told.event_id, told.event, told.${sql(filedBy(noun))}, ${objectOf(sql, 'told', seen)}
-    from (${told}) told`
+    select announced.tenant_id, announced.event_id, announced.event, announced.${sql(filedBy(noun))}, ${objectOf(sql, 'announced', seen)}
+    from (${announced}) announced`
 }

@@ -6,9 +6,9 @@ export const HISTORY_KINDS = ['jobs', 'notifications', 'events'] as const
 export type HistoryKind = (typeof HISTORY_KINDS)[number]
 
 /** How far the move has got: everything that finished before was looked at. */
-export type Position = { after: string; after_id: string }
+export type MovePosition = { after: string; after_id: string }
 
-export const BEGINNING: Position = { after: '-infinity', after_id: '00000000-0000-0000-0000-000000000000' }
+export const BEGINNING: MovePosition = { after: '-infinity', after_id: '00000000-0000-0000-0000-000000000000' }
 
 /**
  * Moves what finished more than an hour ago from the tables that are worked on into the history: jobs with their attempts
@@ -16,9 +16,9 @@ export const BEGINNING: Position = { after: '-infinity', after_id: '00000000-000
  */
 export async function moveFinished(
   sql: Sql,
-  { after, after_id }: Position,
+  { after, after_id }: MovePosition,
   most: number,
-): Promise<{ moved: number; position: Position; next: Position | null }> {
+): Promise<{ moved: number; position: MovePosition; next: MovePosition | null }> {
   const [row] = await sql<
     { looked_at: number; moved: number; after: string | null; after_id: string | null }[]
   >`

@@ -139,7 +139,7 @@ export async function settleNotifications(
       select held.job_id from held
       join told on told.notification_id = held.job_id and told.becomes = 'parked' and told.waits_for is not null
       join lateral (${moved}) moved on moved.updated_at > held.started_at
-    ), noted as (
+    ), notification as (
       update notifications n set state = told.becomes, reason = told.reason, waits_for = told.waits_for,
         parked_at = case when told.becomes = 'parked' then case when n.reason = told.reason then n.parked_at else now() end end,
         applied_at = case when told.becomes <> 'parked' then clock_timestamp() end,
@@ -155,9 +155,9 @@ export async function settleNotifications(
  * A part of the step that settles `told` (`notification_id, tenant_id` and `<noun>_id`): the notification that brought the news
  * is applied together with the news, and filed under the noun.
  */
-export function noted(sql: Sql | Tx, noun: Noun): Fragment {
+export function filing(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
-    noted as (
+    notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null, parked_at = null,
         tenant_id = told.tenant_id, subject = ${noun}, subject_id = ${sql(`told.${noun}_id`)}
       from told where n.id = told.notification_id

@@ -30,7 +30,7 @@ export const timelineEntrySchema = z
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
 /** Instead of what an attempt ran into on our side, which its row keeps for the operators. */
-const UNTOLD = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
+const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
 
 /**
  * What happened to a row and to its parts, oldest first: the last `limit` entries before `before`. Entries of one moment stay
@@ -54,7 +54,7 @@ export async function listTimeline(
       -- Of errors only those of a definitive refusal are meant for the tenant.
       select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
         'job_id', job.id, 'attempt', a.attempt, 'ended_at', a.ended_at,
-        'error', case when a.outcome = 'declined' then a.error when a.error is not null then ${sql.json(UNTOLD)}::jsonb end) as details
+        'error', case when a.outcome = 'declined' then a.error when a.error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
       from job cross join lateral (
         select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
       union all

@@ -53,12 +53,12 @@ let away_here = 0
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   // While the backend is away every connection of ours fails, which was said once.
-  const told = seldom((untold, error: unknown) =>
-    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, untold }, 'the queue reported an error'),
+  const report = seldom((suppressed, error: unknown) =>
+    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
   )
   const failed = (error: unknown) => {
-    if (isLost(error)) setTimeout(told, away_probe_interval_ms, error).unref()
-    else told(error)
+    if (isLost(error)) setTimeout(report, away_probe_interval_ms, error).unref()
+    else report(error)
   }
   const signals = {
     lost: (reason: string) => watch.lost(reason),

@@ -16,8 +16,8 @@ export type Producer = {
 
 /** `drop` hears of each bell that could not be rung. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
-  const belfries = new Map<string, Carrier<Bell>>()
-  const herald = createCarrier<OutcomeHint>({
+  const bell_carriers = new Map<string, Carrier<Bell>>()
+  const outcome_carrier = createCarrier<OutcomeHint>({
     carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
     // Who waits for them polls meanwhile.
@@ -25,8 +25,8 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
     doubt: watch.doubt,
   })
 
-  function belfry(queue: string): Carrier<Bell> {
-    let carrier = belfries.get(queue)
+  function carrierOf(queue: string): Carrier<Bell> {
+    let carrier = bell_carriers.get(queue)
     if (!carrier) {
       carrier = createCarrier<Bell>({
         carry: (bells) => backend.addBells(queue, bells),
@@ -34,7 +34,7 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
         lose: drop,
         doubt: watch.doubt,
       })
-      belfries.set(queue, carrier)
+      bell_carriers.set(queue, carrier)
     }
     return carrier
   }
@@ -42,16 +42,16 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
   return {
     ring(bells) {
       if (watch.away()) drop(bells.length)
-      else for (const bell of bells) belfry(bell.queue).add(bell)
+      else for (const bell of bells) carrierOf(bell.queue).add(bell)
     },
     publish(outcomes) {
-      if (!watch.away()) for (const outcome of outcomes) herald.add(outcome)
+      if (!watch.away()) for (const outcome of outcomes) outcome_carrier.add(outcome)
     },
     forget() {
-      for (const carrier of [...belfries.values(), herald]) carrier.forget()
+      for (const carrier of [...bell_carriers.values(), outcome_carrier]) carrier.forget()
     },
     async close() {
-      await Promise.all([...belfries.values(), herald].map((carrier) => carrier.close()))
+      await Promise.all([...bell_carriers.values(), outcome_carrier].map((carrier) => carrier.close()))
     },
   }
 }

@@ -86,8 +86,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
 /** Under another policy than noeviction a full Redis throws bells away and says nothing. Servers may refuse to tell. */
 async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Promise<void> {
   const servers = client instanceof Cluster ? client.nodes('master') : [client]
-  const told = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
-  const policy = told
+  const answers = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
+  const policy = answers
     .map((info) => /^maxmemory_policy:(\S+)/m.exec(info)?.[1])
     .find((policy) => policy !== undefined && policy !== 'noeviction')
   if (policy !== undefined)

@@ -54,7 +54,7 @@ export const workerSettings = {
 }
 
 /** Replies that mean a Redis is there but of no use now. They come from scripts too, with words around them. */
-const unusable = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
+const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {
   connectTimeout: 2_000,
@@ -80,7 +80,7 @@ export const consumerConnection: RedisOptions = {
   maxRetriesPerRequest: null,
   socketTimeout: 5_000,
   // BullMQ repeats a refused command without a pause; reconnecting is one, and it may find the new primary.
-  reconnectOnError: (error) => unusable.test(error.message),
+  reconnectOnError: (error) => unusable_reply.test(error.message),
 }
 export const consumer_retry_ms = 250
 /** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */

@@ -58,7 +58,7 @@ export function createWorker<B extends IQueueBackend, C>(
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
 ): BellWorker<B, C> {
-  const limited = createLimit(concurrency)
+  const limited = limitConcurrency(concurrency)
   const worker = new BellWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
@@ -76,7 +76,7 @@ export function createWorker<B extends IQueueBackend, C>(
 }
 
 /** Lets at most `limit` run at a time, in the order asked. */
-function createLimit(limit: number): (run: () => Promise<void>) => Promise<void> {
+function limitConcurrency(limit: number): (run: () => Promise<void>) => Promise<void> {
   const waiting: (() => void)[] = []
   let running = 0
   return async (run) => {

@@ -9,7 +9,7 @@ import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
 import { helpOf, run, serveOperations, type Part } from '#core/service.ts'
-import { checkPlaces, places, portError } from '#core/startup.ts'
+import { checkAddresses, listenAddresses, portError } from '#core/startup.ts'
 import { startApi } from '#api/main.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES, type AreaStates } from '#domain/areas.ts'
@@ -38,8 +38,8 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
   try {
     await using ends = new AsyncDisposableStack()
     ends.defer(folder.release)
-    const { api: api_place, webhooks: webhooks_place, emulator, metrics } = places(given)
-    await checkPlaces([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
+    const { api: api_place, webhooks: webhooks_place, emulator, metrics } = listenAddresses(given)
+    await checkAddresses([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
     const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
     const secrets = await loadSecrets(data_dir)
     const config: Config = { ...given }
@@ -178,7 +178,7 @@ async function emulateStripe(
     webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
     data_dir: join(data_dir, 'stripe'),
   }).catch((error: unknown) => {
-    throw portError(error, places(config).emulator)
+    throw portError(error, listenAddresses(config).emulator)
   })
   ends.defer(() => emulator.close())
   config.STRIPE_API_BASE = emulator.url

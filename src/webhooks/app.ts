@@ -9,7 +9,7 @@ import { storeNotifications, type Notification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { LateError, within } from '#queue/late.ts'
 import type { Take, WebhooksContext } from './context.ts'
-import { ROUTES } from './routes.ts'
+import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */
@@ -68,7 +68,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
       error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
     })
   })
-  for (const { route } of ROUTES) route(app, context, take)
+  for (const { route } of NOTIFICATION_ROUTES) route(app, context, take)
   await app.ready()
   return app
 }

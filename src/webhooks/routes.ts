@@ -1,4 +1,4 @@
 // The registry: whose notifications are taken.
 import { stripeNotifications } from './stripe.ts'
 
-export const ROUTES = [stripeNotifications]
+export const NOTIFICATION_ROUTES = [stripeNotifications]

@@ -3,12 +3,12 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { PaymentProcessor } from '#providers/payments.ts'
-import type { Story } from './story.ts'
+import type { JobLog } from './job-log.ts'
 
 export type WorkerContext = {
   sql: Sql
   log: Log
   vault: Vault
   processor: PaymentProcessor
-  story: Story
+  job_log: JobLog
 }

@@ -16,7 +16,7 @@ import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
-import { createStory } from './story.ts'
+import { createJobLog } from './job-log.ts'
 import { sweep, watch } from './sweep.ts'
 
 /** Starts a worker against the servers that `config` names. */
@@ -29,11 +29,11 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     application_name: 'sluice-worker-leases',
   })
   ends.defer(() => endAll(sql, urgent_sql))
-  const story = createStory(log, config.logged_part)
+  const job_log = createJobLog(log, config.logged_part)
   const processor = openProcessor(config, (call) => {
     const { operation, outcome, duration_ms } = call
     metrics.providerCall.observe({ provider: processor.name, operation, outcome }, duration_ms / 1000)
-    story.call(call)
+    job_log.call(call)
   })
   ends.defer(() => processor.close())
   const queue = openConfiguredQueue(config, log)
@@ -43,7 +43,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     log,
     processor,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    story,
+    job_log,
   }
   const concurrency = config.WORKER_CONCURRENCY
   const performer = createPerformer(context, queue, {

@@ -87,7 +87,7 @@ export function createPerformer(
     const lease = leases.keep(job)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
-      await context.story.of(job, async () => {
+      await context.job_log.of(job, async () => {
         const settlement = await perform(claimed, lease.signal)
         observe(job, settlement, performance.now() - claimed_at)
       })
@@ -159,7 +159,7 @@ export function createPerformer(
   function observe(job: ClaimedJob, settlement: Settlement, run_ms: number): void {
     const { outcome, state } = settlement
     metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
-    context.story.ended(job, settlement, run_ms)
+    context.job_log.ended(job, settlement, run_ms)
     if (outcome === 'fenced') {
       metrics.fenced.inc({ queue: job.queue, job: job.name })
       log.warn(factsOf(job), 'a late write was fenced')

@@ -55,7 +55,7 @@ export function search(guides: Guide[], words: string[]): { guide: Guide; sectio
   return found.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
 }
 
-export function escape(text: string): string {
+export function escapeHtml(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
@@ -93,7 +93,7 @@ const marked = new Marked({
       const body = rows.map((cells) => row(cells, 'td')).join('')
       return scrolled(`<table><thead>${row(header, 'th')}</thead><tbody>${body}</tbody></table>`)
     },
-    code: ({ text }) => scrolled(`<pre><code>${escape(text)}</code></pre>`, 'code'),
+    code: ({ text }) => scrolled(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
   },
 })
 

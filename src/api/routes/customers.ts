@@ -17,7 +17,7 @@ import { findCustomer, listCustomers } from '#domain/customers/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, page, route } from '../route.ts'
+import { idParams, nextPage, pageQuery, route } from '../route.ts'
 
 const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
 const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }
@@ -112,7 +112,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       scope: null,
       operation_id: 'listCustomers',
       summary: 'List customers, newest first',
-      querystring: page.extend({
+      querystring: pageQuery.extend({
         email: z
           .string()
           .max(320)

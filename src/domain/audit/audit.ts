@@ -1,6 +1,6 @@
 // The audit: whether the invariants hold, of everything there is or of what changed since; it only reads.
 import { databaseCode, type Sql, type Tx } from '#core/db.ts'
-import { findStage, type Walk } from '../reconciliation/looks.ts'
+import { findStage, type Cursor } from '../reconciliation/looks.ts'
 import { partsOf, PROVIDER_NOUNS, SUBJECTS } from '../subjects.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
@@ -77,7 +77,7 @@ export async function auditChanges(
     ...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_OPEN, everything(sql), limits)),
   ]
   // What is wrong is told once.
-  const told = new Set<string | null>(again.map(({ payment_id }) => payment_id))
+  const reported = new Set<string | null>(again.map(({ payment_id }) => payment_id))
   const end_ms = Date.now() + 3 * CLOCKS_APART_MS
   let step_ms = STEP_MS
   for (let from_ms = Date.parse(since) - CLOCKS_APART_MS; from_ms < end_ms;) {
@@ -90,14 +90,14 @@ export async function auditChanges(
       step_ms = Math.max(LEAST_STEP_MS, step_ms / 4)
       continue
     }
-    const fresh = changed.filter(({ payment_id }) => !told.has(payment_id))
+    const fresh = changed.filter(({ payment_id }) => !reported.has(payment_id))
     reports.push(...(await auditPayments(sql, fresh, options)))
     reports.push(...(await inTurn(sql, options, CHECKS_OF_A_TIME, everything(sql), { ...limits, ...time })))
     from_ms = until_ms
     if (changed.length < PAYMENTS_AT_ONCE / 8) step_ms *= 4
     const found = merged(reports)
     reports.splice(0, reports.length, found)
-    for (const { payment_id } of found.problems) told.add(payment_id)
+    for (const { payment_id } of found.problems) reported.add(payment_id)
     await options.reached?.(time.until, found)
   }
   return merged(reports)
@@ -133,13 +133,13 @@ async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<Aud
   const reports: AuditReport[] = []
   for (const noun of PROVIDER_NOUNS) {
     const { table, at_provider } = SUBJECTS[noun]
-    let walk: Walk = null
+    let cursor: Cursor = null
     do {
-      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, walk)
+      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, cursor)
       const scope = underWay(sql, noun, stage.within)
       reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
-      walk = stage.walk
-    } while (walk !== null)
+      cursor = stage.cursor
+    } while (cursor !== null)
   }
   return reports
 }
@@ -212,9 +212,9 @@ type Time = { since: string; until: string }
 
 /** Whether more was told in this time than a step is for. */
 async function areMany(tx: Tx, { since, until }: Time): Promise<boolean> {
-  const told = await tx`
+  const events = await tx`
     select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${PAYMENTS_AT_ONCE + 1}`
-  return told.count > PAYMENTS_AT_ONCE
+  return events.count > PAYMENTS_AT_ONCE
 }
 
 /** The payments that changed in this time: each state change has its event, each movement its transfer. */

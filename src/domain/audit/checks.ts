@@ -74,9 +74,9 @@ export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Frag
 /** Each balance is the sum of its transfers, and nothing is reserved that nobody asks for. */
 export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
-    select told.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
-      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what, told.expected::bigint as expected,
-      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    select finding.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
+      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what, finding.expected::bigint as expected,
+      finding.found::bigint as found, (finding.found - finding.expected)::bigint as off_by
     from (select * from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
@@ -87,8 +87,8 @@ export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
       ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
       ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
       ('an account reserves what nobody asks for', 0, coalesce(a.reserved_minor, 0))
-    ) as told(problem, expected, found)
-    where told.found <> told.expected`
+    ) as finding(problem, expected, found)
+    where finding.found <> finding.expected`
 }
 
 /** What was posted to `available` for a subject of the payment `p`; 0 where nothing was. */

@@ -26,7 +26,7 @@ export function notifications(
   )
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
-    select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
+    select finding.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
       null::bigint as found, null::bigint as off_by
     from notifications n left join jobs j on j.id = n.id
@@ -44,6 +44,6 @@ export function notifications(
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
             and case when jsonb_typeof(${amount}) = 'number'
               then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
-    ) as told(problem, wrong)
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
+    ) as finding(problem, wrong)
+    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and finding.wrong`
 }

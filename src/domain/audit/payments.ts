@@ -5,8 +5,8 @@ import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
 /** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
 function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
-    select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
-      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    select finding.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, finding.expected::bigint as expected,
+      finding.found::bigint as found, (finding.found - finding.expected)::bigint as off_by
     from ${payments} p
     cross join lateral (
       select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
@@ -21,8 +21,8 @@ function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
       ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved, amount_refund_reserved_minor),
       ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
       ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
-    ) as told(problem, wrong, expected, found)
-    where told.wrong`
+    ) as finding(problem, wrong, expected, found)
+    where finding.wrong`
 }
 
 /** An event exists if and only if its state change does. */
@@ -47,11 +47,11 @@ function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
         union all
         select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
         union all
-        select told.type, r.id::text from refunds r cross join lateral (
-          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') told
+        select expected.type, r.id::text from refunds r cross join lateral (
+          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') expected
         where r.tenant_id = p.tenant_id and r.payment_id = p.id
       ) e on e.type = t.type and e.id = t.id
-    ) as told(t_type, t_id, times, e_type, e_id)
+    ) as compared(t_type, t_id, times, e_type, e_id)
     cross join lateral (select t_type as type, t_id as id, times) t
     cross join lateral (select e_type as type, e_id as id) e
     -- Of a payment that is older than the events that are kept, some are gone.

@@ -12,14 +12,14 @@ import { settleRefunds } from '../refunds/settle.ts'
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }
 /** How the job stands after it; undefined: its state forbids it, and nothing was written. */
-export type Done = { after: string; look_only: boolean } | undefined
+export type ActResult = { after: string; look_only: boolean } | undefined
 
 /**
  * Makes an open job due, or opens a discarded one that makes no provider call, with all its attempts. A call that is open is
  * made again under the same key; one whose key is too old is only looked up.
  */
-export async function retryJob(sql: Sql, act: Act): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
       where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
@@ -41,8 +41,8 @@ export async function retryJob(sql: Sql, act: Act): Promise<Done> {
 }
 
 /** Ends an open job without doing it. Not one whose payment or refund is under way: what became of that must be said. */
-export async function discardJob(sql: Sql, act: Act): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
@@ -65,8 +65,8 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
  * Says that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is what the processor
  * calls the new payment or refund; null for what changes a payment that it knows.
  */
-export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
@@ -89,7 +89,7 @@ const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effe
  * after a definitive failure. One that is not under way any more has been settled by the processor's news, which knows better:
  * `settled` says how it stands, and nothing was written. The processor is looked at then, lest a wrong word stay unseen.
  */
-export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { settled: string }> {
+export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
   return await sql.begin(async (tx) => {
     // No news moves what it works on from here on.
     await tx`

@@ -6,7 +6,7 @@ import { enqueue, requestJson } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { noted, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /** Where a payment may come from on its way to a status. What is not listed moves nothing: states never go backwards. */
@@ -121,7 +121,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       join held on held.job_id = told.job_id
       where p.status = 'canceling'`,
     )}
-    ), ${noted(sql, 'payment')}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
+    ), ${filing(sql, 'payment')}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }

@@ -22,19 +22,19 @@ type Stale = {
 }
 
 /** Where a walk through the rows of all tenants got to; null at the beginning. */
-export type Walk = { tenant_id: string; created_at: string } | null
+export type Cursor = { tenant_id: string; created_at: string } | null
 
 /** What was found on a part of the way, and where to go on; null when this was the end of it. */
-export type Stage = { stale: Stale[]; walk: Walk }
+export type Stage = { stale: Stale[]; cursor: Cursor }
 
 /**
  * Rows of a noun under way on which no job works: the processor has them and takes its time, or its news was lost. What is
  * open is walked through.
  */
-export async function findStale(sql: Sql, noun: ProviderNoun, walk: Walk): Promise<Stage> {
+export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): Promise<Stage> {
   const { table } = SUBJECTS[noun]
   const { open, under_way, reference } = SUBJECTS[noun].at_provider
-  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, walk)
+  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, cursor)
   const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}`
   const stale = await sql<Stale[]>`
     select ${noun} as subject, coalesce(${sql(`p.${reference}`)}, (
@@ -46,12 +46,12 @@ export async function findStale(sql: Sql, noun: ProviderNoun, walk: Walk): Promi
     where ${open(sql)} and ${stage.within} and p.status = any(${[...under_way]}::text[])
       and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
       and not exists (select from jobs j where ${filed} and j.finished_at is null)`
-  return { stale, walk: stage.walk }
+  return { stale, cursor: stage.cursor }
 }
 
 /** What is known to differ, and since when it stands as it does: whatever moved it may have mended it. */
-export async function findDrifting(sql: Sql, walk: Walk): Promise<Stage> {
-  const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, walk)
+export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
+  const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, cursor)
   const rows = PROVIDER_NOUNS.map((noun) => {
     const { table, at_provider } = SUBJECTS[noun]
     return sql`
@@ -62,28 +62,28 @@ export async function findDrifting(sql: Sql, walk: Walk): Promise<Stage> {
     select p.subject, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${rows}) s
     where p.mended_at is null and ${stage.within} and p.state <> 'unknown'`
-  return { stale, walk: stage.walk }
+  return { stale, cursor: stage.cursor }
 }
 
 /** The next rows of a table that has an index of just these, by tenant and creation. `rows` names them `p`. */
 export async function findStage(
   sql: Sql,
   rows: Fragment,
-  walk: Walk,
-): Promise<{ within: Fragment; walk: Walk }> {
-  const { tenant_id, created_at } = walk ?? {
+  cursor: Cursor,
+): Promise<{ within: Fragment; cursor: Cursor }> {
+  const { tenant_id, created_at } = cursor ?? {
     tenant_id: '00000000-0000-0000-0000-000000000000',
     created_at: '-infinity',
   }
   const after = sql`(p.tenant_id, p.created_at) > (${tenant_id}, ${created_at})`
-  const [last] = await sql<NonNullable<Walk>[]>`
+  const [last] = await sql<NonNullable<Cursor>[]>`
     select p.tenant_id, p.created_at from ${rows} and ${after}
     order by p.tenant_id, p.created_at offset ${ROWS_AT_ONCE - 1} limit 1`
-  if (last === undefined) return { within: after, walk: null }
+  if (last === undefined) return { within: after, cursor: null }
   const { tenant_id: last_tenant_id, created_at: last_created_at } = last
   return {
     within: sql`${after} and (p.tenant_id, p.created_at) <= (${last_tenant_id}, ${last_created_at})`,
-    walk: last,
+    cursor: last,
   }
 }
 

@@ -4,7 +4,7 @@ import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { noted, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications.ts'
 import { findRefundByReference } from './find.ts'
 
 /** What the processor said of a refund that we know. */
@@ -78,7 +78,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
       from moved_on where before = 'succeeded'`,
     )},
-    ${noted(sql, 'payment')},
+    ${filing(sql, 'payment')},
     ${waking(
       sql,
       sql`

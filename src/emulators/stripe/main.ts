@@ -22,7 +22,7 @@ import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { emptyStore } from './store.ts'
-import { startWebhooks, signStripe } from './webhooks.ts'
+import { startWebhookSender, signStripe } from './webhooks.ts'
 
 export { signStripe }
 
@@ -98,7 +98,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   emulator.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
   if (options.webhook_url) {
-    emulator.webhooks = startWebhooks({
+    emulator.webhooks = startWebhookSender({
       url: options.webhook_url,
       secret: options.webhook_secret ?? 'whsec_emulator',
       types: options.webhook_events ?? null,

@@ -4,7 +4,7 @@ import { applyNotification } from '#jobs/notifications.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, type Decision } from '../decision.ts'
 import { handling, type JobOf } from './handler.ts'
-import { newsOf } from './notifications/news.ts'
+import { readNews } from './notifications/news.ts'
 import { over, parkPoison } from './notifications/parked.ts'
 import { applyPayment } from './notifications/payments.ts'
 import { applyRefund } from './notifications/refunds.ts'
@@ -17,7 +17,7 @@ export const notificationHandlers = {
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  const news = newsOf(context.processor, notification)
+  const news = readNews(context.processor, notification)
   if (news === null) return over(notification, 'ignored')
   if (news.subject === 'payment') return await applyPayment(context, notification, news)
   if (news.subject === 'refund') return await applyRefund(context, notification, news)

@@ -30,7 +30,7 @@ const MOST_LOGGED = 20
 const PAST_CHECKS = new Set<string>(['keys', 'notifications', 'tenants'])
 
 const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
-const positionSchema = z.object({ since: z.string().nullable(), again: z.array(key) })
+const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })
 const resultSchema = z.object({
   problems: z.record(z.string(), z.number()),
   unfinished: z.array(z.string()),
@@ -50,7 +50,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       await measure(sql)
       const turn = await takeTurn(sql, NAME, { lease_s: LEASE_S, first_after_s: every_s })
       if (turn === undefined) return
-      const { since, again } = positionSchema.safeParse(turn.position).data ?? { since: null, again: [] }
+      const { since, again } = auditPosition.safeParse(turn.position).data ?? { since: null, again: [] }
       const options = { timeout_ms: TIMEOUT_MS }
       let position = { since, again }
       // Whoever goes on if this worker ends begins there.

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
-import { findDrifting, findStale, looksOf, type Walk } from '#domain/reconciliation/looks.ts'
+import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
 import type { ProcessorEvent } from '#providers/payments.ts'
@@ -46,7 +46,7 @@ export function reconcile(context: WorkerContext, options: ReconcileOptions): Lo
 }
 
 /** How far the walk through each table has got, by its name. */
-const walksSchema = z.record(
+const cursorsSchema = z.record(
   z.string(),
   z.object({ tenant_id: z.string(), created_at: z.string() }).nullable(),
 )
@@ -61,17 +61,17 @@ async function lookAtWhatStandsStill(
   const strange = await followUnknownJobs(sql)
   if (strange.length > 0)
     log.error({ jobs: strange }, 'jobs are unknown that belong to no noun of which drifts are kept')
-  const from = walksSchema.safeParse(turn.position).data ?? {}
-  const position: Record<string, Walk> = {}
+  const from = cursorsSchema.safeParse(turn.position).data ?? {}
+  const position: Record<string, Cursor> = {}
   const stale = []
   for (const noun of PROVIDER_NOUNS) {
     const { table } = subjectOf(noun)
     const stage = await findStale(sql, noun, from[table] ?? null)
-    position[table] = stage.walk
+    position[table] = stage.cursor
     stale.push(...stage.stale)
   }
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
-  position['drifts'] = drifts.walk
+  position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
   const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
@@ -80,11 +80,11 @@ async function lookAtWhatStandsStill(
 }
 
 /** Events up to `from_s` were read; `range` is the one being read, page by page, newest first. */
-const positionSchema = z.object({
+const eventsPosition = z.object({
   from_s: z.int(),
   range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),
 })
-type Position = z.output<typeof positionSchema>
+type EventsPosition = z.output<typeof eventsPosition>
 
 /** Answers whether there is more to read. */
 async function readEvents(context: WorkerContext, { every_s, after_s }: ReconcileOptions): Promise<boolean> {
@@ -92,7 +92,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
   const turn = await takeTurn(sql, `events of ${processor.name}`, { lease_s: LEASE_S })
   if (turn === undefined) return false
   const now_s = Math.floor(Date.now() / 1000)
-  let position: Position = positionSchema.safeParse(turn.position).data ?? {
+  let position: EventsPosition = eventsPosition.safeParse(turn.position).data ?? {
     from_s: now_s - processor.events_kept_s,
     range: null,
   }
@@ -109,7 +109,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
       return false
     }
     const { events, newest_s, last } = page.value
-    await takeIn(context, events)
+    await storeEvents(context, events)
     // The processor's clock decides: only what it has shown is read.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =
@@ -125,7 +125,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 }
 
 /** As if their notifications had come: what did come is absorbed, now or later. */
-async function takeIn({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
+async function storeEvents({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
     rung: false,

@@ -30,7 +30,7 @@ const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
 const FORGET_EVERY_MS = 5_000
 
-const positionSchema = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
+const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
 /** Moves, partitions and forgets, without end; each step is safe in several workers at once. */
 export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
@@ -91,7 +91,7 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
 async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<void> {
   const turn = await takeTurn(sql, 'moving what is finished', { lease_s: LEASE_S })
   if (turn === undefined) return
-  const last = positionSchema.safeParse(turn.position).data
+  const last = movePosition.safeParse(turn.position).data
   const now_ms = Date.parse(turn.started_at)
   let position =
     last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last

@@ -4,7 +4,7 @@ import { LOOK_KIND, lookOf } from '#domain/reconciliation/looks.ts'
 import type { PaymentProcessor, ProcessorNews } from '#providers/payments.ts'
 
 /** Null when it is about nothing that we follow. */
-export function newsOf(processor: PaymentProcessor, notification: StoredNotification): ProcessorNews | null {
+export function readNews(processor: PaymentProcessor, notification: StoredNotification): ProcessorNews | null {
   if (notification.kind !== LOOK_KIND) return processor.newsOf(notification.payload)
   const { subject, reference } = lookOf(notification)
   return { subject, reference, payment_reference: subject === 'payment' ? reference : null, marked: true }

@@ -14,10 +14,10 @@ import type { SubjectKey } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, goOn, park, unanswered, type Decision, type Tells } from '../../decision.ts'
 import { compare } from './drifts.ts'
-import { newsOf } from './news.ts'
+import { readNews } from './news.ts'
 
 /** Where the processor has given no answer, `askAgain` says when it is asked again; what is poison looks no more. */
-type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
+type WaitingReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -25,12 +25,12 @@ const DAY_MS = 24 * HOUR_MS
  * So long after it was parked a notification looks again, and after the last time it is ignored. What it waits for wakes it
  * before; the first look is soon, because that and parking may have crossed.
  */
-const LOOKS_MS: { [Reason in Waiting]?: number[] } = {
+const LOOKS_MS: { [Reason in WaitingReason]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
-const REASONS: Record<Waiting, string> = {
+const REASONS: Record<WaitingReason, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
@@ -72,7 +72,7 @@ export function hasWaited(notification: StoredNotification, reason: ParkedReason
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
-  reason: Waiting,
+  reason: WaitingReason,
   about: About = {},
 ): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
@@ -90,7 +90,7 @@ export function parkFor(
 }
 
 // Undefined when it has looked for the last time.
-function delayOf(reason: Waiting, parked_ms: number): number | undefined {
+function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'refunds_differ') return WAITS_MS
@@ -104,7 +104,7 @@ export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason
   // A notification and its job have one id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const reference = newsOf(processor, notification)?.payment_reference
+  const reference = readNews(processor, notification)?.payment_reference
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
   const { kind, object_id } = notification

@@ -8,7 +8,7 @@ import { lookAt } from '#domain/reconciliation/looks.ts'
 import type { ProcessorNews, ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision, Tells } from '../../decision.ts'
-import { about } from '../../story.ts'
+import { addLogFacts } from '../../job-log.ts'
 import { paymentTold } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { compare, sideOfPayment } from './drifts.ts'
@@ -42,7 +42,7 @@ export async function applyPayment(
     return parkFor(context, notification, reason, { waits_for: reference })
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-  about(of)
+  addLogFacts(of)
   const theirs = sideOfPayment(looked.value)
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(notification, 'refunds_differ')

@@ -7,7 +7,7 @@ import { importRefund } from '#domain/refunds/settle.ts'
 import { isMarked, type ProcessorNews, type ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision, Tells } from '../../decision.ts'
-import { about } from '../../story.ts'
+import { addLogFacts } from '../../job-log.ts'
 import { refundFailure, refundTold } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { COMPARED, compare, sideOfRefund } from './drifts.ts'
@@ -49,12 +49,12 @@ export async function applyRefund(
       if ('decision' in found) return found.decision
       behind = found.payment
     }
-    of = await takeIn(context, behind, refund)
+    of = await bookOutsideRefund(context, behind, refund)
     if (of === undefined) return await waitForRoom(context, notification, behind, refund)
   }
   const payment = { tenant_id: of.tenant_id, payment_id: of.payment_id }
   const ids = { ...payment, refund_id: of.id }
-  about(ids)
+  addLogFacts(ids)
   const told = refundTold(ids, refund)
   const tells: Tells = { noun: 'refund', what: { told, notification_id: notification.id } }
   const may_differ = is_look || (ours?.status === 'failed' && told.status !== 'failed')
@@ -105,7 +105,7 @@ async function paymentBehind(
 
 // A refund made in the processor's own dashboard: it is in the books there, so it must be in ours. Undefined when it does
 // not fit there yet.
-async function takeIn({ sql, processor }: WorkerContext, payment: KnownPayment, refund: ProcessorRefund) {
+async function bookOutsideRefund({ sql, processor }: WorkerContext, payment: KnownPayment, refund: ProcessorRefund) {
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const imported = await importRefund(sql, {
     ...of,

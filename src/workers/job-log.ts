@@ -7,9 +7,9 @@ import type { Settlement } from '#domain/jobs/settle.ts'
 
 type Facts = Record<string, unknown>
 
-const stories = new AsyncLocalStorage<Facts>()
+const lines_of = new AsyncLocalStorage<Facts>()
 
-export type Story = {
+export type JobLog = {
   /** Does the work; what it logs through `call` and `about` belongs to the job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** How an attempt ended. */
@@ -19,17 +19,17 @@ export type Story = {
 }
 
 /** `logged_part`: of how many requests; what ends in no good way is logged in any case. */
-export function createStory(log: Log, logged_part: number): Story {
+export function createJobLog(log: Log, logged_part: number): JobLog {
   const sampled = createSampler(logged_part)
   const lines = withoutRedaction(log)
-  const told = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
+  const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
-    of: (job, work) => stories.run(factsOf(job), work),
+    of: (job, work) => lines_of.run(factsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
-      const facts = stories.getStore() ?? factsOf(job)
+      const facts = lines_of.getStore() ?? factsOf(job)
       const bad = state === 'unknown' || state === 'discarded'
-      if (!bad && !told(facts)) return
+      if (!bad && !isLogged(facts)) return
       const line = {
         ...facts,
         attempt: job.attempt,
@@ -41,16 +41,16 @@ export function createStory(log: Log, logged_part: number): Story {
       lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
     },
     call({ operation, outcome, duration_ms }) {
-      const facts = stories.getStore()
-      if (facts !== undefined && told(facts))
+      const facts = lines_of.getStore()
+      if (facts !== undefined && isLogged(facts))
         lines.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
     },
   }
 }
 
 /** Adds to what the lines of the job at hand say, once it is known. */
-export function about(facts: { tenant_id: string; payment_id: string }): void {
-  Object.assign(stories.getStore() ?? {}, facts)
+export function addLogFacts(facts: { tenant_id: string; payment_id: string }): void {
+  Object.assign(lines_of.getStore() ?? {}, facts)
 }
 
 function factsOf({ id, name, request_id, tenant_id, payload }: ClaimedJob): Facts {
