@@ -1,4 +1,4 @@
-// What handlers and recurring work share: resources made once by `main.ts`.
+// The resources that handlers and recurring work share, created once by `main.ts`.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'

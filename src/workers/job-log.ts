@@ -1,5 +1,4 @@
-// The lines that the log holds of a job: each attempt and each call to the provider, with the request that asked for it and
-// the payment that it is about.
+// The log lines of a job: one for each attempt and each provider call, with the request that asked for it and the ids of its rows.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -10,15 +9,15 @@ type Facts = Record<string, unknown>
 const lines_of = new AsyncLocalStorage<Facts>()
 
 export type JobLog = {
-  /** Does the work; what it logs through `call` and `about` belongs to the job. */
+  /** Runs `work`; what it logs through `call` and `addLogFacts` belongs to this job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
-  /** How an attempt ended. */
+  /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
-  /** A call to the provider. */
+  /** Logs a provider call. */
   call(call: { operation: string; outcome: string; duration_ms: number }): void
 }
 
-/** `logged_part`: of how many requests; what ends in no good way is logged in any case. */
+/** `logged_part`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always logged. */
 export function createJobLog(log: Log, logged_part: number): JobLog {
   const sampled = createSampler(logged_part)
   const lines = withoutRedaction(log)
@@ -48,7 +47,7 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
   }
 }
 
-/** Adds to what the lines of the job at hand say, once it is known. */
+/** Adds ids to the log lines of the job that is running, once they are known. */
 export function addLogFacts(facts: { tenant_id: string; payment_id: string }): void {
   Object.assign(lines_of.getStore() ?? {}, facts)
 }

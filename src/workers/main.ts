@@ -1,4 +1,4 @@
-// The `worker` process: performs jobs, claims what waits in turns of the tenants, and does what the clock asks.
+// The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'

@@ -1,4 +1,4 @@
-// The registry of settling steps: by the noun that a decision tells of. Each writes that and the job, behind the fence.
+// The registry of settling steps, by the noun that a decision tells of. Each writes that and the job in one fenced statement.
 import { batcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
@@ -9,10 +9,10 @@ import type { Tellings, Tells } from './decision.ts'
 
 type Steps = { [N in keyof Tellings]: (settlement: Settlement & Tellings[N]) => Promise<boolean> }
 
-/** Writes a settlement and what is told with it. False: the job is no longer ours, and nothing was written. */
+/** Writes a settlement with what it tells. False when the lease is lost: then nothing was written. */
 export type Settle = <N extends keyof Tellings>(settlement: Settlement, tells: Tells<N>) => Promise<boolean>
 
-/** The settling steps: what is settled while one statement is under way travels in the next. */
+/** Creates the settling steps; settlements that arrive during a statement are gathered into the next. */
 export function createSettle(sql: Sql): Settle {
   const each = <S extends Settlement>(
     step: string,

@@ -1,4 +1,4 @@
-// Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
+// Applies notifications. Their content is not trusted: the processor is asked for the present state of the object.
 import { findNotification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { WorkerContext } from '../context.ts'
@@ -13,7 +13,7 @@ export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
 }
 
-/** Applies one notification; any order and any number of them end in the same state. */
+/** Applies one notification. In whatever order and however often they come, the result is the same. */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()

@@ -1,11 +1,11 @@
-// What the processor says of a payment or refund, in our words: for those who asked and for those who were notified.
+// Translates what the processor says of a payment or refund into what the settling steps write, for jobs and for notifications.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type { RefundTold } from '#domain/refunds/settle.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Undefined while the processor is still working on it and a notification will tell. */
+/** Undefined while the processor is still working on the payment; a notification will follow. */
 export function paymentTold(
   { vault }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
@@ -27,7 +27,7 @@ export function paymentTold(
         : vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
-    // What has succeeded or was given up has no more failure, whatever was tried before.
+    // A payment that succeeded or was canceled has no failure, whatever was tried before.
     failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
   }
 }
