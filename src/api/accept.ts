@@ -1,4 +1,4 @@
-// Accepting a request: the order in which it is taken, written, waited for, rung and answered, once for every route.
+// Accepts requests: every route that asks for work writes, rings, waits and answers in this one order.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -10,38 +10,38 @@ import { takeOnce } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
 import { hasEnded, type Hints } from './wait.ts'
 
-/** How a noun is answered. */
+/** How the answer for a noun is made. */
 export type Answers<T> = {
   /** The resource and its job, as they stand in the database. Throws the `..._not_found` of the noun. */
   find: (asked: AskedFor) => Promise<Found<T>>
   /** The path at which it is retrieved. */
   pathOf: (resource: T) => string
-  /** The ids that the refusal of its job tells, by name. */
+  /** The ids, by name, that go into the `context` of an error when its job failed. */
   idsOf: (resource: T) => Record<string, string>
 }
 
 type Work<T> = {
   job: Pick<JobDefinition, 'queue'>
   answers: Answers<T>
-  /** Of the resource: a new one for a create, which `step` writes. */
+  /** The id of the resource: for a create a new id, which `step` writes. */
   id: string
   body: { idempotency_key?: string | undefined }
   /**
-   * Writes what is asked for, in one statement with the key and the job. Answers `accepted`; `{ joined }`, where nothing new was
-   * asked for: what is waited for is that job, or nothing; `known`, where the key was used before; and undefined when its guard
-   * refused and nothing was written. Throws refusals that need no look at the rows.
+   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`; `{ joined }` when the request joins a job
+   * that exists already (null: there is no job to wait for); `known` when the key was used before; undefined when its guard refused and
+   * nothing was written. Throws refusals that do not depend on the rows.
    */
   step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
-  /** Whether the resource is what was asked for: news of the processor can overtake the job. */
+  /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
   reached: (resource: T) => boolean
-  /** Why the guard refused: the rows as they stand now tell. */
+  /** Why the guard refused, judged by the rows as they are now. */
   why_not: () => AppError | Promise<AppError>
 }
 
 /**
- * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers: 200 or 201, as the
- * route declares, when it succeeded or the resource has `reached` what was asked for; 202 and where to look while it is
- * unfinished or unknown. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the refusal that the job ended in.
+ * Asks for work, once for each idempotency key, and returns the resource. Waits for the job as long as the caller prefers. The status is
+ * 200 or 201 (as the route declares) when the job succeeded or the resource has `reached` what was asked for, and 202 with a `Location`
+ * while the job is unfinished or unknown. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the error of a failed job.
  */
 export async function accept<T>(
   context: ApiContext,
@@ -56,7 +56,7 @@ export async function accept<T>(
   const taken = await takeOnce(sql, request, body, (asked) => step({ ...asked, ...ids, rung }))
   if (taken.kind === 'refused') throw await why_not()
   const replayed = taken.kind === 'replayed'
-  // Asked for just now, so it cannot have ended before somebody heard of it.
+  // The job was created just now, so it cannot end before we listen.
   const fresh = taken.kind === 'taken' && taken.value === 'accepted'
   const { resource_id, job_id } = replayed
     ? taken.remembered
@@ -65,7 +65,7 @@ export async function accept<T>(
   if (replayed) reply.header('idempotent-replayed', 'true')
   const wait_ms = preferredWait(request, reply)
 
-  // Listens before it rings, and before it looks: no outcome can fall between.
+  // Listen before ringing and before reading the job, so that no outcome is missed in between.
   using hints = waiters.listen(job_id, wait_ms)
   if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })
@@ -81,7 +81,7 @@ export async function accept<T>(
 }
 
 /**
- * The same where no job is needed: answers what `step` made, or finds what was made with the key before. Throws
+ * The same for requests that need no job: returns what `step` created, or what was created with the same key before. Throws
  * `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
@@ -102,7 +102,7 @@ export async function acceptAtOnce<T extends object>(
   return await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
 }
 
-/** What stands in the database when the job has ended there, or the time is over. What is heard meanwhile is only a hint. */
+/** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */
 async function lastFound<T>(find: () => Promise<Found<T>>, hints: Hints, first: boolean): Promise<Found<T>> {
   for (let more = first; ; more = await hints.next()) {
     const found = await find()
@@ -116,8 +116,8 @@ function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
 }
 
 /**
- * The refusal that a job ended in, for the caller who waited for it. A job that failed says why in words for its tenant; what
- * ended otherwise has those of an exception, which are for its operators.
+ * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other error text is internal
+ * and is not shown.
  */
 function refusalOf(
   { state, last_error }: NonNullable<Found<unknown>['job']>,

@@ -5,15 +5,15 @@ const DEFAULT_WAIT_S = 10
 const MAX_WAIT_S = 30
 
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`
-/** The elements of the list; a quote that is not closed takes what follows with it. */
+/** The elements of the list; an unclosed quote extends to the end. */
 const ELEMENTS = new RegExp(String.raw`(?:${QUOTED}|"[^]*$|[^,"])+`, 'g')
 const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
-/** The name and value of one; the parameters that may follow mean nothing to us. */
+/** The name and value of an element; parameters after it are ignored. */
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
 /**
- * How long to wait for the outcome; says what was applied. `respond-async` alone: not at all; with `wait=N`: so long at most. A
- * wait above the longest is brought down to it. What cannot be read is passed over, and so is all but the first of its name.
+ * How long to wait for the outcome, in milliseconds; also sets `Preference-Applied`. `respond-async` alone means not at all, with
+ * `wait=N` at most N seconds. A wait above the maximum is reduced to it. Unreadable elements and repeated names are ignored.
  */
 export function preferredWait(request: FastifyRequest, reply: FastifyReply): number {
   const preferences = read(String(request.headers.prefer ?? ''))

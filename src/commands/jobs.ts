@@ -36,8 +36,8 @@ resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
          --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
-parked: its performers came to an end too often; nobody performs it again before a retry. A notification that waits for what it
-names looks again by itself: it is open, and says why.
+parked: its attempts died or threw too often; it is not performed again before a retry. A notification that waits for the object
+that it names is open, not parked, and looks again by itself.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
@@ -81,7 +81,7 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
     throw new ConfigError('--limit must be a number from 1 to 10000')
-  // What is not over; of one payment, everything.
+  // By default the open jobs, but all jobs of a payment.
   const usual = payment_id === undefined ? 'open' : 'all'
   const jobs = await findJobs(sql, {
     state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),

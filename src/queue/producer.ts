@@ -1,4 +1,4 @@
-// The producer: carries bells and outcomes to the backend in batches, without anybody waiting for it.
+// The producer: sends bells and outcomes to the backend in batches. Callers do not wait for it.
 import type { Watch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type Bell, type OutcomeHint, encodeOutcomes } from './bells.ts'
@@ -8,19 +8,19 @@ import { max_batch, max_waiting } from './settings.ts'
 export type Producer = {
   ring(bells: Bell[]): void
   publish(outcomes: OutcomeHint[]): void
-  /** Forgets what waits: the backend is away. */
+  /** Drops everything that waits to be sent, because the backend is away. */
   forget(): void
-  /** Carries what waits, a few limits long at most. */
+  /** Sends what waits, for a limited time. */
   close(): Promise<void>
 }
 
-/** `drop` hears of each bell that could not be rung. Nothing here throws or rejects. */
+/** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
   const bell_carriers = new Map<string, Carrier<Bell>>()
   const outcome_carrier = createCarrier<OutcomeHint>({
     carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
-    // Who waits for them polls meanwhile.
+    // Waiters poll the database, so a lost outcome only costs time.
     lose: () => {},
     doubt: watch.doubt,
   })
@@ -58,7 +58,7 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
 
 type Carrier<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
 
-/** What arrives in one turn of the event loop, or while a batch is under way, travels in the next batch. */
+/** Gathers items that arrive in one turn of the event loop, or during a batch, and sends them as the next batch. */
 function createCarrier<T>(options: {
   carry: (items: T[]) => Promise<void>
   limit_ms: number

@@ -9,7 +9,7 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
-/** A notification is nobody's in particular, so its window is the sum of many tenants'. */
+/** Notifications belong to no tenant until they are applied, so all of them share one larger window. */
 const WINDOW_FACTOR = 8
 
 /** Starts the webhooks host against the servers that `config` names. */

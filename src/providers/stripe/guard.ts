@@ -5,14 +5,14 @@ import { currentPermit, NotStarted, type Permit } from '../permit.ts'
 
 // Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
 const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
-/** Of each lane. */
+/** The sockets of each lane. */
 const CONNECTIONS = 256
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
 
 type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
 
-/** Nothing that can be believed came back. `sent` false: not one byte of the request left, so certainly nothing happened. */
+/** No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened. */
 export class NoAnswer extends Error {
   sent: boolean
   /** The processor's `idempotent-replayed` header, where an answer came at all. */
@@ -26,14 +26,14 @@ export class NoAnswer extends Error {
 }
 
 /**
- * An SDK client for `api_base` (scheme, host, port and perhaps a path), whatever host the SDK has in mind.
- * It takes the SDK's `timeout` as a total deadline, connecting and reading included, and rejects with `NoAnswer` for
- * whatever is no JSON object, or no `error` object under a status other than 2xx: the SDK would take such an object for
- * success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
+ * An HTTP client for Stripe's SDK that always calls `api_base` (scheme, host, port and perhaps a path). The SDK's `timeout` becomes a
+ * total deadline for connecting, sending and reading. It rejects with `NoAnswer` when the answer is not a JSON object, or has a status
+ * other than 2xx without an `error` object: the SDK would take such an object for success, and a scalar would end the process. It never
+ * rejects with a code that makes the SDK send again.
  *
- * A request leaves only while the permit of its job is valid, judged when it has a socket; without one it is not sent and
- * rejects with `NotStarted`. The deadline counts from then on, not while it waits for a socket. When the signal of its permit
- * aborts, its answer is not waited for.
+ * A request is sent only while the permit of its job is valid; this is checked when it has a socket. Otherwise it rejects with
+ * `NotStarted`. The deadline begins then, not while it waits for a socket. When the signal of the permit is aborted, the answer is given
+ * up.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const base = new URL(api_base)
