@@ -27,9 +27,9 @@ type Work<T> = {
   id: string
   body: { idempotency_key?: string | undefined }
   /**
-   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`; `{ joined }` when the request joins a job
-   * that exists already (null: there is no job to wait for); `known` when the key was used before; undefined when its guard refused and
-   * nothing was written. Throws refusals that do not depend on the rows.
+   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`; `{ joined }` when the
+   * request joins a job that exists already (null: there is no job to wait for); `known` when the key was used
+   * before; undefined when its guard refused and nothing was written. Throws refusals that do not depend on the rows.
    */
   step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
   /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
@@ -39,9 +39,10 @@ type Work<T> = {
 }
 
 /**
- * Asks for work, once for each idempotency key, and returns the resource. Waits for the job as long as the caller prefers. The status is
- * 200 or 201 (as the route declares) when the job succeeded or the resource has `reached` what was asked for, and 202 with a `Location`
- * while the job is unfinished or unknown. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the error of a failed job.
+ * Asks for work, once for each idempotency key, and returns the resource. Waits for the job as long as the caller
+ * prefers. The status is 200 or 201 (as the route declares) when the job succeeded or the resource has `reached` what
+ * was asked for, and 202 with a `Location` while the job is unfinished or unknown. Throws `why_not`,
+ * `idempotency_key_reused`, what `step` throws, and the error of a failed job.
  */
 export async function accept<T>(
   context: ApiContext,
@@ -81,8 +82,8 @@ export async function accept<T>(
 }
 
 /**
- * The same for requests that need no job: returns what `step` created, or what was created with the same key before. Throws
- * `idempotency_key_reused`, and what `step` and `find` throw.
+ * The same for requests that need no job: returns what `step` created, or what was created with the same key before.
+ * Throws `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
   { sql }: ApiContext,
@@ -116,8 +117,8 @@ function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
 }
 
 /**
- * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other error text is internal
- * and is not shown.
+ * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
+ * error text is internal and is not shown.
  */
 function refusalOf(
   { state, last_error }: NonNullable<Found<unknown>['job']>,

@@ -84,7 +84,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       url,
       config: { scope, area },
     } = request.routeOptions
-    // The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of the URL.
+    // The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of
+    // the URL.
     if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
     reply.header('cache-control', 'no-store')
     if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')

@@ -27,14 +27,17 @@ const UNKNOWN_KEYS = {
 }
 
 /**
- * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, or `rate_limited` when too many invalid keys
- * came from the same address, or `overloaded`. A valid key is accepted whatever else its address has sent: if it is not cached, it is
- * then looked up in a slow lane.
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, or `rate_limited` when too
+ * many invalid keys came from the same address, or `overloaded`. A valid key is accepted whatever else its address
+ * has sent: if it is not cached, it is then looked up in a slow lane.
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
-  /** Keys that were valid when last looked up. Guesses cannot displace them, and their next look-up does not pass the gate. */
+  /**
+   * Keys that were valid when last looked up. Guesses cannot displace them, and their next look-up does not pass the
+   * gate.
+   */
   const known = new Map<string, { until: number; credentials: Credentials }>()
   const refused = new Map<string, number>()
   const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()

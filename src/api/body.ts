@@ -1,4 +1,5 @@
-// Parses and limits request bodies: JSON in valid UTF-8, of limited depth and number of values, that Postgres can store.
+// Parses and limits request bodies: JSON in valid UTF-8, of limited depth and number of values, that Postgres can
+// store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
@@ -10,7 +11,9 @@ const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
 const METADATA_MAX_VALUES = 1_000
 const MAX_DEPTH = 32
-/** Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34. */
+/**
+ * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
+ */
 const SMALLEST = 1e-15
 
 /** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
@@ -112,12 +115,16 @@ export function checkStorable(value: unknown, path: string, depth: number): void
   }
 }
 
-// Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot express.
+// Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot
+// express.
 function survives(value: number): boolean {
   return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
 }
 
-/** Free-form JSON of the caller, up to 16 KiB and 1,000 values. Postgres stores it in about that size, because no number grows much. */
+/**
+ * Free-form JSON of the caller, up to 16 KiB and 1,000 values. Postgres stores it in about that size, because no
+ * number grows much.
+ */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',

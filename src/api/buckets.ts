@@ -16,9 +16,9 @@ export type Buckets = {
 }
 
 /**
- * A bucket for each id: `burst` requests at once, refilled with `rps` a second, in this process. With more than `most` buckets, the
- * least recently used are forgotten. Written by ourselves because the maintained plug-ins count in fixed windows and cannot express
- * "500 a second with bursts of 2,000".
+ * A bucket for each id: `burst` requests at once, refilled with `rps` a second, in this process. With more than
+ * `most` buckets, the least recently used are forgotten. Written by ourselves because the maintained plug-ins count
+ * in fixed windows and cannot express "500 a second with bursts of 2,000".
  */
 export function createBuckets({
   rps,

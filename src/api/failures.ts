@@ -33,7 +33,10 @@ export function createFailures(): Failures {
   }
 }
 
-/** The network that shares a budget: an IPv4 address, or the /64 of an IPv6 address. A port that a proxy appends is ignored. */
+/**
+ * The network that shares a budget: an IPv4 address, or the /64 of an IPv6 address. A port that a proxy appends is
+ * ignored.
+ */
 export function networkOf(address: string): string {
   const ip = /^\[(.*)\]/.exec(address)?.[1] ?? address
   const v4 = /^(?:::ffff:)?(\d+(?:\.\d+){3})(?::\d+)?$/i.exec(ip)?.[1]

@@ -3,7 +3,10 @@ import { createHash } from 'node:crypto'
 
 const VERSION = 'v2:'
 
-/** A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent matters. */
+/**
+ * A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent
+ * matters.
+ */
 export function fingerprint(body: object): string {
   const fields = Object.entries(body).filter(([, value]) => value != null)
   return VERSION + hash(canonical(Object.fromEntries(fields)))

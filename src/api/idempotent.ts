@@ -1,4 +1,5 @@
-// Accepts a request once for each idempotency key: the key is stored with what it protects, and a repeated request is a replay.
+// Accepts a request once for each idempotency key: the key is stored with what it protects, and a repeated request is
+// a replay.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint, type Sql } from '#core/db.ts'
@@ -8,15 +9,19 @@ import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
-/** `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused, nothing was written. */
+/**
+ * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
+ * nothing was written.
+ */
 type Taken<T> =
   | { kind: 'taken'; value: T }
   | { kind: 'replayed'; remembered: Remembered }
   | { kind: 'refused' }
 
 /**
- * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when its guard refused.
- * Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when it was used with other content.
+ * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when
+ * its guard refused. Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when
+ * it was used with other content.
  */
 export async function takeOnce<T extends object | string>(
   sql: Sql,
@@ -49,7 +54,10 @@ export async function takeOnce<T extends object | string>(
   })
 }
 
-/** The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when none is sent and none is required. */
+/**
+ * The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when
+ * none is sent and none is required.
+ */
 function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefined): string | null {
   const header = headers['idempotency-key']
   if (header === undefined) {
@@ -82,7 +90,8 @@ function scopeOf({ method, params, routeOptions }: FastifyRequest): string {
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Two rows of one tenant may get the same microsecond as `created_at`. Nothing was written then, so the step is repeated.
+// Two rows of one tenant may get the same microsecond as `created_at`. Nothing was written then, so the step is
+// repeated.
 async function tryStep<T>(step: () => Promise<T | 'known'>): Promise<T | 'known'> {
   for (;;) {
     try {

@@ -23,15 +23,22 @@ const LONG_MS = 2_000
 /** After a long list, all lists of that tenant go straight to the long lane for this time. */
 const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
-/** In the long lane, database time counts towards the rate limit: after the first `FREE_MS`, one request for each `MS_PER_REQUEST`. */
+/**
+ * In the long lane, database time counts towards the rate limit: after the first `FREE_MS`, one request for each
+ * `MS_PER_REQUEST`.
+ */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
-/** A client that does not receive its answer in this time is disconnected. (In a pipeline, an answer before it may still be waiting.) */
+/**
+ * A client that does not receive its answer in this time is disconnected. (In a pipeline, an answer before it may
+ * still be waiting.)
+ */
 const TAKEN_MS = 60_000
 
 /**
- * Returns what `ask` reads over connections that only lists use, when it is the key's turn. Throws `rate_limited` when the key has too
- * many lists under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long.
+ * Returns what `ask` reads over connections that only lists use, when it is the key's turn. Throws `rate_limited`
+ * when the key has too many lists under way or has used up its rate limit by earlier ones, and `overloaded` when the
+ * list takes too long.
  */
 export type Lists = <T>(
   request: FastifyRequest,
@@ -107,7 +114,8 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
         limit(credentials.key_id, reply, 0)
         const asked = read(credentials, socket, ask)
         asked.then(resolve, reject)
-        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both count as under way.
+        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
+        // count as under way.
         await Promise.allSettled([asked, taken(reply, socket)])
       }).catch(reject)
     })

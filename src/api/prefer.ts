@@ -12,8 +12,9 @@ const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
 /**
- * How long to wait for the outcome, in milliseconds; also sets `Preference-Applied`. `respond-async` alone means not at all, with
- * `wait=N` at most N seconds. A wait above the maximum is reduced to it. Unreadable elements and repeated names are ignored.
+ * How long to wait for the outcome, in milliseconds; also sets `Preference-Applied`. `respond-async` alone means not
+ * at all, with `wait=N` at most N seconds. A wait above the maximum is reduced to it. Unreadable elements and
+ * repeated names are ignored.
  */
 export function preferredWait(request: FastifyRequest, reply: FastifyReply): number {
   const preferences = read(String(request.headers.prefer ?? ''))

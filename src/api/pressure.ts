@@ -5,8 +5,8 @@ const LATE_MS = 1000
 const TIMES = 2
 
 /**
- * `overloaded` is true while the event loop has been more than a second late twice in a row. A single stall (a slow start, a frozen
- * machine) does not count: it is over when it is noticed.
+ * `overloaded` is true while the event loop has been more than a second late twice in a row. A single stall (a slow
+ * start, a frozen machine) does not count: it is over when it is noticed.
  */
 export function watchEventLoop(): { overloaded: () => boolean; close: () => void } {
   let last = performance.now()

@@ -3,8 +3,8 @@ import { AppError } from '#core/errors.ts'
 import { checkStorable } from './body.ts'
 
 /**
- * The parameters of a query string. A repeated one becomes an array, which no schema accepts. Never throws, because the router calls it
- * where nothing would catch the error.
+ * The parameters of a query string. A repeated one becomes an array, which no schema accepts. Never throws, because
+ * the router calls it where nothing would catch the error.
  */
 export function parseQuery(querystring: string): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null)
@@ -17,12 +17,17 @@ export function parseQuery(querystring: string): Record<string, unknown> {
   return query
 }
 
-/** Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router. */
+/**
+ * Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router.
+ */
 export function checkPath(url: string): void {
   if (CONTROL_ENCODED.test(url.split('?', 1)[0]!)) throw controlCharacters('path')
 }
 
-/** Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot store. */
+/**
+ * Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot
+ * store.
+ */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
   if (start === -1) return

@@ -37,7 +37,8 @@ export function createRefusals(config: Config, log: Log): Refusals {
     }
   }
 
-  // In an outage every request fails, and each has its own log line: so each kind of error is logged at most once a second.
+  // In an outage every request fails, and each has its own log line: so each kind of error is logged at most once a
+  // second.
   const failed = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
   function tell(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
     const say =

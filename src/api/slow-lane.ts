@@ -1,18 +1,23 @@
-// Looks up keys for addresses that have used up their budget of invalid keys: few statements, with many keys each, by turns of the addresses.
+// Looks up keys for addresses that have used up their budget of invalid keys: few statements, with many keys each, by
+// turns of the addresses.
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The pause between two statements. */
 const EVERY_MS = 100
 const KEYS_AT_ONCE = 64
-/** With these limits every waiting key is looked up within a second, and an address that waits alone within two statements. */
+/**
+ * With these limits every waiting key is looked up within a second, and an address that waits alone within two
+ * statements.
+ */
 const MOST_WAITING = 512
 const MOST_OF_AN_ADDRESS = 128
 
 type Waiting<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * `lookUp` returns one result for each key, in their order. Rejects with its errors. When too many keys wait, a random one of the
- * longest line is rejected with the error of `refuse`: refusing the newest would favour those who ask most often.
+ * `lookUp` returns one result for each key, in their order. Rejects with its errors. When too many keys wait, a
+ * random one of the longest line is rejected with the error of `refuse`: refusing the newest would favour those who
+ * ask most often.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,

@@ -25,7 +25,8 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
         .map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
     })
     .map(({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const)
-  // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the reversal.)
+  // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the
+  // reversal.)
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {

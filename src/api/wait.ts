@@ -1,4 +1,5 @@
-// Waits for jobs. Published outcomes and polling are only hints to read the job's row; the row says whether the job has ended.
+// Waits for jobs. Published outcomes and polling are only hints to read the job's row; the row says whether the job
+// has ended.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { findOutcomes } from '#domain/jobs/outcomes.ts'

@@ -34,7 +34,10 @@ export async function withDatabase<T>(
   }
 }
 
-/** Turns an error of the database into a message for the operator. Without DATABASE_URL it means that no `npm start` is running. */
+/**
+ * Turns an error of the database into a message for the operator. Without DATABASE_URL it means that no `npm start`
+ * is running.
+ */
 export function explained(error: unknown, config: Config, url: string): unknown {
   const problem = databaseError(error, url)
   const own = config.DATABASE_URL === undefined && problem !== error

@@ -14,8 +14,8 @@ export type Config = Variables & { logged_part: number }
 export class ConfigError extends Error {}
 
 /**
- * Reads the configuration from `env`; a `.env` file in the working directory fills in what is unset. `warn` is called for each
- * name in that file that looks like a misspelt variable.
+ * Reads the configuration from `env`; a `.env` file in the working directory fills in what is unset. `warn` is called
+ * for each name in that file that looks like a misspelt variable.
  */
 export function loadConfig(
   env: NodeJS.ProcessEnv = process.env,

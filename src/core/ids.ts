@@ -6,7 +6,10 @@ export function newId(): string {
   return randomUUIDv7()
 }
 
-/** A UUID (version 8) that is always the same for the same parts, so that what arrives twice becomes one row and one job. */
+/**
+ * A UUID (version 8) that is always the same for the same parts, so that what arrives twice becomes one row and one
+ * job.
+ */
 export function derivedId(...parts: string[]): string {
   const hash = createHash('sha256').update(parts.join('\u0000')).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80

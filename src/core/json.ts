@@ -3,8 +3,8 @@ import { z } from 'zod'
 import type { Json } from './db.ts'
 
 /**
- * Any JSON value. It needs no check, because it was parsed from JSON. Not `z.json()`, which puts a broken reference into the
- * OpenAPI document; the cast says what parsing has made sure of.
+ * Any JSON value. It needs no check, because it was parsed from JSON. Not `z.json()`, which puts a broken reference
+ * into the OpenAPI document; the cast says what parsing has made sure of.
  */
 export const anyJson = z.any() as z.ZodType<Json>
 
@@ -18,8 +18,9 @@ export const metadataJson = anyJson.meta({
 const MAX_LEVELS = 100
 
 /**
- * JSON from outside, made fit to be stored: characters that Postgres cannot store are removed (they would fail at every retry),
- * and fields named in `secrets` are redacted. Undefined when it is nested deeper than any genuine notification.
+ * JSON from outside, made fit to be stored: characters that Postgres cannot store are removed (they would fail at
+ * every retry), and fields named in `secrets` are redacted. Undefined when it is nested deeper than any genuine
+ * notification.
  */
 export function storable(value: unknown, secrets: ReadonlySet<string>): unknown {
   return fits(value, MAX_LEVELS) ? cleaned(value, secrets) : undefined

@@ -25,10 +25,11 @@ const UNREADABLE: Record<string, ErrorCode> = {
 }
 
 /**
- * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent connections, reads
- * `X-Forwarded-For` only from `trusted_proxies`, accepts no content type that its user has not added, answers unreadable requests
- * with `errorBody`, and ends its connections when it is closed. `logged_part`: the share of requests that are logged (0 to 1);
- * failures always are. `about`: further fields for the log line of a request.
+ * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent
+ * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts no content type that its user has not
+ * added, answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
+ * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
+ * request.
  */
 export function createListener(
   name: string,
@@ -129,8 +130,8 @@ export function createListener(
 }
 
 /**
- * Logs Fastify's own warnings and errors, each level at most once a second: during an outage every request that times out causes
- * one.
+ * Logs Fastify's own warnings and errors, each level at most once a second: during an outage every request that times
+ * out causes one.
  */
 function frameworkLog(log: Log): FastifyBaseLogger {
   const say = (level: 'warn' | 'error' | 'fatal') =>

@@ -5,12 +5,15 @@ import pino, { type Logger } from 'pino'
 
 export type Log = Logger
 
-/** Lines are written together, after 50 ms at most: one write for each would cost more than the line itself. Exiting flushes them. */
+/**
+ * Lines are written together, after 50 ms at most: one write for each would cost more than the line itself. Exiting
+ * flushes them.
+ */
 const WRITING = { sync: false, minLength: 4096, periodicFlush: 50 }
 
 /**
- * A logger that writes JSON lines to standard output. With `file` all lines go to that file, which only this user may read, and
- * only warnings to standard output as well. Fields that could hold credentials are redacted.
+ * A logger that writes JSON lines to standard output. With `file` all lines go to that file, which only this user may
+ * read, and only warnings to standard output as well. Fields that could hold credentials are redacted.
  */
 export function createLog(level: string, name: string, file?: string): Log {
   const output = pino.destination(WRITING)
@@ -44,12 +47,17 @@ export function createLog(level: string, name: string, file?: string): Log {
   )
 }
 
-/** The same log for lines that hold only ids and numbers of ours: looking for secrets in them would double their cost. */
+/**
+ * The same log for lines that hold only ids and numbers of ours: looking for secrets in them would double their cost.
+ */
 export function withoutRedaction(log: Log): Log {
   return log.child({}, { redact: [] })
 }
 
-/** Decides by its id whether a request is logged: a `part` of all ids is, and one id always alike, so that its lines stay together. */
+/**
+ * Decides by its id whether a request is logged: a `part` of all ids is, and one id always alike, so that its lines
+ * stay together.
+ */
 export function createSampler(part: number): (id: string) => boolean {
   const limit = part * 2 ** 32
   return (id) => part === 1 || crc32(id) < limit

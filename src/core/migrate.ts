@@ -1,4 +1,5 @@
-// Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then `roles.sql`, the grants.
+// Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then `roles.sql`, the
+// grants.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import postgres from 'postgres'
@@ -13,7 +14,10 @@ const LOCK_LIMIT_MS = 30_000
 export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
   `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
-/** Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip it; older versions read the whole index. */
+/**
+ * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip it; older versions read the
+ * whole index.
+ */
 const OLDEST_SERVER = 18
 
 /** Several processes may create it at once: one succeeds, the others go on. */
@@ -28,9 +32,10 @@ const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
 /**
- * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called with what could not
- * be set up but is not essential. Throws ConfigError when an applied file was changed since, when the server is too old, and when
- * a lock is not free within half a minute (or the `lock_timeout` of the user or database).
+ * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called with
+ * what could not be set up but is not essential. Throws ConfigError when an applied file was changed since, when the
+ * server is too old, and when a lock is not free within half a minute (or the `lock_timeout` of the user or
+ * database).
  */
 export async function migrate(
   database_url: string,
@@ -96,8 +101,8 @@ export function lockError(error: unknown): unknown {
 }
 
 /**
- * Why this version cannot use the database: the server is too old, migrations are missing, or (unless `allow_newer`) it was migrated
- * by a newer version. Undefined when it can. Errors: those of the connection.
+ * Why this version cannot use the database: the server is too old, migrations are missing, or (unless `allow_newer`)
+ * it was migrated by a newer version. Undefined when it can. Errors: those of the connection.
  */
 export async function migrationProblem(
   sql: Sql,
@@ -133,8 +138,8 @@ export async function migrationProblem(
 }
 
 /**
- * Rejects while the database does not answer, is too old or lacks a migration. A database of a newer version is accepted: that is
- * normal during a deployment.
+ * Rejects while the database does not answer, is too old or lacks a migration. A database of a newer version is
+ * accepted: that is normal during a deployment.
  */
 export async function assertMigrated(sql: Sql): Promise<void> {
   const problem = await migrationProblem(sql, { allow_newer: true })

@@ -12,11 +12,16 @@ export type Failure = {
 export type Outcome<T> =
   /** It happened. */
   | { kind: 'done'; value: T }
-  /** It definitively did not happen and will not under this key. `reference`: the processor's id of the failed object, if it made one. */
+  /**
+   * It definitively did not happen and will not under this key. `reference`: the processor's id of the failed object,
+   * if it made one.
+   */
   | { kind: 'declined'; failure: Failure; reference?: string }
   /** It certainly has not happened yet; it may be tried again with the same key. */
   | { kind: 'retry'; reason: string; after_ms?: number }
-  /** Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new. */
+  /**
+   * Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new.
+   */
   | { kind: 'ambiguous'; reason: string; replayed: boolean }
   /** Our credentials or set-up were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }

@@ -9,7 +9,10 @@ type PoolOptions = { max: number; application_name: string; statement_timeout_ms
 
 /** Connections that are lost within this time have one cause: they are replaced by one new pool. */
 const REPLACE_AFTER_MS = 250
-/** An old pool ends only after this: postgres.js forgets a connection that is still being made when its pool ends, and leaks it. */
+/**
+ * An old pool ends only after this: postgres.js forgets a connection that is still being made when its pool ends, and
+ * leaks it.
+ */
 const CONNECTED_MS = 1_000
 /** How long an old pool may finish its statements; those that still wait then are rejected. */
 const OLD_POOL_S = 2
@@ -22,10 +25,11 @@ const LOOK_MS = 1_000
 const STATEMENT_MS = 12_000
 
 /**
- * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or a socket error).
+ * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or a
+ * socket error).
  *
- * When a connection is lost or goes silent, the whole pool is replaced behind the returned value. In postgres.js 3.4 a connection
- * that closes while a write is scheduled never writes again, and its statements would wait for ever.
+ * When a connection is lost or goes silent, the whole pool is replaced behind the returned value. In postgres.js 3.4
+ * a connection that closes while a write is scheduled never writes again, and its statements would wait for ever.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   let pool = open()
@@ -72,7 +76,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       return then(...given)
     }
   }
-  /** A query that waits behind others is not late by itself: only active ones are counted, or all when nothing is answered. */
+  /**
+   * A query that waits behind others is not late by itself: only active ones are counted, or all when nothing is
+   * answered.
+   */
   function look(): void {
     load.quiet = load.under_way.size === 0 ? 0 : load.quiet + 1
     let silent = load.quiet * LOOK_MS >= SILENT_MS
@@ -140,8 +147,8 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
       TimeZone: 'UTC',
       DateStyle: 'ISO',
       statement_timeout: options.statement_timeout_ms ?? STATEMENT_MS,
-      // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the prepared
-      // statement and would scan the table once it is full.
+      // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the
+      // prepared statement and would scan the table once it is full.
       plan_cache_mode: 'force_generic_plan',
       enable_seqscan: 'off',
       enable_hashjoin: 'off',
@@ -150,8 +157,9 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
       seq_page_cost: 0.1,
       jit: 'off',
     },
-    // Otherwise the driver looks up array types on each new connection, in a promise that nobody awaits: if the connection ends
-    // meanwhile, the unhandled rejection ends the process. The array types that we use are declared here.
+    // Otherwise the driver looks up array types on each new connection, in a promise that nobody awaits: if the
+    // connection ends meanwhile, the unhandled rejection ends the process. The array types that we use are declared
+    // here.
     fetch_types: false,
     types: {
       texts: { to: 1009, from: [1009], serialize: arrayLiteral, parse: elementsOf },
@@ -177,8 +185,8 @@ export async function endAll(...pools: Sql[]): Promise<void> {
 }
 
 /**
- * Warns when the connected user can do everything, as the owner of the tables or a superuser: a process needs only the rights of
- * its role. Never rejects.
+ * Warns when the connected user can do everything, as the owner of the tables or a superuser: a process needs only
+ * the rights of its role. Never rejects.
  */
 export async function warnOfRights(sql: Sql, log: { warn: (message: string) => void }): Promise<void> {
   const owned = await sql`

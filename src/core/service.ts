@@ -11,7 +11,14 @@ import { assertMigrated } from './migrate.ts'
 import { isLateWrite } from './pool.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
-import { checkDatabase, checkAddresses, listenAddresses, portError, errorText, type ListenAddress } from './startup.ts'
+import {
+  checkDatabase,
+  checkAddresses,
+  listenAddresses,
+  portError,
+  errorText,
+  type ListenAddress,
+} from './startup.ts'
 
 /** A part of a process that can be stopped; it finishes what is in flight. */
 export type Part = { close(): Promise<void> }
@@ -73,8 +80,8 @@ async function listen(server: Server, place: ListenAddress): Promise<string> {
 }
 
 /**
- * Runs a process: starts it, stops it on SIGINT or SIGTERM, and prints why when it cannot start. A second signal ends it at once.
- * `--help` prints `help`.
+ * Runs a process: starts it, stops it on SIGINT or SIGTERM, and prints why when it cannot start. A second signal ends
+ * it at once. `--help` prints `help`.
  */
 export async function run(help: string, start: () => Promise<Part & { log?: Log }>): Promise<void> {
   try {
@@ -149,8 +156,8 @@ export async function runService(
 }
 
 /**
- * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Closing it disposes of `ends`, the
- * last added first.
+ * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Closing it disposes of
+ * `ends`, the last added first.
  */
 export function serviceOf(
   ends: AsyncDisposableStack,

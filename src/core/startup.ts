@@ -50,7 +50,9 @@ export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
   if (problems.length > 0) throw new ConfigError([...new Set(problems)].join('\n'))
 }
 
-/** Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged. */
+/**
+ * Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged.
+ */
 export function portError(error: unknown, place: ListenAddress): unknown {
   const { variable, port, host_variable, host } = place
   const code = databaseCode(error)
@@ -79,8 +81,9 @@ export async function listenAt(
 }
 
 /**
- * Throws when the database cannot be used: it is missing, refuses the password, or is not migrated for this version. A database
- * that does not answer may still be starting: then this only warns, and the process is not ready until the database answers.
+ * Throws when the database cannot be used: it is missing, refuses the password, or is not migrated for this version.
+ * A database that does not answer may still be starting: then this only warns, and the process is not ready until the
+ * database answers.
  */
 export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
   const url = need(config, 'DATABASE_URL')
@@ -97,7 +100,10 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   }
 }
 
-/** The text that an operator reads when an error ends a process or command: one line, or the stack of an unforeseen error. */
+/**
+ * The text that an operator reads when an error ends a process or command: one line, or the stack of an unforeseen
+ * error.
+ */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code, path } = error as NodeJS.ErrnoException

@@ -45,8 +45,8 @@ export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]
 }
 
 /**
- * Replaces a key with one that has the same name, scopes and expiry; the old one works for at most `grace_s` more seconds. Undefined when
- * there is no such key, or it is no longer valid.
+ * Replaces a key with one that has the same name, scopes and expiry; the old one works for at most `grace_s` more
+ * seconds. Undefined when there is no such key, or it is no longer valid.
  */
 export async function rotateApiKey(
   sql: Sql,
@@ -71,7 +71,9 @@ export async function rotateApiKey(
   return row && { ...row, secret }
 }
 
-/** Revokes a key; all processes refuse it within a second. False when there is no such key, or it was already revoked. */
+/**
+ * Revokes a key; all processes refuse it within a second. False when there is no such key, or it was already revoked.
+ */
 export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
   const rows = await sql`
     update api_keys set revoked_at = now()

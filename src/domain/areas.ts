@@ -1,4 +1,5 @@
-// The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet answer that they are not.
+// The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
+// answer that they are not.
 import { ConfigError, list } from '#core/config.ts'
 
 type AreaFacts<Scope extends string> = {

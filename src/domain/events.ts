@@ -14,8 +14,9 @@ export const EVENTS = NOUNS.flatMap((noun) => {
 })
 
 /**
- * Inserts events of a noun as a part of the statement that they report. `announced` selects one row for each event: `event_id`, `event`
- * (an `EventType`) and the columns of the noun, of which an event contains those in the noun's view.
+ * Inserts events of a noun as a part of the statement that they report. `announced` selects one row for each event:
+ * `event_id`, `event` (an `EventType`) and the columns of the noun, of which an event contains those in the noun's
+ * view.
  */
 export function announce(sql: Sql | Tx, noun: Noun, announced: Fragment): Fragment {
   const data = objectOf(sql, 'announced', Object.keys(subjectOf(noun).view.shape))

@@ -1,4 +1,5 @@
-// The history: finished jobs with their attempts and notifications, and events, in weekly partitions that are dropped when old.
+// The history: finished jobs with their attempts and notifications, and events, in weekly partitions that are dropped
+// when old.
 import type { Sql } from '#core/db.ts'
 
 /** The kinds of history, each with its own retention. The ledger, payments, refunds and customers are never dropped. */
@@ -8,11 +9,14 @@ export type HistoryKind = (typeof HISTORY_KINDS)[number]
 /** How far the move has got: every job that finished before this was looked at. */
 export type MovePosition = { after: string; after_id: string }
 
-export const BEGINNING: MovePosition = { after: '-infinity', after_id: '00000000-0000-0000-0000-000000000000' }
+export const BEGINNING: MovePosition = {
+  after: '-infinity',
+  after_id: '00000000-0000-0000-0000-000000000000',
+}
 
 /**
- * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into the history, the
- * oldest first. Looks at `most` jobs at once; `next` is null when there were fewer.
+ * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into
+ * the history, the oldest first. Looks at `most` jobs at once; `next` is null when there were fewer.
  */
 export async function moveFinished(
   sql: Sql,
@@ -34,7 +38,10 @@ export async function makeNextPartition(sql: Sql): Promise<string | null> {
   return row!.name
 }
 
-/** Drops the oldest partition that is older than `days`; null when there is none, or when its lock was not free at once. */
+/**
+ * Drops the oldest partition that is older than `days`; null when there is none, or when its lock was not free at
+ * once.
+ */
 export async function dropNextPartition(sql: Sql, kind: HistoryKind, days: number): Promise<string | null> {
   const [row] = await sql<{ name: string | null }[]>`select drop_next_partition(${kind}, ${days}) as name`
   return row!.name

@@ -1,4 +1,5 @@
-// Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted nothing.
+// Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted
+// nothing.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { subjectOf, type Noun } from './subjects.ts'
 
@@ -33,9 +34,10 @@ export type Remembered = {
 }
 
 /**
- * Whether the key of the request `a` was used before: stored for this route, or on a row of `resource`, which is kept longer than the
- * key. The accepting statement leaves such requests out, so that a replay does not undo the batch that it came in. The `offset` keeps
- * this a look-up for each request: an anti-join, planned while the table was empty, would later scan it.
+ * Whether the key of the request `a` was used before: stored for this route, or on a row of `resource`, which is kept
+ * longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
+ * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
+ * empty, would later scan it.
  */
 export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
   const remembered = sql`exists (
@@ -48,9 +50,9 @@ export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
 }
 
 /**
- * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id,
- * job_id`. There is no "on conflict": when two requests use one key at the same moment, the second fails, its whole statement is
- * undone, and it becomes a replay.
+ * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, scope,
+ * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use one key at the same moment, the
+ * second fails, its whole statement is undone, and it becomes a replay.
  */
 export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fragment {
   return sql`
@@ -73,9 +75,9 @@ export async function findRemembered(
 }
 
 /**
- * Everything that a tenant's key protects, with the state of its job (null when there is none), newest first: a page of `limit`. Rows of
- * one moment are never split between pages, so that the moment can be the cursor; there may be a few more rows. The `offset` keeps this
- * a look-up by the key, whatever the order.
+ * Everything that a tenant's key protects, with the state of its job (null when there is none), newest first: a page
+ * of `limit`. Rows of one moment are never split between pages, so that the moment can be the cursor; there may be a
+ * few more rows. The `offset` keeps this a look-up by the key, whatever the order.
  */
 export async function listByKey(
   sql: Sql,
@@ -89,11 +91,16 @@ export async function listByKey(
       select * from (select * from idempotency_keys where tenant_id = ${tenant_id} and key = ${key} offset 0) of_key
       where created_at < ${before} order by created_at desc fetch first ${limit} rows with ties
     ) k
-    left join lateral (select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0) j on true
+    left join lateral (
+      select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0
+    ) j on true
     order by k.created_at desc`
 }
 
-/** Deletes keys older than 30 days, the oldest first, at most `limit`. The unique key on the resource still prevents a second one. */
+/**
+ * Deletes keys older than 30 days, the oldest first, at most `limit`. The unique key on the resource still prevents a
+ * second one.
+ */
 export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from idempotency_keys where ctid = any(array(

@@ -2,10 +2,10 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * A part of the statement that accepts payments: opens the accounts of a tenant with its first payment in a currency, because nothing
- * can be posted to an account that does not exist. `payments` selects `tenant_id, currency`. `available` holds what the tenant is owed,
- * the platform's `processor_clearing` the other side; both are kept per tenant, so that tenants never wait for each other's rows. The
- * `offset` keeps this one look-up for each currency.
+ * A part of the statement that accepts payments: opens the accounts of a tenant with its first payment in a currency,
+ * because nothing can be posted to an account that does not exist. `payments` selects `tenant_id, currency`.
+ * `available` holds what the tenant is owed, the platform's `processor_clearing` the other side; both are kept per
+ * tenant, so that tenants never wait for each other's rows. The `offset` keeps this one look-up for each currency.
  */
 export function openAccounts(sql: Sql, payments: Fragment): Fragment {
   return sql`
@@ -23,14 +23,14 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `moved` to `transfer`, that post transfers. `moved` selects `tenant_id, transfer_id, kind, subject_id,
- * debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the debited account falls and that of the
- * credited one rises. Errors undo the whole statement: 23505 when the subject already has a transfer of that kind, 23502 when an account
- * does not exist.
+ * The parts of a statement, from `moved` to `transfer`, that post transfers. `moved` selects `tenant_id, transfer_id,
+ * kind, subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the
+ * debited account falls and that of the credited one rises. Errors undo the whole statement: 23505 when the subject
+ * already has a transfer of that kind, 23502 when an account does not exist.
  *
- * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account, because a second
- * update of a row in one statement would be lost. Under these locks `seq` has no gaps and `created_at` only grows. The transfers of one
- * statement follow each other in the order of their ids.
+ * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account,
+ * because a second update of a row in one statement would be lost. Under these locks `seq` has no gaps and
+ * `created_at` only grows. The transfers of one statement follow each other in the order of their ids.
  */
 export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`
@@ -61,13 +61,14 @@ export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
       select m.*, row_number() over of_account as nth, sum(to_available) over of_account as change
       from (
         select *,
-          case 'available' when credit_account then amount_minor when debit_account then -amount_minor end as to_available
+          case 'available' when credit_account then amount_minor when debit_account then -amount_minor end
+            as to_available
         from moved
       ) m
       window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
     ), transfer as (
-      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency, amount_minor,
-        seq, balance_after_minor, created_at)
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency,
+        amount_minor, seq, balance_after_minor, created_at)
       -- The names come from the locked accounts: null, and so refused, when an account does not exist.
       select m.tenant_id, m.transfer_id, m.kind, m.subject_id, debit.name, credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,

@@ -36,16 +36,19 @@ export type Notification = {
   payload: Json
 }
 
-/** A provider's event as a notification. The same event always has the same id, whether it was sent or read from the provider's list. */
+/**
+ * A provider's event as a notification. The same event always has the same id, whether it was sent or read from the
+ * provider's list.
+ */
 export function notificationOf(provider: string, news: Omit<Notification, 'id' | 'provider'>): Notification {
   const { account, event_id } = news
   return { ...news, provider, id: derivedId(provider, account, event_id) }
 }
 
 /**
- * Stores notifications and asks for the jobs that apply them. The id of a notification is derived from the provider's and is also the
- * id of its job, so a repeated notification writes nothing, whether it is repeated in this call, in the table or in the history.
- * Returns the ids that are new.
+ * Stores notifications and asks for the jobs that apply them. The id of a notification is derived from the provider's
+ * and is also the id of its job, so a repeated notification writes nothing, whether it is repeated in this call, in
+ * the table or in the history. Returns the ids that are new.
  */
 export async function storeNotifications(
   sql: Sql | Tx,
@@ -112,9 +115,9 @@ export type NotificationSettlement = Settlement & {
 }
 
 /**
- * Settles the jobs of notifications that change no payment or refund now: the notification is over, or parked with its job open. An
- * object that changes during the attempt cannot wake its notification, because a running job is not woken: then the job is soon tried
- * again.
+ * Settles the jobs of notifications that change no payment or refund now: the notification is over, or parked with
+ * its job open. An object that changes during the attempt cannot wake its notification, because a running job is not
+ * woken: then the job is soon tried again.
  */
 export async function settleNotifications(
   sql: Sql,
@@ -157,8 +160,8 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `told` (`notification_id, tenant_id` and `<noun>_id`): marks the notification that brought
- * this as applied, and files it under the noun.
+ * A part of the statement that settles `told` (`notification_id, tenant_id` and `<noun>_id`): marks the notification
+ * that brought this as applied, and files it under the noun.
  */
 export function filing(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
@@ -170,9 +173,9 @@ export function filing(sql: Sql | Tx, noun: Noun): Fragment {
 }
 
 /**
- * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `moved` selects `provider,
- * reference` of the objects. It waits for no lock: a job that is locked is being performed anyway, and a notification that is parked at
- * this moment soon looks again by itself.
+ * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `moved`
+ * selects `provider, reference` of the objects. It waits for no lock: a job that is locked is being performed anyway,
+ * and a notification that is parked at this moment soon looks again by itself.
  */
 export function waking(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`

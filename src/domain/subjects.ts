@@ -1,5 +1,5 @@
-// The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines and idempotency
-// keys read from here what they need to know of every noun.
+// The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
+// and idempotency keys read from here what they need to know of every noun.
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { SubjectChecks } from './audit/checks.ts'
@@ -11,7 +11,10 @@ import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
 export type Subject = {
   table: string
-  /** The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed under that row. */
+  /**
+   * The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed
+   * under that row.
+   */
   part_of?: { noun: string; by: string }
   /** The columns that an event shows, and no others. */
   view: z.ZodObject
@@ -32,7 +35,10 @@ export type AtProvider = {
   under_way: readonly string[]
   /** The columns that are compared. */
   side: readonly string[]
-  /** For each status at the provider the statuses of ours that agree with it, once everything the provider said has been applied. */
+  /**
+   * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
+   * been applied.
+   */
   agrees: Readonly<Record<string, readonly string[]>>
 }
 

@@ -33,8 +33,8 @@ export type TimelineEntry = z.output<typeof timelineEntrySchema>
 const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
 
 /**
- * What happened to a row and its parts, oldest first: the last `limit` entries before `before`. Entries of one moment are never split
- * between pages, so that the moment can be the cursor; there may be a few more entries.
+ * What happened to a row and its parts, oldest first: the last `limit` entries before `before`. Entries of one moment
+ * are never split between pages, so that the moment can be the cursor; there may be a few more entries.
  */
 export async function listTimeline(
   sql: Sql,
@@ -60,7 +60,8 @@ export async function listTimeline(
         select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
       union all
       select c.first_sent_at, 2, 'provider_call', c.operation, c.outcome, jsonb_build_object(
-        'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at, 'provider_reference', c.provider_reference)
+        'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at,
+        'provider_reference', c.provider_reference)
       from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
       where c.first_sent_at is not null

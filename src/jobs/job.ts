@@ -5,7 +5,10 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 export const QUEUES = ['payments', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
-/** Everything particular to a job. A provider, a deadline or a schedule will be declared here by the first job that needs one. */
+/**
+ * Everything particular to a job. A provider, a deadline or a schedule will be declared here by the first job that
+ * needs one.
+ */
 export type JobDefinition<
   Name extends string = string,
   Payload extends z.ZodType = z.ZodType,
@@ -24,8 +27,9 @@ export type JobDefinition<
 }
 
 /**
- * A call whose effect is not known is sent again with the same key, because our providers do nothing twice under one key. A provider
- * without idempotency keys will need another rule (`on_ambiguous`): here, in `calling` and in `settlementOf`.
+ * A call whose effect is not known is sent again with the same key, because our providers do nothing twice under one
+ * key. A provider without idempotency keys will need another rule (`on_ambiguous`): here, in `calling` and in
+ * `settlementOf`.
  */
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   operation: string
@@ -37,7 +41,10 @@ type RetrySchedule = {
   /** The delay doubles with each failure in a row, up to the cap, and is drawn from the upper nine tenths of that. */
   base_ms: number
   cap_ms: number
-  /** How long after its effect became unknown the provider is asked about it again; after that, at the last of these intervals. */
+  /**
+   * How long after its effect became unknown the provider is asked about it again; after that, at the last of these
+   * intervals.
+   */
   looks_ms: readonly number[]
 }
 
@@ -57,10 +64,11 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
 }
 
 /**
- * Inserts job rows as a part of the statement that asks for them. `asked` selects one row for each job: `job_id, tenant_id,
- * subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep will find the job),
- * `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the log. A job with a provider call also
- * needs `request`, the exact parameters: neither a retry nor a deployment changes what is sent under a key.
+ * Inserts job rows as a part of the statement that asks for them. `asked` selects one row for each job: `job_id,
+ * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
+ * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
+ * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
+ * changes what is sent under a key.
  */
 export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
   const { call } = job

@@ -73,7 +73,10 @@ export type ProcessorEvent = {
   payload: Json
 }
 
-/** What an event is about, in our words. Its content is not trusted: the processor is asked for the state of the object. */
+/**
+ * What an event is about, in our words. Its content is not trusted: the processor is asked for the state of the
+ * object.
+ */
 export type ProcessorNews = {
   /** Our noun for the object. */
   subject: string
@@ -102,8 +105,8 @@ type EventPage = {
 }
 
 /**
- * Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown; only a call that
- * its job's permit does not allow to start rejects, with `NotStarted`.
+ * Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown;
+ * only a call that its job's permit does not allow to start rejects, with `NotStarted`.
  */
 export type PaymentProcessor = {
   readonly name: string

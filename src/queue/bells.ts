@@ -17,8 +17,8 @@ export type OutcomeHint = { id: string; state: string }
 export type BellData = { ids: string[] }
 
 /**
- * The BullMQ jobs for some bells, with several bells each: BullMQ's cost is per job, and bells that travel together are claimed together.
- * They get no id from us, because BullMQ silently ignores a job whose id it still holds.
+ * The BullMQ jobs for some bells, with several bells each: BullMQ's cost is per job, and bells that travel together
+ * are claimed together. They get no id from us, because BullMQ silently ignores a job whose id it still holds.
  */
 export function toJobs(bells: Bell[]): { name: string; data: BellData }[] {
   const ids = bells.map(({ id }) => id)

@@ -7,8 +7,8 @@ export type Consumer = {
   /** Takes no more bells; resolves when those being performed are done, also when the backend is away. */
   close(): Promise<void>
   /**
-   * Replaces a worker that seems stuck by a new one with new connections. The old one finishes what it performs, so for that long more
-   * than `concurrency` bells may be performed at once.
+   * Replaces a worker that seems stuck by a new one with new connections. The old one finishes what it performs, so
+   * for that long more than `concurrency` bells may be performed at once.
    */
   restart: () => Promise<void>
 }

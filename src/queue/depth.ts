@@ -1,4 +1,5 @@
-// Watches how many BullMQ jobs wait in each queue. While a queue is full nobody rings for it, and jobs wait in Postgres only.
+// Watches how many BullMQ jobs wait in each queue. While a queue is full nobody rings for it, and jobs wait in
+// Postgres only.
 import type { Backend } from './backend.ts'
 import { within } from './late.ts'
 import { depth_interval_ms, max_depth } from './settings.ts'

@@ -1,4 +1,5 @@
-// The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs wait for their turn.
+// The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
+// wait for their turn.
 import type { Bell, Queue } from './main.ts'
 
 export type Doorbell = {

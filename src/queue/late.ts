@@ -7,7 +7,10 @@ export class LateError extends Error {
 /** Extra time to read an answer that has already arrived, if this process was too busy to do so. */
 const grace_ms = 10
 
-/** Resolves or rejects like `promise`, or rejects with LateError after `limit_ms`. An answer that arrived in time counts. */
+/**
+ * Resolves or rejects like `promise`, or rejects with LateError after `limit_ms`. An answer that arrived in time
+ * counts.
+ */
 export function within<T>(promise: Promise<T>, limit_ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new LateError(`no answer in ${limit_ms} ms`))

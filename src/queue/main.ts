@@ -1,4 +1,5 @@
-// The queue: carries bells to workers and outcomes to waiting requests. Everything in it may be lost without losing work.
+// The queue: carries bells to workers and outcomes to waiting requests. Everything in it may be lost without losing
+// work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
@@ -19,20 +20,21 @@ export type { QueueConfig, QueueHooks } from './settings.ts'
 export type Queue = {
   readonly backend: 'redis' | 'postgres'
   /**
-   * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true while outcomes are
-   * not received, and for half a second after that, because those published meanwhile are lost.
+   * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true
+   * while outcomes are not received, and for half a second after that, because those published meanwhile are lost.
    */
   away(): boolean
   /**
-   * Rings without waiting and never throws. Bells that cannot be rung within 100 ms (1 s on PostgreSQL), and all while the backend is
-   * away, are dropped and counted (`onDrop`); their jobs are claimed directly.
+   * Rings without waiting and never throws. Bells that cannot be rung within 100 ms (1 s on PostgreSQL), and all
+   * while the backend is away, are dropped and counted (`onDrop`); their jobs are claimed directly.
    */
   ring(bells: Bell[]): void
   /** Whether so many BullMQ jobs wait in the queue that nobody should ring for more; about a second old. */
   full(queue: string): boolean
   /**
-   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell. `signal` is aborted when
-   * BullMQ's lock is lost, as when Redis was wiped. Only the lease in the job's row decides who performs it, not that lock.
+   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell.
+   * `signal` is aborted when BullMQ's lock is lost, as when Redis was wiped. Only the lease in the job's row decides
+   * who performs it, not that lock.
    */
   consume(options: {
     queue: string
@@ -41,7 +43,10 @@ export type Queue = {
   }): Consumer
   /** Publishes outcomes to every process, without waiting. Never throws. */
   publish(outcomes: OutcomeHint[]): void
-  /** Receives all outcomes of every process. Resolves when it listens, or after 1 s without a backend, and then goes on trying. */
+  /**
+   * Receives all outcomes of every process. Resolves when it listens, or after 1 s without a backend, and then goes
+   * on trying.
+   */
   subscribe(onOutcomes: (outcomes: OutcomeHint[]) => void): Promise<{ close(): Promise<void> }>
   /** Waits for the bells under way and ends all connections, within seconds even while the backend is away. */
   close(): Promise<void>

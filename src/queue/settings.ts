@@ -1,4 +1,5 @@
-// Settings of BullMQ, ioredis and PostgreSQL, and all time limits of the queue. The values were found by breaking things.
+// Settings of BullMQ, ioredis and PostgreSQL, and all time limits of the queue. The values were found by breaking
+// things.
 import type { DefaultJobOptions } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 
@@ -27,12 +28,18 @@ export const close_limit_ms = 2_000
 
 /** BullMQ jobs in one addBulk. 100 take about 10 ms, far below the limit of 100 ms. */
 export const max_batch = 100
-/** Bells in one BullMQ job. A slow job of ours delays the end of its BullMQ job, but not the start of the other bells in it. */
+/**
+ * Bells in one BullMQ job. A slow job of ours delays the end of its BullMQ job, but not the start of the other bells
+ * in it.
+ */
 export const bells_a_job = 16
 /** Bells of a queue that may wait for the batch under way; more are dropped. */
 export const max_waiting = 20_000
 
-/** Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at this often. */
+/**
+ * Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at
+ * this often.
+ */
 export const max_depth = 10_000
 export const depth_interval_ms = 1_000
 

@@ -21,8 +21,8 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   C
 > {
   /**
-   * Anybody may have put this job into the backend, so only valid ids are taken from it. A job without any is simply done: if it were
-   * refused, BullMQ would deliver it again.
+   * Anybody may have put this job into the backend, so only valid ids are taken from it. A job without any is simply
+   * done: if it were refused, BullMQ would deliver it again.
    */
   protected override createJob(found: JobJson, id: string): Job<BellData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found

@@ -8,7 +8,10 @@ import { processStarted } from './processes.ts'
 const Holder = z.object({ pid: z.int(), started: z.string() })
 const Running = z.object({ api_url: z.string() })
 
-/** Makes the folder and holds it until `release`. Errors: ConfigError when another start has it or nothing can be written there. */
+/**
+ * Makes the folder and holds it until `release`. Errors: ConfigError when another start has it or nothing can be
+ * written there.
+ */
 export async function claimFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
   const path = join(data_dir, 'running.json')
   const holder = await read(path, Holder)

@@ -32,9 +32,9 @@ export type ServerFolder = {
 const COMMON_FOLDER = '/var/tmp'
 
 /**
- * Makes the folder for a server. Nothing of ours runs as root: there the server
- * runs as the owner of the data that is there already, else as `postgres`, else as `nobody`, whichever exists. Where that account cannot
- * reach the wanted folder (a checkout under a home of mode 0700), it becomes `/var/tmp/sluice-data-<hash of the wanted path>`.
+ * Makes the folder for a server. Nothing of ours runs as root: there the server runs as the owner of the data that is
+ * there already, else as `postgres`, else as `nobody`, whichever exists. Where that account cannot reach the wanted
+ * folder (a checkout under a home of mode 0700), it becomes `/var/tmp/sluice-data-<hash of the wanted path>`.
  */
 export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
@@ -71,8 +71,9 @@ export async function makePrivateFolder(path: string, account: Account | null): 
 }
 
 /**
- * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made once for each
- * `version` (which has to name all that the content depends on). `sample` is a file in it, to be found readable.
+ * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made
+ * once for each `version` (which has to name all that the content depends on). `sample` is a file in it, to be found
+ * readable.
  */
 export async function readableCopy(
   source: string,
@@ -93,7 +94,10 @@ export async function readableCopy(
   return copy
 }
 
-/** Whether the account may read this file or enter this folder, judged by the modes of the path and of all its parents. */
+/**
+ * Whether the account may read this file or enter this folder, judged by the modes of the path and of all its
+ * parents.
+ */
 export async function reaches(account: Account, path: string): Promise<boolean> {
   const found = await realpath(path).catch(() => null)
   if (found === null) return false
@@ -131,7 +135,10 @@ async function unprivilegedAccount(): Promise<Account> {
   )
 }
 
-/** In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of theirs is followed). */
+/**
+ * In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of
+ * theirs is followed).
+ */
 async function assertOurs(path: string): Promise<void> {
   const found = await lstat(path)
   if (found.uid !== process.getuid?.()) {

@@ -1,4 +1,5 @@
-// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is configured.
+// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is
+// configured.
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'

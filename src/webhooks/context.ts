@@ -13,7 +13,10 @@ export type WebhooksContext = {
   doorbell: Doorbell
 }
 
-/** Stores a notification and asks for the job that applies it; false when it was stored before. `request` is the one that brought it. */
+/**
+ * Stores a notification and asks for the job that applies it; false when it was stored before. `request` is the one
+ * that brought it.
+ */
 export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
 
 /** The route that receives the notifications of a provider. */

@@ -1,11 +1,15 @@
-// What a handler decides about an attempt. It is a value: `perform` writes it, with what it tells of a noun, in one fenced step.
+// What a handler decides about an attempt. It is a value: `perform` writes it, with what it tells of a noun, in one
+// fenced step.
 import type { Outcome, Undone } from '#core/outcome.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { NotificationSettlement } from '#domain/notifications.ts'
 import type { PaymentSettlement } from '#domain/payments/settle.ts'
 import type { RefundSettlement } from '#domain/refunds/settle.ts'
 
-/** What a decision may tell of each noun: what a provider said of its row. The noun's step in `settle.ts` writes it with the job. */
+/**
+ * What a decision may tell of each noun: what a provider said of its row. The noun's step in `settle.ts` writes it
+ * with the job.
+ */
 export type Tellings = {
   payment: Omit<PaymentSettlement, keyof Settlement>
   refund: Omit<RefundSettlement, keyof Settlement>
@@ -44,7 +48,10 @@ type RetryOptions = {
   after_ms?: number
   /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
-  /** The provider was asked about the call and gave no answer: an unknown call stays unknown, at the same step of its schedule. */
+  /**
+   * The provider was asked about the call and gave no answer: an unknown call stays unknown, at the same step of its
+   * schedule.
+   */
   unanswered?: boolean
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
@@ -79,7 +86,10 @@ export const park = (
   options: { code?: string; delay_ms?: number } & Learnt = {},
 ): Decision => ({ kind: 'park', reason, ...options })
 
-/** Gives the job back to be claimed again. `unsent` false: this attempt may already have sent a call that had an effect. */
+/**
+ * Gives the job back to be claimed again. `unsent` false: this attempt may already have sent a call that had an
+ * effect.
+ */
 export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   kind: 'give_back',
   reason,
@@ -90,8 +100,8 @@ export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
 export const discard = (reason: string): Decision => ({ kind: 'discard', reason })
 
 /**
- * Writes what it tells while the job keeps running, and then makes the decision of `next`. If the worker is killed in between, the
- * job is claimed again.
+ * Writes what it tells while the job keeps running, and then makes the decision of `next`. If the worker is killed in
+ * between, the job is claimed again.
  */
 export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => ({
   kind: 'go_on',
@@ -100,7 +110,8 @@ export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => (
 })
 
 /**
- * The decision after an outcome that changes nothing but the job: try again, however often that happened, while the key is valid.
+ * The decision after an outcome that changes nothing but the job: try again, however often that happened, while the
+ * key is valid.
  */
 export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
   if (outcome.kind === 'misconfigured') return retry(outcome.reason, { why: 'misconfigured', unsent: true })
@@ -108,7 +119,10 @@ export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'decl
   return retry(outcome.reason, { why: 'ambiguous' })
 }
 
-/** The decision after a look that brought no answer: nothing changed anywhere, so it is soon tried again, as a look or as a call. */
+/**
+ * The decision after a look that brought no answer: nothing changed anywhere, so it is soon tried again, as a look or
+ * as a call.
+ */
 export function unanswered(looked: Undone, options: { counts?: boolean } & Learnt = {}): Decision {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
   const why = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'

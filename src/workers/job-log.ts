@@ -1,4 +1,5 @@
-// The log lines of a job: one for each attempt and each provider call, with the request that asked for it and the ids of its rows.
+// The log lines of a job: one for each attempt and each provider call, with the request that asked for it and the ids
+// of its rows.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -17,7 +18,10 @@ export type JobLog = {
   call(call: { operation: string; outcome: string; duration_ms: number }): void
 }
 
-/** `logged_part`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always logged. */
+/**
+ * `logged_part`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always
+ * logged.
+ */
 export function createJobLog(log: Log, logged_part: number): JobLog {
   const sampled = createSampler(logged_part)
   const lines = withoutRedaction(log)

@@ -6,7 +6,10 @@ import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 const RENEW_EVERY_MS = 1000
 /** At most this many renewals may wait for the database at once. */
 const RENEWALS_AT_ONCE = 4
-/** How long after a stop provider calls may still be answered; then they are given up, and made again by whoever claims their job. */
+/**
+ * How long after a stop provider calls may still be answered; then they are given up, and made again by whoever
+ * claims their job.
+ */
 const STOP_PATIENCE_MS = 10_000
 
 export type Leases = {
@@ -30,7 +33,8 @@ export function createLeases(sql: Sql, log: Log): Leases {
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a lease once the database is slow.
+  // Connects and prepares the statement now: that takes several round trips, too many for a lease once the database
+  // is slow.
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {
     const now = performance.now()

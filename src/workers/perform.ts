@@ -1,4 +1,5 @@
-// Performs jobs: claims one under a lease, lets its handler decide, settles that decision behind the fence, and wakes waiting requests.
+// Performs jobs: claims one under a lease, lets its handler decide, settles that decision behind the fence, and wakes
+// waiting requests.
 import { batcher } from '#core/batch.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -19,8 +20,8 @@ import { createSlots, type Bringer, type Slots } from './slots.ts'
 const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
 
 /**
- * A call may start this long after the database was asked whether its queue is paused; later it must be asked again. This keeps the
- * promise that no call starts more than a second after a pause was committed.
+ * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
+ * This keeps the promise that no call starts more than a second after a pause was committed.
  */
 const PERMIT_MS = 900
 /** A call may also start right after an answer that took longer than that: asking again would bring nothing newer. */
@@ -31,7 +32,10 @@ export type Performer = {
   perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
-  /** When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer was created. */
+  /**
+   * When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer
+   * was created.
+   */
   lastBellAt(queue: string): number
   /** Takes no more jobs, and resolves when those under way are settled. */
   close(): Promise<void>
@@ -75,7 +79,8 @@ export function createPerformer(
     return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
   })
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database is slow.
+  // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database
+  // is slow.
   void findStartable(urgent_sql, []).catch(() => {})
 
   async function run(id: string): Promise<void> {
@@ -120,7 +125,10 @@ export function createPerformer(
     }
   }
 
-  /** Settles what the handler decides; after `go_on` also its next decision, until the attempt ends or the fence refuses a write. */
+  /**
+   * Settles what the handler decides; after `go_on` also its next decision, until the attempt ends or the fence
+   * refuses a write.
+   */
   async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<Settlement> {
     if (closing) return await settled(job, giveBack('the worker is stopping'))
     const handler = handlerOf(job.name)
@@ -202,8 +210,8 @@ export function createPerformer(
   }
 }
 
-// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. When a look dies or
-// throws too, the job is parked.
+// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. When
+// a look dies or throws too, the job is parked.
 function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const looks = call?.look_only === true
   if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined

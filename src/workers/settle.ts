@@ -1,4 +1,5 @@
-// The registry of settling steps, by the noun that a decision tells of. Each writes that and the job in one fenced statement.
+// The registry of settling steps, by the noun that a decision tells of. Each writes that and the job in one fenced
+// statement.
 import { batcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'

@@ -1,4 +1,5 @@
-// The slots of one queue in this process: they limit how many of its jobs run at once, whether a bell or the sweep brought them.
+// The slots of one queue in this process: they limit how many of its jobs run at once, whether a bell or the sweep
+// brought them.
 
 /** What brought a job: a bell, or the sweep's walk over the waiting jobs in the database. */
 export type Bringer = 'bell' | 'walk'

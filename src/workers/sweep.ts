@@ -1,4 +1,5 @@
-// The sweep claims due jobs that no bell will bring, by turns of the tenants. The watchdog restarts a consumer that brings no bells.
+// The sweep claims due jobs that no bell will bring, by turns of the tenants. The watchdog restarts a consumer that
+// brings no bells.
 import { metrics } from '#core/metrics.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
@@ -10,7 +11,9 @@ import { every, type Loop } from './clock.ts'
 /** A bell is taken for lost when its job has not been claimed for this long. */
 const OVERDUE_MS = 1000
 const SWEEP_MS = 50
-/** The interval while more jobs wait than were taken; then only queues with this share of their slots free are swept. */
+/**
+ * The interval while more jobs wait than were taken; then only queues with this share of their slots free are swept.
+ */
 const BUSY_SWEEP_MS = 5
 const WORTH_A_WALK = 0.25
 const WATCHDOG_MS = 10_000
@@ -25,14 +28,18 @@ type SweepOptions = {
 }
 
 /**
- * Claims due jobs straight from the database: those that no bell will bring, or all while the queue is away. One statement serves all
- * queues, and takes from each only what this worker has room for: a backlog waits in the database, not here.
+ * Claims due jobs straight from the database: those that no bell will bring, or all while the queue is away. One
+ * statement serves all queues, and takes from each only what this worker has room for: a backlog waits in the
+ * database, not here.
  */
 export function sweep(
   context: WorkerContext,
   { queue, queues, performer, concurrency, watchdog }: SweepOptions,
 ): Loop {
-  /** Where the walk of each queue continues, and whether this round through the tenants, or the last, found more than was taken. */
+  /**
+   * Where the walk of each queue continues, and whether this round through the tenants, or the last, found more than
+   * was taken.
+   */
   const rounds = new Map(
     queues.map((name) => [name, { after: null as string | null, more: false, had: false }]),
   )
@@ -75,8 +82,8 @@ export type Watchdog = Loop & {
 }
 
 /**
- * Restarts the consumer of a queue that brings no bells although some were rung: jobs keep being found overdue, or wait although
- * there are free slots. Jobs that the sweep claims do not prove that the consumer works.
+ * Restarts the consumer of a queue that brings no bells although some were rung: jobs keep being found overdue, or
+ * wait although there are free slots. Jobs that the sweep claims do not prove that the consumer works.
  */
 export function watch(
   context: WorkerContext,

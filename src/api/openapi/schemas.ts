@@ -69,7 +69,8 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
     if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
     schema['format'] ??= 'int64'
   }
-  // Generators take what has a default for always there; zod drops that of what is converted, so it comes by another name.
+  // Generators take what has a default for always there; zod drops that of what is converted, so it comes by another
+  // name.
   if ('$ref' in schema) delete schema['default']
   if ('standard' in schema) {
     schema['default'] = schema['standard']

@@ -57,7 +57,9 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
   )
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
-  /** Who asks for what is under way joins it: each statement would wait for the same row, on a connection of its own. */
+  /**
+   * Who asks for what is under way joins it: each statement would wait for the same row, on a connection of its own.
+   */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
     const under_way = deleting.get(key)

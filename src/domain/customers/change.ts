@@ -17,8 +17,8 @@ export type CreateCustomer = CustomerFields &
   IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
- * Creates customers and returns them in the order of `requests`; `known` stands for one whose key was used before. Throws a unique
- * violation when a key is used by another request at the same moment; nothing was written then.
+ * Creates customers and returns them in the order of `requests`; `known` stands for one whose key was used before.
+ * Throws a unique violation when a key is used by another request at the same moment; nothing was written then.
  */
 export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<(Customer | 'known')[]> {
   const keys = sql`select *, customer_id as resource_id, null::uuid as job_id from asked`
@@ -44,7 +44,10 @@ export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Pro
   return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'known')
 }
 
-/** Changes the given fields: an absent field stays, null empties it. Undefined when there is no such customer, or it is deleted. */
+/**
+ * Changes the given fields: an absent field stays, null empties it. Undefined when there is no such customer, or it
+ * is deleted.
+ */
 export async function updateCustomer(
   sql: Sql,
   tenant_id: string,
@@ -72,8 +75,8 @@ export async function updateCustomer(
 }
 
 /**
- * Deletes a customer: erases personal data and keeps the id. Earlier events are erased later, by `eraseNextEvents`. Deleting twice
- * has the same result. Undefined when there is no such customer.
+ * Deletes a customer: erases personal data and keeps the id. Earlier events are erased later, by `eraseNextEvents`.
+ * Deleting twice has the same result. Undefined when there is no such customer.
  */
 export async function deleteCustomer(
   sql: Sql,

@@ -15,14 +15,15 @@ export type Act = { job_id: string; who: string; reason: string }
 export type ActResult = { after: string; look_only: boolean } | undefined
 
 /**
- * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is sent again with the
- * same key; when the key is too old, it is only looked up.
+ * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
+ * sent again with the same key; when the key is too old, it is only looked up.
  */
 export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
-      where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
+      where j.id = ${act.job_id}
+        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
       for update
     ), attempt as (
       -- The last attempt did not end the job after all.
@@ -41,7 +42,10 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
   return done
 }
 
-/** Ends an open job without doing it. Refused while a payment or refund waits for it: then the operator must say what became of that. */
+/**
+ * Ends an open job without doing it. Refused while a payment or refund waits for it: then the operator must say what
+ * became of that.
+ */
 export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
@@ -63,8 +67,8 @@ export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
 }
 
 /**
- * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the processor's id of the
- * new payment or refund; null for a capture or cancellation, whose payment is known.
+ * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
+ * processor's id of the new payment or refund; null for a capture or cancellation, whose payment is known.
  */
 export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -74,8 +78,8 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
         and (j.operation in ('authorize', 'refund')) = (${reference}::text is not null)
       for update
     ), after as (
-      update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(), rung_at = null,
-        max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
+      update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(),
+        rung_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${recorded(sql, 'resolve', act)}
@@ -86,9 +90,10 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
 const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the processor.' }
 
 /**
- * Records that the call of a job never took effect and will not: its payment or refund is settled as after a definitive failure, by the
- * same statement that workers use. When a notification has settled it meanwhile, nothing is written and `settled` says how it stands.
- * Afterwards the processor is asked, so that a wrong decision shows as a drift.
+ * Records that the call of a job never took effect and will not: its payment or refund is settled as after a
+ * definitive failure, by the same statement that workers use. When a notification has settled it meanwhile, nothing
+ * is written and `settled` says how it stands. Afterwards the processor is asked, so that a wrong decision shows as a
+ * drift.
  */
 export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
   return await sql.begin(async (tx) => {
@@ -178,7 +183,8 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
 }
 
-// The row that the call of the job `j` is about, and whether it is still under way; no row when the job has no such call.
+// The row that the call of the job `j` is about, and whether it is still under way; no row when the job has no such
+// call.
 function subject(sql: Sql | Tx): Fragment {
   return sql`
     select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r

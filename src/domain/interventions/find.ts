@@ -1,7 +1,10 @@
 // Reads jobs for operators.
 import type { Fragment, Sql } from '#core/db.ts'
 
-/** The filters of `npm run jobs -- list`: the states, and `all`, `open` (not finished) and `parked` (waits for an operator). */
+/**
+ * The filters of `npm run jobs -- list`: the states, and `all`, `open` (not finished) and `parked` (waits for an
+ * operator).
+ */
 export const JOB_FILTERS = [
   'all',
   'open',
@@ -144,7 +147,7 @@ function jobColumns(sql: Sql): Fragment {
 
 function listed(sql: Sql): Fragment {
   return sql`
-    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
-    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at,
+    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id,
+    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at,
     j.created_at, j.finished_at`
 }

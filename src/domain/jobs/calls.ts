@@ -10,7 +10,10 @@ export type ProviderCall = {
   look_only: boolean
   /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
-  /** For how long every attempt has been refused before it had an effect; null when the last one was not refused, or never ended. */
+  /**
+   * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
+   * never ended.
+   */
   refused_ms: number | null
   /** The provider's id of the object that the call made, when it became known before the call was settled. */
   reference: string | null

@@ -5,7 +5,10 @@ import { keyIsTooOld, type ProviderCall } from './calls.ts'
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
 
-/** A job that this process holds until its lease lapses. `lease_token` is the fencing token of everything it writes about the job. */
+/**
+ * A job that this process holds until its lease lapses. `lease_token` is the fencing token of everything it writes
+ * about the job.
+ */
 export type ClaimedJob = {
   id: string
   tenant_id: string
@@ -27,9 +30,10 @@ export type ClaimedJob = {
 }
 
 /**
- * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a deployment another version
- * may have jobs that this one does not know). The provider call is marked as sent before it is sent, unless it may only be looked up. If
- * the lease of a job has lapsed, the lost attempt is recorded and the call is in doubt. One statement; returns only what was claimed.
+ * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a
+ * deployment another version may have jobs that this one does not know). The provider call is marked as sent before
+ * it is sent, unless it may only be looked up. If the lease of a job has lapsed, the lost attempt is recorded and the
+ * call is in doubt. One statement; returns only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
@@ -60,7 +64,7 @@ export async function claimJobs(
         first_sent_at = case when j.operation is null or ${look_only}
           then j.first_sent_at else coalesce(j.first_sent_at, now()) end,
         last_sent_at = case when j.operation is not null then now() end,
-        -- Reset when the job was paused (due for an hour), as nobody refused it meanwhile, and after an attempt that never ended.
+        -- Reset when the job was paused (due for an hour), as nobody refused it then, and after an attempt that never ended.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
       returning j.*, ${look_only} as look_only
@@ -78,8 +82,8 @@ export async function claimJobs(
 }
 
 /**
- * Renews the leases that are still ours and returns their jobs' ids. A row that is locked is skipped without losing its lease: its own
- * settlement holds it, and waiting for that could cost all the other leases.
+ * Renews the leases that are still ours and returns their jobs' ids. A row that is locked is skipped without losing
+ * its lease: its own settlement holds it, and waiting for that could cost all the other leases.
  */
 export async function renewLeases(
   sql: Sql,

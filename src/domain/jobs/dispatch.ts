@@ -6,7 +6,9 @@ const TENANTS_A_WALK = 250
 /** Sorts before every tenant: the first walk starts here. */
 const START = '00000000-0000-0000-0000-000000000000'
 
-/** A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first). */
+/**
+ * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first).
+ */
 export type QueueWalk = { queue: string; room: number; after: string | null }
 export type DueJobs = {
   queue: string
@@ -18,12 +20,13 @@ export type DueJobs = {
 }
 
 /**
- * Finds due jobs named in `names` that nobody performs and no bell will bring: nobody rang for them (retries, follow-ups, jobs above
- * their tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At most `room` jobs for each queue.
+ * Finds due jobs named in `names` that nobody performs and no bell will bring: nobody rang for them (retries,
+ * follow-ups, jobs above their tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At
+ * most `room` jobs for each queue.
  *
- * The jobs come by turns: the next job of every tenant before the second of any. A walk goes from tenant to tenant in the index of open
- * jobs, beginning after `after`, until it has met `room` tenants with due jobs. Its cost depends on what it takes, not on how many
- * tenants and jobs wait; tenants that were not reached come first in the next walk.
+ * The jobs come by turns: the next job of every tenant before the second of any. A walk goes from tenant to tenant in
+ * the index of open jobs, beginning after `after`, until it has met `room` tenants with due jobs. Its cost depends on
+ * what it takes, not on how many tenants and jobs wait; tenants that were not reached come first in the next walk.
  */
 export async function findDue(
   sql: Sql,
@@ -73,7 +76,10 @@ export async function findDue(
     group by w.queue, w.after`
 }
 
-/** For each queue the seconds since its oldest due and unclaimed job, named in `names`, became due. Queues without one are left out. */
+/**
+ * For each queue the seconds since its oldest due and unclaimed job, named in `names`, became due. Queues without one
+ * are left out.
+ */
 export async function findOldestDue(
   sql: Sql,
   queues: readonly string[],
@@ -102,7 +108,9 @@ export async function findOldestDue(
     group by v.queue`
 }
 
-/** The held jobs whose calls may start: their lease is still ours, and neither their queue nor their tenant is paused. */
+/**
+ * The held jobs whose calls may start: their lease is still ours, and neither their queue nor their tenant is paused.
+ */
 export async function findStartable(
   sql: Sql,
   held: { id: string; lease_token: string }[],

@@ -1,7 +1,10 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import type { Sql } from '#core/db.ts'
 
-/** Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider calls starts. */
+/**
+ * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
+ * calls starts.
+ */
 export async function pauseJobs(
   sql: Sql,
   what: { queue?: string; tenant_id?: string; reason?: string },

@@ -14,8 +14,8 @@ export type Turn = {
 }
 
 /**
- * Takes the turn if it is due and nobody has it; undefined otherwise. The first turn is due at once, or `first_after_s` seconds after
- * the first call. The lease lasts `lease_s` seconds; `keepTurn` renews it.
+ * Takes the turn if it is due and nobody has it; undefined otherwise. The first turn is due at once, or
+ * `first_after_s` seconds after the first call. The lease lasts `lease_s` seconds; `keepTurn` renews it.
  */
 export async function takeTurn(
   sql: Sql,

@@ -2,7 +2,10 @@
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Failure } from '#core/outcome.ts'
 
-/** How an attempt ended. If it ends the job, the provider call is over too; otherwise the call is made again with the same key. */
+/**
+ * How an attempt ended. If it ends the job, the provider call is over too; otherwise the call is made again with the
+ * same key.
+ */
 export type Settlement = {
   job_id: string
   lease_token: string
@@ -23,9 +26,10 @@ export type Settlement = {
 }
 
 /**
- * The fence. It is the first part of a settling statement: `held` has the settlements whose lease is still ours, with their rows locked.
- * Every later part selects from it, so that a job whose lease was lost changes nothing. `change` is for the parts of the noun. The rows
- * are looked up one by one, in order (`lateral`): no plan can scan for them, and no two batches can deadlock over them.
+ * The fence. It is the first part of a settling statement: `held` has the settlements whose lease is still ours, with
+ * their rows locked. Every later part selects from it, so that a job whose lease was lost changes nothing. `change`
+ * is for the parts of the noun. The rows are looked up one by one, in order (`lateral`): no plan can scan for them,
+ * and no two batches can deadlock over them.
  */
 export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
@@ -52,9 +56,9 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * The last parts of a settling statement: they update the rows of the jobs that are `held` and record the attempts that did not end
- * their job (for a rotation with the key that was used up). The part `job` has `id, state`. `delay_ms`: the delay until the next attempt,
- * where the statement itself computes it.
+ * The last parts of a settling statement: they update the rows of the jobs that are `held` and record the attempts
+ * that did not end their job (for a rotation with the key that was used up). The part `job` has `id, state`.
+ * `delay_ms`: the delay until the next attempt, where the statement itself computes it.
  */
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
   return sql`
@@ -89,7 +93,8 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
         first_sent_at = case when not (held.rotate or held.never_sent) then j.first_sent_at end,
         last_sent_at = case when not (held.rotate or held.never_sent) then j.last_sent_at end,
         -- An attempt that does not say that it sent nothing may have reached the provider.
-        in_doubt = not held.rotate and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
+        in_doubt = not held.rotate
+          and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
         refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(j.refused_since, now())
           when held.unsent and held.outcome = 'returned' then j.refused_since end,
         provider_reference = case when not held.rotate then coalesce(held.provider_reference, j.provider_reference) end,

@@ -20,8 +20,8 @@ export type PaymentFilters = {
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, currency, amount_min = 0, amount_max = Number.MAX_SAFE_INTEGER } = filters
   const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
-  // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters change the text of the
-  // statement: each text costs every connection a plan.
+  // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters
+  // change the text of the statement: each text costs every connection a plan.
   const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
@@ -97,6 +97,7 @@ function knownColumns(sql: Sql): Fragment {
 function paymentColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, idempotency_key, status, amount_minor, currency, method, customer_id, description, return_url,
-    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference, client_secret,
-    failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata, created_at, updated_at`
+    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference,
+    client_secret, failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata,
+    created_at, updated_at`
 }

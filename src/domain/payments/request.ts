@@ -1,4 +1,5 @@
-// What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and inserts the job.
+// What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
+// inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -22,9 +23,9 @@ export type CreateRequest = Asked & {
 }
 
 /**
- * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `known` key; a payment that is
- * missing there named a customer that does not exist. Throws a unique violation when a key is used by another request at the same
- * moment; nothing was written then.
+ * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `known` key;
+ * a payment that is missing there named a customer that does not exist. Throws a unique violation when a key is used
+ * by another request at the same moment; nothing was written then.
  */
 export async function createPayments(
   sql: Sql,
@@ -103,21 +104,26 @@ export type CancelRequest = Asked & {
 }
 
 /**
- * Asks for the cancellation of payments. A job releases the hold (`canceling`). While the authorization is still under way the request
- * is only `recorded`, and settling the authorization asks for that job. Returns by id what was accepted, and how.
+ * Asks for the cancellation of payments. A job releases the hold (`canceling`). While the authorization is still
+ * under way the request is only `recorded`, and settling the authorization asks for that job. Returns by id what was
+ * accepted, and how.
  */
 export async function requestCancels(
   sql: Sql,
   requests: CancelRequest[],
 ): Promise<Map<string, 'canceling' | 'recorded'>> {
   const guard = sql`
-    p.status in ('pending', 'requires_action', 'authorized') and (p.status <> 'pending' or p.cancel_requested_at is null)`
+    p.status in ('pending', 'requires_action', 'authorized')
+    and (p.status <> 'pending' or p.cancel_requested_at is null)`
   const keys = sql`
     select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
       case when status = 'canceling' then job_id end as job_id
     from p`
   const canceling = sql`(select * from p where status = 'canceling') p`
-  const request = requestJson(sql, cancelPayment, { reference: sql`processor_reference`, reason: sql`reason` })
+  const request = requestJson(sql, cancelPayment, {
+    reference: sql`processor_reference`,
+    reason: sql`reason`,
+  })
   const rows = await sql<{ id: string; accepted: 'canceling' | 'recorded' }[]>`
     with ${lockedAsAsked(sql, requests, guard)},
     p as (
@@ -133,8 +139,9 @@ export async function requestCancels(
 }
 
 /**
- * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns the job's id (null
- * while it is only recorded). Undefined when there is no such cancellation. To be called after `requestCancels` has refused.
+ * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns
+ * the job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
+ * `requestCancels` has refused.
  */
 export async function joinCancel(
   sql: Sql,
@@ -157,7 +164,8 @@ export async function joinCancel(
   return joined
 }
 
-// The requested payments for which the guard holds, locked in the same order everywhere, so that batches cannot deadlock.
+// The requested payments for which the guard holds, locked in the same order everywhere, so that batches cannot
+// deadlock.
 function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
   return sql`
     locked as (

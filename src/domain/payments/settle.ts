@@ -1,4 +1,5 @@
-// Settles payments by what their processor says: one statement moves the payment on, posts to the ledger and ends the job.
+// Settles payments by what their processor says: one statement moves the payment on, posts to the ledger and ends the
+// job.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
@@ -9,7 +10,10 @@ import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications.ts'
 import type { PaymentStatus } from './payment.ts'
 
-/** The statuses from which a payment may move to each status. From any other it stays as it is: a payment never goes backwards. */
+/**
+ * The statuses from which a payment may move to each status. From any other it stays as it is: a payment never goes
+ * backwards.
+ */
 const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
   requires_action: ['pending'],
   authorized: ['pending', 'requires_action'],
@@ -38,8 +42,8 @@ export type PaymentTold = {
 }
 
 /**
- * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one did. `orphaned`:
- * the payment is under way and no job of its own works on it.
+ * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one
+ * did. `orphaned`: the payment is under way and no job of its own works on it.
  */
 export type PaymentSettlement = Settlement & {
   told: PaymentTold
@@ -48,8 +52,8 @@ export type PaymentSettlement = Settlement & {
 }
 
 /**
- * Settles jobs that were told something of a payment, in one statement. No two settlements of one call may be of the same payment.
- * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * Settles jobs that were told something of a payment, in one statement. No two settlements of one call may be of the
+ * same payment. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, orphaned = false, ...settlement }) => ({
@@ -75,8 +79,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     reason: sql`nullif(p.cancellation_reason, 'expired')`,
   })
   const to_cancel = sql`
-    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id, jsonb_build_object('payment_id', p.id) as payload,
-      false as rung, null::text as dedupe_key, held.request_id, ${cancel_request} as request
+    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id, ${cancel_request} as request
     from p
     join told on told.follow_up_job_id = p.follow_up_job_id
     join held on held.job_id = told.job_id
@@ -136,8 +140,9 @@ function stepOf(
 ): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
     return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
-  // While the payment is pending and its own job is open, only that job knows whether the buyer may still act, because a declined card
-  // leaves the same status at the processor. Later it is the buyer who tries, fails and tries again.
+  // While the payment is pending and its own job is open, only that job knows whether the buyer may still act,
+  // because a declined card leaves the same status at the processor. Later it is the buyer who tries, fails and tries
+  // again.
   if (beside_job && status === 'requires_action')
     return {
       from: ['requires_action'],

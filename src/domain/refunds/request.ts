@@ -15,8 +15,9 @@ export type RefundRequest = JobRequest & {
 }
 
 /**
- * Reserves refunds on captured payments and asks for their jobs. The guard reads only the row that it locks. Returns by id which refunds
- * were `accepted` and which had a `known` key. No two requests of one call may be of the same payment or have the same key.
+ * Reserves refunds on captured payments and asks for their jobs. The guard reads only the row that it locks. Returns
+ * by id which refunds were `accepted` and which had a `known` key. No two requests of one call may be of the same
+ * payment or have the same key.
  */
 export async function requestRefunds(
   sql: Sql,

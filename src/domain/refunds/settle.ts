@@ -20,9 +20,9 @@ export type RefundTold = {
 export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
 
 /**
- * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded to failed, which
- * gives the money back to the tenant. No two settlements of one call may be of the same payment. Returns the ids of the jobs whose
- * lease was still ours; for the others nothing was written.
+ * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded
+ * to failed, which gives the money back to the tenant. No two settlements of one call may be of the same payment.
+ * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
@@ -89,9 +89,10 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
 }
 
 /**
- * Imports a refund that was made at the processor, as pending; settling it is the next step. A refund that has already failed is
- * imported as failed and reserves nothing; one that is known here already stays as it is. Returns its id. Undefined when the payment is
- * not captured here yet, or the amount is reserved by refunds that the processor will have to refuse: then try again later.
+ * Imports a refund that was made at the processor, as pending; settling it is the next step. A refund that has
+ * already failed is imported as failed and reserves nothing; one that is known here already stays as it is. Returns
+ * its id. Undefined when the payment is not captured here yet, or the amount is reserved by refunds that the
+ * processor will have to refuse: then try again later.
  */
 export async function importRefund(
   sql: Sql,

@@ -67,7 +67,7 @@ type ScriptRules = { id: string; refuse: (message: string, param: string) => Err
  * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
  * It happens once, unless `times` says otherwise or a `probability` (0..1) is given: then until it is deleted.
  */
-export function addFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
+export function scriptFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
   const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)
   const { method, path, contains, nth } = objectOf(match ?? {}, 'match', refuse)
   const {

@@ -12,7 +12,9 @@ const KEEP_ALIVE_MS = 15_000
 
 type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
 
-/** No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened. */
+/**
+ * No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened.
+ */
 export class NoAnswer extends Error {
   sent: boolean
   /** The processor's `idempotent-replayed` header, where an answer came at all. */
@@ -26,14 +28,14 @@ export class NoAnswer extends Error {
 }
 
 /**
- * An HTTP client for Stripe's SDK that always calls `api_base` (scheme, host, port and perhaps a path). The SDK's `timeout` becomes a
- * total deadline for connecting, sending and reading. It rejects with `NoAnswer` when the answer is not a JSON object, or has a status
- * other than 2xx without an `error` object: the SDK would take such an object for success, and a scalar would end the process. It never
- * rejects with a code that makes the SDK send again.
+ * An HTTP client for Stripe's SDK that always calls `api_base` (scheme, host, port and perhaps a path). The SDK's
+ * `timeout` becomes a total deadline for connecting, sending and reading. It rejects with `NoAnswer` when the answer
+ * is not a JSON object, or has a status other than 2xx without an `error` object: the SDK would take such an object
+ * for success, and a scalar would end the process. It never rejects with a code that makes the SDK send again.
  *
- * A request is sent only while the permit of its job is valid; this is checked when it has a socket. Otherwise it rejects with
- * `NotStarted`. The deadline begins then, not while it waits for a socket. When the signal of the permit is aborted, the answer is given
- * up.
+ * A request is sent only while the permit of its job is valid; this is checked when it has a socket. Otherwise it
+ * rejects with `NotStarted`. The deadline begins then, not while it waits for a socket. When the signal of the permit
+ * is aborted, the answer is given up.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const base = new URL(api_base)
@@ -105,7 +107,9 @@ function openLane(origin: string): Lane {
 
 type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
 
-/** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
+/**
+ * Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more.
+ */
 async function send(
   pool: Pool,
   request: Dispatcher.DispatchOptions,

@@ -30,11 +30,17 @@ export type Handler<Name extends string = string> = {
   definition: JobDefinition<Name>
   /** Makes one attempt. */
   attempt(context: WorkerContext, job: ClaimedJob, signal: AbortSignal): Promise<Decision>
-  /** Ends a job that used up its attempts or whose stored data cannot be read. Without it the job becomes unknown or is discarded. */
+  /**
+   * Ends a job that used up its attempts or whose stored data cannot be read. Without it the job becomes unknown or
+   * is discarded.
+   */
   giveUp?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Decision>
 }
 
-/** Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is sent. */
+/**
+ * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
+ * sent.
+ */
 export function calling<Name extends string, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
   handle: (

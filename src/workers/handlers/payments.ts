@@ -20,8 +20,8 @@ const STILL_WORKING = 'the processor is still working on it'
 /** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
 const MAX_GENERATIONS = 12
 /**
- * When an authorization that an earlier attempt may have made is refused, it is tried and searched for again this long after the first
- * refusal: a processor's search is usually less than a minute behind.
+ * When an authorization that an earlier attempt may have made is refused, it is tried and searched for again this
+ * long after the first refusal: a processor's search is usually less than a minute behind.
  */
 const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 
@@ -43,8 +43,8 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   if (sent.kind === 'done' && sent.value.status === 'processing')
     return await search(context, job, { reference: sent.value.reference })
   if (sent.kind === 'done') return tell(context, job, sent.value)
-  // These answers do not say whether the payment was authorized: a stored error, a key that was used with other parameters, and a
-  // refusal after an earlier attempt that may have succeeded. Only the processor's own records do.
+  // These answers do not say whether the payment was authorized: a stored error, a key that was used with other
+  // parameters, and a refusal after an earlier attempt that may have succeeded. Only the processor's own records do.
   if (sent.kind === 'ambiguous' && sent.replayed) return await search(context, job)
   if (sent.kind === 'declined' && sent.failure.code === 'processor_error') return await search(context, job)
   if (sent.kind === 'declined' && call.in_doubt) return await search(context, job, { refusal: sent })
@@ -71,8 +71,8 @@ async function send(
   }
 }
 
-// Decides an authorization in doubt by the processor's own records. `reference`: its id there, if known; `refusal`: how this attempt
-// was refused, if it was.
+// Decides an authorization in doubt by the processor's own records. `reference`: its id there, if known; `refusal`:
+// how this attempt was refused, if it was.
 async function search(
   context: WorkerContext,
   job: AuthorizeJob,
@@ -101,8 +101,8 @@ async function search(
   return tell(context, job, found)
 }
 
-// Refused now, while an earlier attempt may have succeeded that the processor's search does not show yet: tried again with the same
-// key until the search must have caught up.
+// Refused now, while an earlier attempt may have succeeded that the processor's search does not show yet: tried again
+// with the same key until the search must have caught up.
 function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   const refused_ms = job.call.refused_ms ?? 0
   const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
@@ -127,7 +127,8 @@ function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Dec
   return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
 
-// Capture and cancel change a payment that the processor knows, so after a refusal or in doubt its state at the processor decides.
+// Capture and cancel change a payment that the processor knows, so after a refusal or in doubt its state at the
+// processor decides.
 async function change(
   context: WorkerContext,
   job: ChangeJob,
@@ -154,7 +155,8 @@ async function change(
   }
   const told = paymentTold(context, idsOf(job), found)
   if (told === undefined) return retry(STILL_WORKING)
-  // The payment is unchanged there. The processor would repeat the stored error of this key for ever, so only a new key helps.
+  // The payment is unchanged there. The processor would repeat the stored error of this key for ever, so only a new
+  // key helps.
   if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
   const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
   const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'

@@ -1,4 +1,5 @@
-// Translates what the processor says of a payment or refund into what the settling steps write, for jobs and for notifications.
+// Translates what the processor says of a payment or refund into what the settling steps write, for jobs and for
+// notifications.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import type { RefundTold } from '#domain/refunds/settle.ts'

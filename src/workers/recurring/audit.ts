@@ -1,4 +1,5 @@
-// The recurring audit: checks what changed since the last one, by one worker at a time. It reports what it finds and changes nothing.
+// The recurring audit: checks what changed since the last one, by one worker at a time. It reports what it finds and
+// changes nothing.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
@@ -37,8 +38,8 @@ const resultSchema = z.object({
 })
 
 /**
- * Audits every `every_s` seconds: everything the first time, later what changed and what was wrong before. A worker that stops does not
- * wait for its audit; another worker continues it.
+ * Audits every `every_s` seconds: everything the first time, later what changed and what was wrong before. A worker
+ * that stops does not wait for its audit; another worker continues it.
  */
 export function audits(context: WorkerContext, every_s: number): Loop {
   const { sql, log } = context
@@ -89,7 +90,10 @@ export function audits(context: WorkerContext, every_s: number): Loop {
   }
 }
 
-/** Whether the next audit may begin after the time that this one covered: not when something is unfinished or would be missed then. */
+/**
+ * Whether the next audit may begin after the time that this one covered: not when something is unfinished or would be
+ * missed then.
+ */
 function isWhole(report: AuditReport): boolean {
   const problems = lostLater(report)
   return (

@@ -5,7 +5,9 @@ import { requestCancels } from '#domain/payments/request.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
+/**
+ * Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled.
+ */
 export function expire({ sql, log }: WorkerContext, { action_ttl_s }: { action_ttl_s: number }): Loop {
   return every(
     log,

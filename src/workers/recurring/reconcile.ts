@@ -1,4 +1,5 @@
-// The reconciler: asks the processor about payments and refunds that stay in one state too long, and reads missed events from its list.
+// The reconciler: asks the processor about payments and refunds that stay in one state too long, and reads missed
+// events from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
@@ -52,8 +53,8 @@ const cursorsSchema = z.record(
 )
 
 /**
- * Asks for looks at rows that are under way without a job, and at open drifts. Jobs whose effect is unknown look by themselves; here
- * only their drifts are kept.
+ * Asks for looks at rows that are under way without a job, and at open drifts. Jobs whose effect is unknown look by
+ * themselves; here only their drifts are kept.
  */
 async function lookAtWhatStandsStill(
   { sql, log, processor }: WorkerContext,
@@ -63,7 +64,10 @@ async function lookAtWhatStandsStill(
   if (turn === undefined) return
   const strange = await followUnknownJobs(sql)
   if (strange.length > 0)
-    log.error({ jobs: strange }, 'no drift can be opened for these unknown jobs: their noun is not compared with a provider')
+    log.error(
+      { jobs: strange },
+      'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
+    )
   const from = cursorsSchema.safeParse(turn.position).data ?? {}
   const position: Record<string, Cursor> = {}
   const stale = []

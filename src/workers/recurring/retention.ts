@@ -1,5 +1,5 @@
-// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, deletes old idempotency keys, and erases
-// personal data of deleted customers from events.
+// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, deletes old
+// idempotency keys, and erases personal data of deleted customers from events.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
@@ -25,7 +25,10 @@ const MOVE_EVERY_S = 10
 const AT_ONCE = 1_000
 /** Events of deleted customers that one statement erases. */
 const ERASED_AT_ONCE = 5_000
-/** The move begins again at the oldest job after this long, for rows that it had to leave because they were in use or inconsistent. */
+/**
+ * The move begins again at the oldest job after this long, for rows that it had to leave because they were in use or
+ * inconsistent.
+ */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
 const FORGET_EVERY_MS = 5_000

@@ -34,13 +34,14 @@ export function sideOfRefund(refund: ProcessorRefund): Side {
 }
 
 /**
- * Opens, updates or closes the drift of a payment, or of its refund when `refund_id` is given. `said` is the processor's side, after
- * it was applied here. It may be older than our row by now, so before a drift is opened the processor is asked again while our row
- * does not change. Returns `done` when the result is written; with any other outcome the comparison must be repeated.
+ * Opens, updates or closes the drift of a payment, or of its refund when `refund_id` is given. `said` is the
+ * processor's side, after it was applied here. It may be older than our row by now, so before a drift is opened the
+ * processor is asked again while our row does not change. Returns `done` when the result is written; with any other
+ * outcome the comparison must be repeated.
  *
- * `patient`: when only the total of refunds differs, opens nothing and returns since when our row has been as it is, so that the
- * caller can look again. `reference`: the processor's id, for a row that has not stored it. `news`: the notification that is being
- * applied; it does not count as waiting.
+ * `patient`: when only the total of refunds differs, opens nothing and returns since when our row has been as it is,
+ * so that the caller can look again. `reference`: the processor's id, for a row that has not stored it. `news`: the
+ * notification that is being applied; it does not count as waiting.
  */
 export async function compare(
   context: WorkerContext,

@@ -4,7 +4,10 @@ import { LOOK_KIND, lookOf } from '#domain/reconciliation/looks.ts'
 import type { PaymentProcessor, ProcessorNews } from '#providers/payments.ts'
 
 /** Null when the notification is about an object that we do not keep. */
-export function readNews(processor: PaymentProcessor, notification: StoredNotification): ProcessorNews | null {
+export function readNews(
+  processor: PaymentProcessor,
+  notification: StoredNotification,
+): ProcessorNews | null {
   if (notification.kind !== LOOK_KIND) return processor.newsOf(notification.payload)
   const { subject, reference } = lookOf(notification)
   return { subject, reference, payment_reference: subject === 'payment' ? reference : null, marked: true }

@@ -22,8 +22,9 @@ type WaitingReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /**
- * How long after it was parked a notification looks again; after the last of these it is ignored. If what it waits for appears
- * earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of parking.
+ * How long after it was parked a notification looks again; after the last of these it is ignored. If what it waits
+ * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
+ * parking.
  */
 const LOOKS_MS: { [Reason in WaitingReason]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
@@ -98,7 +99,10 @@ function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
 }
 
-/** Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator retries it. */
+/**
+ * Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator
+ * retries it.
+ */
 export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
   const { sql, log, processor } = context
   // A notification and its job have one id.

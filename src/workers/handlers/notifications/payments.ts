@@ -70,8 +70,9 @@ export async function applyPayment(
 }
 
 /**
- * Our row of a processor's payment. Our own ids in its metadata come first, because a notification may arrive before the answer that
- * tells us the reference. An object that merely copies our ids is not ours: the row must not have another reference.
+ * Our row of a processor's payment. Our own ids in its metadata come first, because a notification may arrive before
+ * the answer that tells us the reference. An object that merely copies our ids is not ours: the row must not have
+ * another reference.
  */
 export async function ownerOf(
   { sql, processor }: WorkerContext,
@@ -85,8 +86,8 @@ export async function ownerOf(
   return known || (await findPaymentByReference(sql, processor.name, payment.reference))
 }
 
-// The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those payments have
-// no job, and notifications settle them.
+// The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those
+// payments have no job, and notifications settle them.
 async function isOrphaned(
   { sql }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },

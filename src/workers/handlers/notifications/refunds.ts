@@ -81,8 +81,8 @@ async function ourRefund(
   return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
 }
 
-// Our payment that a processor's refund belongs to, or the decision when there is none. The processor is asked only when the reference
-// of the payment is not known here: the payment may carry our ids, or be another application's.
+// Our payment that a processor's refund belongs to, or the decision when there is none. The processor is asked only
+// when the reference of the payment is not known here: the payment may carry our ids, or be another application's.
 async function paymentBehind(
   context: WorkerContext,
   notification: StoredNotification,
@@ -104,7 +104,11 @@ async function paymentBehind(
 }
 
 // Books a refund that was made in the processor's dashboard. Undefined when it does not fit into our books yet.
-async function bookOutsideRefund({ sql, processor }: WorkerContext, payment: KnownPayment, refund: ProcessorRefund) {
+async function bookOutsideRefund(
+  { sql, processor }: WorkerContext,
+  payment: KnownPayment,
+  refund: ProcessorRefund,
+) {
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const imported = await importRefund(sql, {
     ...of,
@@ -116,8 +120,8 @@ async function bookOutsideRefund({ sql, processor }: WorkerContext, payment: Kno
   return imported && { ...of, id: imported.id }
 }
 
-// The refund does not fit yet: the capture is not known here, or our own refunds have reserved the amount until the processor refuses
-// them. Either change wakes the notification. If it takes long, it is a drift.
+// The refund does not fit yet: the capture is not known here, or our own refunds have reserved the amount until the
+// processor refuses them. Either change wakes the notification. If it takes long, it is a drift.
 async function waitForRoom(
   context: WorkerContext,
   notification: StoredNotification,
