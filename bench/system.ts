@@ -64,7 +64,7 @@ export async function startSystem(options: Options): Promise<System> {
   try {
     const server = await startPostgres({
       data_dir: join(cwd, 'postgres'),
-      // A checkpoint in the middle of one side's turn would be the other's luck.
+      // A checkpoint during the turn of one side would favour the other.
       settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
     })
     closers.push(() => server.stop())

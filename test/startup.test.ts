@@ -87,7 +87,7 @@ test('a database that cannot be used is refused, with what to do', { timeout: 60
   expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('a database that does not answer is told of, and the process is not ready', async () => {
+test('a database that does not answer is warned of, and the process is not ready', async () => {
   const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
   const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
   expect(await api.says('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).')).toContain(

@@ -9,6 +9,7 @@ import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { openProcessor } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
@@ -52,7 +53,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     concurrency,
     urgent_sql,
   })
-  const consumers = new Map(
+  const consumers = new Map<string, Consumer>(
     queues.map((name) => [
       name,
       queue.consume({
@@ -65,7 +66,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   const watchdog = watch(context, {
     queues,
     performer,
-    restart: async (name) => await consumers.get(name as QueueName)?.restart(),
+    restart: async (name) => await consumers.get(name)?.restart(),
   })
   const loops = [
     watchdog,
@@ -86,10 +87,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
 
 function queuesOf(config: Config): readonly QueueName[] {
   const named = list(config.QUEUES)
-  const strange = named.find((name) => !(QUEUES as readonly string[]).includes(name))
+  const strange = named.find((name) => !QUEUES.some((queue) => queue === name))
   if (strange !== undefined)
     throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)
-  return named.length === 0 ? QUEUES : (named as QueueName[])
+  return named.length === 0 ? QUEUES : QUEUES.filter((queue) => named.includes(queue))
 }
 
 if (import.meta.main) await runService('worker', 'performs jobs.', startWorker)

@@ -74,7 +74,7 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
 async function sendAndLookADayLater(system: System, random: Random): Promise<Problem[]> {
   const { sql, wires, workers, stripe, tenant_id } = system
   const label = `day-passed-${random.between(0, 1e9)}`
-  // Nor may anybody be told otherwise than by looking.
+  // Nor may notifications settle them: only looks may.
   await stripe('POST', '/_emulator/webhooks', { paused: true })
   const paid = await captured(system, `${label}-paid`)
   wires.stripe.withholdAnswersTo(paid.processor_reference, label)
@@ -89,7 +89,7 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
     async () => (await effectsOf(authorizations)) + (await effectsOf(refunds)) === 2,
   )
 
-  // Nothing else is under way then: whoever is met on the way to the processor by such a day stays unknown for long.
+  // Nothing else may be under way: a call that is being sent while the day passes would stay unknown for long.
   await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
   await until('all others are settled', async () => {
     const others = await sql`
