@@ -25,10 +25,10 @@ import { startRedis } from './redis.ts'
 
 const DEMO_TENANT = 'demo'
 
-/** What a second start finds again: secrets that were made up for this folder. */
+/** The secrets that were generated for this folder, kept for the next start. */
 type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
 
-/** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
+/** Starts everything; `close` stops it in the opposite order and finishes work in flight. */
 async function startAll(given: Config): Promise<Part & { log: Log }> {
   refuseInProduction(given)
   const areas = areaStates(given.DISABLED_AREAS)
@@ -137,7 +137,7 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
   }
 }
 
-/** What the banner says of the areas. */
+/** The lines of the banner about areas. */
 function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
@@ -146,7 +146,7 @@ function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string
   ]
 }
 
-/** Stripe's part is played by the look-alike unless somebody else is named for it. */
+/** Whether the Stripe look-alike is used: it is, unless a key or another server is configured. */
 function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
   return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
 }

@@ -117,7 +117,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       } catch (error) {
         if (!String(error).includes('Address already in use')) throw error
         if (wantedPort !== 0) throw takenPort(options)
-        // Somebody was faster with the port that we had found free.
+        // Another process took the port that we had found free.
         if (tries === 5) throw error
       }
     }
@@ -210,7 +210,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
         '--locale-provider=builtin',
         '--builtin-locale=C.UTF-8',
         '--no-instructions',
-        // An empty cluster that a power cut spoils is made again; it costs seconds on slow disks.
+        // Syncing costs seconds on slow disks; an empty cluster that a power cut damages is simply made again.
         '--no-sync',
       ],
       {
@@ -236,13 +236,13 @@ function defaultSettings(native: string): Record<string, string> {
     max_connections: '200',
     shared_buffers: '256MB',
     jit: 'off',
-    // A fresh database fills quickly: its plans want statistics before the usual minute is over.
+    // A fresh database fills quickly: its plans need statistics before the usual minute is over.
     autovacuum_naptime: '3s',
     fsync: 'on',
     synchronous_commit: 'on',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // Refused statements are everyday business here, and their parameters nobody's.
+    // Refused statements are normal here, and their parameters must not be logged.
     log_min_messages: 'log',
     log_checkpoints: 'off',
     ...(hasStatements && { shared_preload_libraries: 'pg_stat_statements' }),

@@ -58,7 +58,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
   /**
-   * Who asks for what is under way joins it: each statement would wait for the same row, on a connection of its own.
+   * A second deletion joins the one under way: its statement would only wait for the same row, on another connection.
    */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
