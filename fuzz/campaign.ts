@@ -153,7 +153,7 @@ async function holdsFor(target: Target, tally: Tally, route: DocumentedRoute, wr
   if (problems.length > 0) throw wrong(problems, answer, target.url, sent)
 }
 
-/** All at once: each keeps its connection until the server has had enough of it. */
+/** All at once: each keeps its connection until the server closes it. */
 async function endsAll(
   target: Target,
   tally: Tally,
@@ -193,7 +193,7 @@ async function takesNotice(
   if (problems.length > 0) throw wrong(problems, answer, url, sent)
 }
 
-/** Who asks too much is told so: that is no answer to the request, which is sent again. */
+/** A 429 says nothing about the request itself, so the request is sent again. */
 async function answered(url: string, sent: Sent, tally: Tally): Promise<RawAnswer> {
   for (let again = 0; ; again++) {
     const answer = await send(url, sent)

@@ -98,7 +98,7 @@ function isOn({ path }: DocumentedRoute, target: string): boolean {
 
 const MONEY = new Set(['amount_minor'])
 
-/** What a create was told and does not answer. */
+/** The fields of a create that its answer does not repeat. */
 function notKept(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
   if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
   const told = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>

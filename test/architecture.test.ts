@@ -1,4 +1,4 @@
-// Holds the layout: which layer may know which, that no files import each other in a circle, and how long a file may be.
+// Holds the layout: which layer may import which, no import cycles, the length of files, and one name for one thing.
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
@@ -164,6 +164,46 @@ test('no file outside the tests is longer than 300 lines', async () => {
   const files = await sources(['src', 'bench', 'fuzz', 'torture'])
   const long = [...files].filter(([, text]) => text.trimEnd().split('\n').length > MOST_LINES)
   expect(long.map(([file]) => file)).toEqual([])
+})
+
+/** The emulators are programs of their own: they have Stripe's words for things, and only `start` imports them. */
+const isEmulator = (file: string) => file.startsWith('src/emulators/')
+const DECLARATION =
+  /^(?:export (?:async )?(?:function\*?|const|class)|(?:export )?(?:type|interface)) (\w+)/gm
+
+/** Names that two files export, and types of one name in two files, each with its files. */
+function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
+  const owners = new Map<string, string[]>()
+  for (const [file, text] of files)
+    for (const name of new Set(Array.from(text.matchAll(DECLARATION), ([, name]) => name!)))
+      owners.set(name, [...(owners.get(name) ?? []), file])
+  return [...owners].filter(([, of]) => of.length > 1).map(([name, of]) => `${name}: ${of.join(', ')}`)
+}
+
+test('no two files export the same name, and no two types share one', async () => {
+  const files = [...(await sources(['src']))]
+  expect(sharedNames(files.filter(([file]) => !isEmulator(file)))).toEqual([])
+  expect(sharedNames(files.filter(([file]) => isEmulator(file)))).toEqual([])
+})
+
+test('a shared name would be found', () => {
+  const files = { 'a.ts': 'export type Place = 1\n', 'b.ts': 'type Place = 2\nexport const other = 1\n' }
+  expect(sharedNames(Object.entries(files))).toEqual(['Place: a.ts, b.ts'])
+})
+
+test('every word of the glossary is in order, and the files that it names exist', async () => {
+  const rows = (await readFile(join(ROOT, 'docs/glossary.md'), 'utf8'))
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && line.endsWith('` |'))
+  const words = rows.map((row) => row.split('|')[1]!.trim())
+  expect(words.length).toBeGreaterThan(15)
+  expect(words).toEqual(words.toSorted())
+  for (const row of rows)
+    for (const [, file] of row
+      .split('|')
+      .at(-2)!
+      .matchAll(/`([^`]+)`/g))
+      expect((await readFile(join(ROOT, file!), 'utf8')).length, file).toBeGreaterThan(0)
 })
 
 test('the table would notice: a call to a provider inside the domain is a violation', () => {

@@ -1,7 +1,7 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serveOperations } from '#core/service.ts'
-import { places } from '#core/startup.ts'
+import { listenAddresses } from '#core/startup.ts'
 import { createLog } from '#core/log.ts'
 import { startApi } from '#api/main.ts'
 import { AREA_NAMES, areaStates } from '#domain/areas.ts'
@@ -56,7 +56,7 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
   const log = createLog('info', 'test')
   log.info = (fields: object) => lines.push(JSON.stringify(fields))
   const api = await startApi({ ...world.config, DISABLED_AREAS: 'customers, ai' }, log)
-  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
     const client = createClient(api.url, world.client.key)
     expect((await client.get('/v1/customers')).status).toBe(500)

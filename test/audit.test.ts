@@ -228,7 +228,7 @@ describe('what does not hold is named with its row, and no longer once it is men
   })
 })
 
-test('of what has not changed since, only what is named again is looked at', async () => {
+test('of what has not changed, only the payments with earlier problems are audited again', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
@@ -239,7 +239,7 @@ test('of what has not changed since, only what is named again is looked at', asy
   await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
 })
 
-test('a worker audits by the clock: gauges, a log of it, and the same again until it is mended', async () => {
+test('a worker audits regularly: it sets gauges, logs, and repeats a problem until it is corrected', async () => {
   const gauge = async () => {
     const { values } = await metrics.auditProblems.get()
     return values.find(({ labels }) => labels.check === 'payments')?.value
@@ -266,7 +266,7 @@ test('a worker audits by the clock: gauges, a log of it, and the same again unti
   expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
-test('what was given up is found by each audit, and makes none longer', async () => {
+test('a notification that was given up is found by each audit, and makes none longer', async () => {
   const last = async () => {
     const [row] = await world.sql<{ ended_at: string; since: string; found: number }[]>`
       select ended_at, position ->> 'since' as since, (result #> '{problems,notifications}')::integer as found
@@ -301,7 +301,7 @@ test('the command names the row, says so by its exit code, and changes nothing',
   expect((await audit()).code).toBe(0)
 })
 
-test('a check that may not take its time is said to be unfinished, not to hold', async () => {
+test('a check that takes too long is reported as unfinished, not as holding', async () => {
   const blocker = await world.sql.reserve()
   await blocker`begin`
   await blocker`lock table idempotency_keys in access exclusive mode`

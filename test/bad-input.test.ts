@@ -185,7 +185,7 @@ test('currencies that are none are refused, and those that are may be in any cas
   expect([lower.status, lower.body.currency]).toEqual([202, 'EUR'])
 })
 
-test('other fields of a payment that cannot be meant are refused', async () => {
+test('other fields of a payment with impossible values are refused', async () => {
   for (const [param, values] of [
     ['method', ['"sepa"', 'null', '"CARD"']],
     ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"']],
@@ -258,7 +258,7 @@ test('SQL is text', async () => {
   }
 })
 
-test('what is wrong is said in plain words, without an end to neither names nor their number', async () => {
+test('errors are in plain words, and limit the length and the number of names', async () => {
   const told = async (body: unknown, path = '/v1/payments') => {
     const { status, body: answer } = await client.post(path, body)
     expect(status).toBe(400)
@@ -296,7 +296,7 @@ test('what is wrong is said in plain words, without an end to neither names nor 
   ])
 })
 
-test('a parameter that comes twice is called so, and a field that fails several checks is told of once', async () => {
+test('a repeated parameter is reported as such, and a field that fails several checks once', async () => {
   for (const [query, ...said] of [
     ['limit=5&limit=6', 'limit comes more than once'],
     ['status=captured&status=failed&status=x', 'status comes more than once'],
@@ -311,7 +311,7 @@ test('a parameter that comes twice is called so, and a field that fails several 
   }
 })
 
-test('texts of errors show nothing that a programmer left over', async () => {
+test('error texts hold nothing meant for programmers', async () => {
   const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
   const said: string[] = []
   const add = ({ status, text }: { status: number; text: string }) => void (status >= 400 && said.push(text))

@@ -105,7 +105,7 @@ test('requests whose length can be read in two ways are refused', async () => {
   expect(await stored(world)).toBe(before)
 })
 
-test('an expectation that nobody knows is passed over', async () => {
+test('an unknown Expect header is ignored', async () => {
   const expecting = { ...jsonHeaders(world), expect: 'the unexpected' }
   const passed = await sendBytes(client.url, requestBytes('POST', '/v1/customers', expecting, customer()))
   expect(passed.status).toBe(201)
@@ -190,7 +190,7 @@ test('paths lead nowhere but where they say', async () => {
   }
 })
 
-test('a log has one line of JSON for each thing said, and holds no secrets', async () => {
+test('a log has one JSON line for each message, and holds no secrets', async () => {
   const api = await startProcess('src/api/main.ts', {
     env: { ...world.env, LOG_LEVEL: 'trace' },
     ready: 'the API listens',

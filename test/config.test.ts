@@ -76,7 +76,7 @@ test('everything that is wrong is named at once, and an empty variable counts as
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
 })
 
-test('names in .env that are nearly ours are told of; those of others, and the environment, are not', async () => {
+test('misspelt names in .env are warned of; other names, and the environment, are not', async () => {
   const { path, remove } = await makeFolder()
   onTestFinished(remove)
   await writeFile(
@@ -105,7 +105,7 @@ test('names in .env that are nearly ours are told of; those of others, and the e
   ])
 })
 
-test('an option that there is not is refused by every command', async () => {
+test('an unknown option is refused by every command', async () => {
   const files = ['api/main', 'webhooks/main', 'workers/main', 'start/main']
   const commands = ['migrate', 'keys', 'jobs', 'audit'].map((name) => `commands/${name}`)
   const ran = await Promise.all(
@@ -158,7 +158,7 @@ test('a process says which variable it cannot do without', async () => {
   )
 })
 
-test('a port that is taken is said so, with a way out', async () => {
+test('a port that is taken is refused with a way out', async () => {
   const holder = createServer().listen(0, '127.0.0.1')
   await once(holder, 'listening')
   const port = String((holder.address() as AddressInfo).port)

@@ -123,7 +123,7 @@ test('pipelined requests are charged like any others, each before the next is an
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
-test('a list is under way until its answer has left: who does not read has no more of them', async () => {
+test('a list is under way until its answer was received: a client that does not read gets no more lists', async () => {
   const greedy = await largeLists()
   const flood = pipelined(world.client.url, greedy.key, 300)
   flood.socket.pause()
@@ -197,7 +197,7 @@ test('more statements than the database can keep up with are refused, with few w
   expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
 })
 
-test('what comes after its time is over is told once, however many they are', async () => {
+test('requests that time out together are logged once', async () => {
   const lines: { err: { code?: string; message: string } }[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const app = createListener('test', {
@@ -299,7 +299,7 @@ test('who guesses keys is soon refused, with few look-ups, and who has a key at 
   expect(await lookUps(statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )
-  // Its cached look-up lapses meanwhile: the next needs nobody's leave.
+  // Its cached look-up expires meanwhile: the next one does not pass the gate.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })
@@ -324,7 +324,7 @@ test('valid keys that a process has not seen are let in while guesses go on from
   }
 })
 
-test('of too many that wait for one address any may be refused: who comes late is looked up as well', async () => {
+test('when too many keys wait for one address a random one is refused, so late ones are looked up too', async () => {
   const first = Promise.withResolvers<void>()
   const served: number[] = []
   const slowly = createSlowLane(
@@ -343,7 +343,7 @@ test('of too many that wait for one address any may be refused: who comes late i
   expect(answered.some((n) => n > 1_000)).toBe(true)
 })
 
-test('a proxy that nobody trusts is told of, with the variable that names it', async () => {
+test('an untrusted proxy is warned of, with the variable to set', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi({ ...world.config, TRUSTED_PROXIES: '10.0.0.0/8' }, log)
@@ -353,7 +353,7 @@ test('a proxy that nobody trusts is told of, with the variable that names it', a
   for (let n = 0; n < 3; n++)
     await fetch(`${api.url}/healthz`, { headers: { 'x-forwarded-for': '192.0.2.1' } })
   expect(lines).toEqual([
-    expect.stringMatching(/X-Forwarded-For from 127\.0\.0\.1 is not believed.+ TRUSTED_PROXIES=127\.0\.0\.1/),
+    expect.stringMatching(/X-Forwarded-For from 127\.0\.0\.1 is ignored.+ TRUSTED_PROXIES=127\.0\.0\.1/),
   ])
 })
 

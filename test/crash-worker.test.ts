@@ -49,7 +49,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     },
   )
 
-  test('a worker killed while its call is under way: the heir asks under the same key', inTurn, async () => {
+  test('a worker killed during its call: the next worker sends it with the same key', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'before')
@@ -57,7 +57,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await hold.hit()
     await worker.end()
     await deployment.startWorker()
-    // The processor refuses the second call while the first is under way, so the heir comes again.
+    // The processor refuses the second call while the first is under way, so the next worker tries again.
     await until('the heir tried', async () => (await captureJob(deployment, payment)).attempt >= 2)
     await hold.release()
     expect(await answer).toMatchObject(done)
@@ -65,23 +65,27 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test('a worker killed after the effect and before its commit: a colleague finishes', inTurn, async () => {
-    const workers = [await deployment.startWorker(), await deployment.startWorker()]
-    const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after')
-    const answer = capture(deployment, payment)
-    await hold.hit()
-    const [attempt] = await captureAttempts(deployment, payment)
-    await workers.find(({ pid }) => attempt!.worker.endsWith(`/${pid}`))!.end()
-    await hold.release()
-    expect(await answer).toMatchObject(done)
-    const attempts = await captureAttempts(deployment, payment)
-    expect(attempts.map(({ outcome }) => outcome)).toEqual([null, 'done'])
-    paid.push(payment)
-    await expectWhole(deployment, paid)
-  })
+  test(
+    'a worker killed after the effect and before its commit: another worker finishes',
+    inTurn,
+    async () => {
+      const workers = [await deployment.startWorker(), await deployment.startWorker()]
+      const payment = await authorize(deployment)
+      const hold = await holdCaptures(deployment, payment, 'after')
+      const answer = capture(deployment, payment)
+      await hold.hit()
+      const [attempt] = await captureAttempts(deployment, payment)
+      await workers.find(({ pid }) => attempt!.worker.endsWith(`/${pid}`))!.end()
+      await hold.release()
+      expect(await answer).toMatchObject(done)
+      const attempts = await captureAttempts(deployment, payment)
+      expect(attempts.map(({ outcome }) => outcome)).toEqual([null, 'done'])
+      paid.push(payment)
+      await expectWhole(deployment, paid)
+    },
+  )
 
-  test('a worker killed right after its commit: who waits is answered all the same', inTurn, async () => {
+  test('a worker killed right after its commit: the waiting request is still answered', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'after')
@@ -126,7 +130,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test('a worker frozen past its lease, the only one: it claims its own job anew', inTurn, async () => {
+  test('the only worker, frozen past its lease: it claims its own job again', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'after')

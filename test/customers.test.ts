@@ -174,7 +174,7 @@ test('deleting erases what is personal and keeps the id for the books', async ()
   expect(await ids('&email=secret@example.com&deleted=true')).toEqual([])
 })
 
-test('what earlier events told of a deleted customer is erased too, however many there are', async () => {
+test('personal data of a deleted customer is erased from its events too, however many there are', async () => {
   const { id } = await created({ name: 'Secret Name' })
   await world.sql`
     insert into events (tenant_id, type, subject_id, data, created_at)
@@ -200,7 +200,7 @@ test('what earlier events told of a deleted customer is erased too, however many
   await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
 })
 
-test('who deletes again joins who deletes already and takes no connection from others', async () => {
+test('a second deletion joins the one under way and takes no connection from others', async () => {
   const { id } = await created()
   let answers: Promise<any[]> | undefined
   await world.sql.begin(async (tx) => {

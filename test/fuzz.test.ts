@@ -47,13 +47,13 @@ describe('it would notice', () => {
     expect(found!.command).toMatch(/^(?:curl|\(?printf) /)
   })
 
-  test('an answer that its document does not tell of', async () => {
+  test('an answer that the document does not describe', async () => {
     const document = structuredClone(target.document)
     delete document.paths['/v1/customers'].post.responses[201]
     expect((await round({ document }))!.problems[0]).toBe('the route documents no 201')
   })
 
-  test('an error that no row of the catalogue foresees', async () => {
+  test('an error that is not in the catalogue', async () => {
     const document = structuredClone(target.document)
     const responses = document.paths['/v1/customers'].post.responses
     responses[422].description = ''

@@ -1,4 +1,4 @@
-// Growth: what is over leaves the tables that are worked on, stays explained, and goes with its partition.
+// Growth: finished jobs move to the history, can still be looked up, and are dropped with their partition.
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -46,7 +46,7 @@ async function movedByWorker(): Promise<void> {
   })
 }
 
-test('what was moved is explained, remembered and audited as before, and not taken as new', async () => {
+test('moved jobs keep their timeline, idempotency and audit, and their notifications are not stored again', async () => {
   const body = {
     amount_minor: 1000,
     currency: 'USD',
@@ -90,7 +90,7 @@ test('what was moved is explained, remembered and audited as before, and not tak
   expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
 })
 
-test('what is not over is not moved: open, discarded, lately finished, told and not applied', async () => {
+test('jobs are not moved while they are open, discarded, just finished, or their notification is not applied', async () => {
   await heldPayment(world.client)
   const parked = madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
   const lost = madeUp('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
@@ -208,7 +208,7 @@ describe('partitions', () => {
   })
 })
 
-test('old keys are forgotten as fast as they come, by all workers', async () => {
+test('old keys are deleted as fast as they come, by all workers', async () => {
   await world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
@@ -218,7 +218,7 @@ test('old keys are forgotten as fast as they come, by all workers', async () => 
   )
 })
 
-test('a payment whose buyer never acts is given up at the processor, as abandoned', async () => {
+test('a payment whose buyer never acts is canceled at the processor, as abandoned', async () => {
   const waiting = async () => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     expect(body).toMatchObject({ status: 'requires_action' })

@@ -72,7 +72,7 @@ test('a hold that has lapsed is given up at the processor by the worker, with th
   expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
 })
 
-test('a hold that the processor lets lapse first is canceled as it tells', async () => {
+test('a hold that the processor lets lapse first is canceled by its notification', async () => {
   const { id, processor_reference } = await heldPayment(client)
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })

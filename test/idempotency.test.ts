@@ -302,7 +302,7 @@ test('a key that is older than 30 days is forgotten and still prevents a second 
   expect(await count('payments', bought.idempotency_key)).toBe(1)
 })
 
-test('a caller who hangs up loses nothing: the key tells, and the work is done', async () => {
+test('a caller who disconnects loses nothing: the work is done, and the key shows it', async () => {
   const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -382,7 +382,7 @@ test('a key that an earlier version remembered is replayed as it was', async () 
   expect(other.status).toBe(422)
 })
 
-test('a replay undoes nothing for those who are accepted beside it', async () => {
+test('a replay does not undo requests that are accepted in the same batch', async () => {
   const { id: captured } = await capturedPayment(world.client, { amount_minor: 5000 })
   const creates: [path: string, body: Record<string, unknown>][] = [
     ['/v1/customers', { name: 'Ada' }],

@@ -105,7 +105,7 @@ async function unansweredRefund() {
   return { payment, refund_id: body.id as string, job_id: job!.id, failing }
 }
 
-test('a refund that the processor has told of meanwhile cannot be resolved as failed', async () => {
+test('a refund that a notification has settled meanwhile cannot be resolved as failed', async () => {
   const { payment, refund_id, job_id, failing } = await unansweredRefund()
   const events = await listEvents(world, payment.processor_reference)
   for (const event of events) await deliver(world, event)
@@ -254,7 +254,7 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
   }
 })
 
-test('what is asked wrongly is said in a line, and nothing is done without a reason', async () => {
+test('a wrong command is refused in one line, and nothing is done without a reason', async () => {
   const asked: [args: string[], words: string][] = [
     [['--help'], 'npm run jobs -- list'],
     [['list', '--state', 'lost'], '--state must be one of'],

@@ -1,4 +1,4 @@
-// The machinery of jobs: bells may be lost, leases lapse, workers fall asleep, queues pause; the work is done once.
+// The machinery of jobs: bells get lost, leases lapse, workers freeze, queues are paused, and the work is still done once.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -162,7 +162,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await paymentIn(client, body.id, 'authorized')
   })
 
-  test('a worker that comes back after its lease was taken over changes nothing', async () => {
+  test('a worker that wakes up after another took over its job changes nothing', async () => {
     const { id, processor_reference } = await heldPayment(client)
     // The news from outside would settle it too, also late news of the authorization.
     for (const event of await listEvents(world, processor_reference))
@@ -197,7 +197,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
       amount_captured_minor: 0,
     })
     expect(await world.sql`select from ledger_transfers where subject_id = ${id}`).toHaveLength(0)
-    // The usurper dies; the next one finds the effect behind the same key.
+    // The second worker dies; the next one finds the effect by the same key.
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     await paymentIn(client, id, 'captured')
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
@@ -382,7 +382,7 @@ describe('the fence', () => {
     const waited = await claimed()
     expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
     await settleJobs(sql, [settlement(waited, turnedAway)])
-    // While it was paused nobody turned it away.
+    // While it was paused nobody refused it.
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], as('w'))
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
@@ -420,7 +420,7 @@ describe('the fence', () => {
     }
   })
 
-  test('a lease whose row is locked is passed over, and the others are renewed meanwhile', async () => {
+  test('a lease whose row is locked is skipped, and the others are renewed meanwhile', async () => {
     const { client, sql } = world
     const ids = await Promise.all(
       [1, 2].map(async () => jobOf((await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize')),
@@ -529,7 +529,7 @@ describe('attempts', () => {
     expect(requests).toHaveLength(1)
   })
 
-  test('a call is given up with its lease, and its outcome is found by who has the job then', async () => {
+  test('a call is given up with its lease, and the next worker finds its outcome', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const held = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -575,7 +575,7 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
-  test('a job whose look ends every process too is looked at no more by itself', async () => {
+  test('a job whose look ends every process too is parked', async () => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`

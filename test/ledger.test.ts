@@ -79,7 +79,7 @@ test('accounts of tenants are apart', async () => {
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
 })
 
-test('forty first captures at once leave the balance that they add up to, each the one that it says', async () => {
+test('forty first captures at once add up to the balance, and each running balance is right', async () => {
   const shop = await world.clientOf()
   await Promise.all(
     Array.from({ length: 40 }, (_, index) => capturedPayment(shop, { amount_minor: 100 + index })),

@@ -220,7 +220,7 @@ describe('authorization', () => {
     }
   })
 
-  test('what could never be settled is refused before anything is written', async () => {
+  test('an amount that can never be settled is refused before anything is written', async () => {
     const { tenant_id, ...other } = await world.clientOf()
     const refusals: [Record<string, unknown>, number, string][] = [
       [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
@@ -327,7 +327,7 @@ describe('capture', () => {
     expect((await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 })).status).toBe(200)
   })
 
-  test('what is over cannot be captured or canceled, and the answer names its state', async () => {
+  test('a finished payment cannot be captured or canceled, and the answer names its state', async () => {
     const captured = await capturedPayment(client)
     const canceled = await heldPayment(client)
     await client.post(`/v1/payments/${canceled.id}/cancel`)
@@ -352,7 +352,7 @@ describe('capture', () => {
       expect((await client.post(`/v1/payments/${RANDOM_ID}/${action}`)).status).toBe(404)
   })
 
-  test('a hold that was voided in the dashboard and not yet told cannot be captured', async () => {
+  test('a hold that was released in the dashboard cannot be captured, even before its notification', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/cancel`)

@@ -174,7 +174,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 
-  test('before a refund: nobody knows, so it is unknown, looked for and never sent again', async () => {
+  test('before a refund: its effect is unknown, so it is looked up and never sent again', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -189,7 +189,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
   })
 
-  test('before an authorization: nobody knows, so it is unknown, looked for and never sent again', async () => {
+  test('before an authorization: its effect is unknown, so it is looked up and never sent again', async () => {
     const description = freshKey()
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
@@ -256,7 +256,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   }
 })
 
-test('an authorization that turns up later is found, and what was unknown is known', async () => {
+test('an unknown authorization that appears later is found and settled', async () => {
   const description = freshKey()
   // The search does not show it while it fails; our key repeats the error.
   const search = await fault(world, {
@@ -273,7 +273,7 @@ test('an authorization that turns up later is found, and what was unknown is kno
   await paymentIn(client, body.id, 'authorized')
 })
 
-test('other parameters under a key that went out before do not fail a payment that exists', async () => {
+test('sending other parameters under a used key does not fail a payment that exists', async () => {
   const description = freshKey()
   const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -320,7 +320,7 @@ describe('after 23 hours a key is never sent again', () => {
     expect(await callsOf(id, 'authorize')).toMatchObject([{ requests: [] }])
   })
 
-  test('a capture is looked at, and where the hold stands untouched a new key takes it', async () => {
+  test('a capture is looked up, and if the hold is unchanged it is sent with a new key', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await aged(async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -346,7 +346,7 @@ describe('after 23 hours a key is never sent again', () => {
   })
 })
 
-test('refused credentials park the job, lose nothing, and let it go on when they are mended', async () => {
+test('with refused credentials the job waits, loses nothing, and goes on when they are corrected', async () => {
   const description = freshKey()
   const wrong = await fault(world, { match: { contains: description }, times: 1000, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -438,7 +438,7 @@ describe('however often it was tried', () => {
     await expectOneKey(body.id, 'authorize')
   })
 
-  test('what an attempt may have sent stays so, though the next one certainly sent nothing', async () => {
+  test('a call that an attempt may have sent stays in doubt, even if the next attempt certainly sent nothing', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const lost = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -471,7 +471,7 @@ describe('however often it was tried', () => {
     expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('an authorization that was turned away for a day has failed', async () => {
+  test('an authorization that was refused for a whole day fails', async () => {
     const idempotency_key = freshKey()
     const description = freshKey()
     const busy = await fault(world, {
@@ -509,7 +509,7 @@ describe('however often it was tried', () => {
     expect(await effectNames(processor_reference)).toEqual(['authorize'])
   })
 
-  test('a capture that was turned away for a day leaves the hold, and can be asked for again', async () => {
+  test('a capture that was refused for a whole day leaves the hold, and can be asked for again', async () => {
     const { id, processor_reference, capture_before } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -533,7 +533,7 @@ describe('however often it was tried', () => {
     })
   })
 
-  test('a cancellation that was turned away for a day leaves no trace of its reason', async () => {
+  test('a cancellation that was refused for a whole day leaves no trace of its reason', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/cancel` },
@@ -554,7 +554,7 @@ describe('however often it was tried', () => {
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a refund that was turned away for a day has failed and frees what it reserved', async () => {
+  test('a refund that was refused for a whole day fails and frees what it reserved', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const busy = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -694,7 +694,7 @@ test('an authorization that the processor is still working on goes on until it i
   await expectOneKey(body.id, 'authorize')
 })
 
-test('a refusal of an authorization that may have got in is final when the search has had its time', async () => {
+test('a refusal of an authorization that may exist is final once the search must have caught up', async () => {
   const description = freshKey()
   const idempotency_key = freshKey()
   const ask = () =>
@@ -726,7 +726,7 @@ test('a refusal of an authorization that may have got in is final when the searc
   expect([again.status, again.body.error.code]).toEqual([422, 'payment_invalid'])
 })
 
-test('tries that were given back untouched do not make the next failure wait longer', async () => {
+test('attempts that were given back untouched do not make the next failure wait longer', async () => {
   const description = freshKey()
   const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -744,7 +744,7 @@ test('tries that were given back untouched do not make the next failure wait lon
   expect(await effectNames(payment.processor_reference)).toEqual(['authorize'])
 })
 
-test('Retry-After: 0 asks for no patience and gets the usual one', async () => {
+test('Retry-After: 0 does not shorten the usual delay', async () => {
   const description = freshKey()
   const busy = await fault(world, {
     match: { contains: description },

@@ -244,7 +244,7 @@ describe.each([
     })
   }, 60_000)
 
-  test('a peer that went silent counts as away, and a close does not wait for it', async () => {
+  test('a silent server counts as away, and a close does not wait for it', async () => {
     const way = await silentWay(server)
     onTestFinished(() => way.close())
     const { queue, dropped } = open(way.config)
@@ -282,7 +282,7 @@ describe('the queue on a Redis with troubles of its own', () => {
     await server.remove()
   })
 
-  test('bells that nobody of ours has rung are dropped, whatever they hold', async () => {
+  test('bells that are not ours are dropped, whatever they contain', async () => {
     const { queue } = open(server.config)
     const forger = new BullQueue('forged', { connection: redis, prefix: redisPrefix('forged') })
     onTestFinished(() => forger.close())
@@ -312,7 +312,7 @@ describe('the queue on a Redis with troubles of its own', () => {
     expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
   })
 
-  test('outcomes that nobody of ours has told are dropped, whatever they hold', async () => {
+  test('outcomes that are not ours are dropped, whatever they contain', async () => {
     const { queue } = open(server.config)
     const heard: OutcomeHint[] = []
     await queue.subscribe((outcomes) => heard.push(...outcomes))

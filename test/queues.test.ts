@@ -73,7 +73,7 @@ describe('a queue that walks have filled', () => {
   })
   afterAll(async () => await world?.close())
 
-  test('has a place left for a bell', async () => {
+  test('has a slot left for a bell', async () => {
     const [crowd, other] = [world.client, await world.clientOf()]
     // All but the first wait above the tenant's window, where only walks find them.
     const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }

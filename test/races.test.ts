@@ -140,7 +140,7 @@ describe('payments', () => {
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
   })
 
-  test('the same key 200 times at once on a capture is one capture, and all are told of it', async () => {
+  test('the same key 200 times at once on a capture is one capture, and all get its outcome', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
@@ -148,7 +148,7 @@ describe('payments', () => {
     expect(await count(world, processor_reference, 'capture')).toBe(1)
   })
 
-  test('a declined card asked 200 times under one key is asked once, and all are told', async () => {
+  test('a declined card with one key 200 times is asked once, and all get the decline', async () => {
     const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
     const before = (await requestsTo('/v1/payment_intents$')).length
     const answers = await atOnce(MANY, () => createPayment(client, body))
@@ -192,7 +192,7 @@ describe('capture against cancel', () => {
     }
   })
 
-  test('a cancellation while fifty authorizations are under way voids each hold or comes too early for none', async () => {
+  test('cancellations of fifty authorizations under way release every hold', async () => {
     const created = await atOnce(50, () => createPayment(client, {}, { prefer: 'respond-async' }))
     const canceled = await Promise.all(
       created.map(({ body }) => client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })),

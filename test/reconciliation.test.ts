@@ -250,7 +250,7 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
-  test('that is known to differ stays so while a job of its payment is unknown, and after that', async () => {
+  test('in state differs stays so while a job of its payment is unknown, and after that', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const [held] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
@@ -496,7 +496,7 @@ describe('a drift', () => {
     await checkBooks(world)
   })
 
-  test('is not kept of a job of a noun that nobody knows, which is named instead', async () => {
+  test('cannot be opened for a job of an unknown noun, which is logged instead', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)

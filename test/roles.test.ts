@@ -250,7 +250,7 @@ describe('readers', () => {
     ],
   }
 
-  test('every table says whose its rows are and is fenced', async () => {
+  test('every table has a tenant for its rows and row-level security', async () => {
     const all = await tables()
     expect(all.length).toBeGreaterThanOrEqual(15)
     for (const { name, tenant, fenced, policies } of all)
@@ -262,7 +262,7 @@ describe('readers', () => {
       })
   })
 
-  test('a reader sees nothing until a tenant is named, and then only what is its', async () => {
+  test("a reader sees nothing before it names a tenant, and then only that tenant's rows", async () => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
     // As if each job had been lost once.
     await world.sql`
@@ -456,7 +456,7 @@ test('a user who may not create roles migrates all the same, is told, and has th
   expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
 })
 
-test('what anybody may lock stops no migration, and who holds a table that is to be changed is told of', async () => {
+test('locks that anybody may take stop no migration, and a lock on a table to be changed is reported', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -470,12 +470,12 @@ test('what anybody may lock stops no migration, and who holds a table that is to
   const holder = await admin.reserve()
   await holder`begin`
   await holder`lock table schema_migrations in access exclusive mode`
-  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: somebody else holds a table/)
+  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: another session holds a lock/)
   await holder`rollback`
   holder.release()
 })
 
-test('nor does it stop the tables of a queue on PostgreSQL: what is migrated asks for no lock, what is not says who holds it', async () => {
+test("nor do they stop the migration of the queue's tables: it asks for a lock only when needed, and reports who may hold it", async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -487,7 +487,7 @@ test('nor does it stop the tables of a queue on PostgreSQL: what is migrated ask
   await lock()
   await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
   await expect(migrateQueue(queue)).rejects.toThrow(
-    /^Nothing was migrated: somebody else holds.+pg_stat_activity/,
+    /^Nothing was migrated: another session holds.+pg_stat_activity/,
   )
   await reader`select pg_advisory_unlock_all()`
   await migrateQueue(queue)
@@ -495,7 +495,7 @@ test('nor does it stop the tables of a queue on PostgreSQL: what is migrated ask
   await migrateQueue(queue)
 })
 
-test('where the database is not theirs to close, migrating says what its owner should do', async () => {
+test('an owner of the tables who does not own the database is told what its owner should do', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const name = new URL(url).pathname.slice(1)

@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-test('every script gives its shell away, so that signals reach what it starts', async () => {
+test('every script replaces its shell (exec), so that signals reach what it starts', async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }

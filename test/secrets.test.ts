@@ -37,7 +37,7 @@ test('a vault seals with its newest key and opens with all of them', () => {
   expect(() => createVault(old_key).open(resealed, HERE)).toThrow(SealError)
 })
 
-test('a vault never seals alike, and opens nothing that was changed, cut or moved', () => {
+test('a vault never seals the same text alike, and opens nothing that was changed, cut or moved', () => {
   const vault = createVault(newKey())
   const sealed = vault.seal('pm_1', HERE)
   expect(vault.seal('pm_1', HERE)).not.toBe(sealed)
@@ -72,7 +72,7 @@ test('what an earlier version sealed, for no place, is opened, and counted', asy
   expect(await opened()).toBe(before + 1)
 })
 
-test('after all that can happen to a payment no secret is to be found anywhere', async () => {
+test('whatever happens to a payment, its secrets are stored and logged nowhere', async () => {
   const { sql, client, env } = deployment
   const heard = await monitor(deployment.redis!.url)
   await deployment.startApi()
@@ -145,7 +145,7 @@ test('after all that can happen to a payment no secret is to be found anywhere',
   expect([...left], 'tokens are kept no longer than the call').toEqual([])
 })
 
-test('keys rotate under way: what an older key sealed goes on, and without any key it waits unharmed', async () => {
+test('keys rotate while work goes on: what an older key sealed still opens, and without its key a job waits', async () => {
   const { client, sql, env } = deployment
   const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]
   await deployment.startApi()
@@ -190,7 +190,7 @@ test('keys rotate under way: what an older key sealed goes on, and without any k
   expect((await client.get(path)).body).toEqual(waiting.body)
 })
 
-test('a sealed text that was moved or spoilt opens for nobody and spoils only itself', async () => {
+test('a sealed text that was moved or changed cannot be opened, and affects nothing else', async () => {
   const { client, sql } = deployment
   await deployment.killAll()
   const api = await deployment.startApi()

@@ -9,7 +9,7 @@ import { startApi } from '#api/main.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
-import { places } from '#core/startup.ts'
+import { listenAddresses } from '#core/startup.ts'
 import { openQueue } from '#queue/main.ts'
 import { startRedis } from '#start/redis.ts'
 import { runCommand } from '#test/commands.ts'
@@ -77,7 +77,7 @@ test('a database that cannot be used is refused, with what to do', { timeout: 60
   expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('a database that does not answer is told of, and the process is not ready', async () => {
+test('a database that does not answer is warned of, and the process is not ready', async () => {
   const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
   const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
   expect(await api.says('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).')).toContain(
@@ -95,7 +95,7 @@ test('a database that does not answer is told of, and the process is not ready',
 test('/readyz refuses a database that lacks a migration', async () => {
   const database = await migrated()
   const api = await startApi({ ...world.config, DATABASE_URL: database.url }, createLog('silent', 'test'))
-  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
     const readiness = async () => {
       const answer = await fetch(`${operations.url}/readyz`)
@@ -123,7 +123,7 @@ test('a server of PostgreSQL that is too old is refused in a line, at each start
   onTestFinished(remove)
   const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
   onTestFinished(() => api.close())
-  const operations = await serveOperations({ ...places(world.config).metrics, port: 0 }, api.ready)
+  const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   onTestFinished(() => operations.close())
   const readiness = async () => {
     const answer = await fetch(`${operations.url}/readyz`)

@@ -486,7 +486,7 @@ const search = async (data: unknown): Promise<Outcome<unknown>> => {
   return outcome
 }
 
-test('a search prefers the payment that got furthest, and an answer that is no list finds nothing out', async () => {
+test('a search prefers the payment that got furthest, and an answer that is not a list decides nothing', async () => {
   const metadata = { sluice_payment_id: "pay-1'" }
   const data = [
     { ...INTENT, id: 'pi_declined', status: 'requires_payment_method', metadata },
@@ -533,7 +533,7 @@ test('a refund is looked for on every page, within one deadline', async () => {
   )
 })
 
-test('every call is told to whoever measures', async () => {
+test('every call is reported to onCall', async () => {
   const calls: unknown[] = []
   const { api_base } = await serve(answer(200, INTENT))
   const stripe = processor(api_base, { onCall: (call) => calls.push(call) })

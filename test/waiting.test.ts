@@ -119,7 +119,7 @@ describe('Prefer', () => {
   })
 })
 
-test('what went wrong inside is told to no tenant', async () => {
+test('internal errors are not shown to tenants', async () => {
   const { id } = await heldPayment(world.client)
   const inside = { code: 'processor_error', message: "TypeError: cannot read properties of '10.0.0.3'" }
   await world.sql`

@@ -46,7 +46,7 @@ async function tellAll(reference: string): Promise<void> {
 }
 
 describe('a refund made in the dashboard', () => {
-  test('of a part is taken in, shown as imported, and leaves the rest to refund', async () => {
+  test('of a part is imported, shown as such, and leaves the rest to refund', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const theirs = await refundInDashboard(world, processor_reference, 350)
     await tellAll(processor_reference)
@@ -77,7 +77,7 @@ describe('a refund made in the dashboard', () => {
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('of all, and of all in several, is taken in once each', async () => {
+  test('of everything, at once or in parts, is imported once each', async () => {
     const whole = await capturedPayment(world.client)
     await refundInDashboard(world, whole.processor_reference)
     await tellAll(whole.processor_reference)
@@ -103,7 +103,7 @@ describe('a refund made in the dashboard', () => {
     ])
   })
 
-  test('told 100 times at once by all its webhooks is taken in once', async () => {
+  test('is imported once, though 100 of its webhooks come at once', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     await refundInDashboard(world, processor_reference, 500)
     const events = (await listEvents(world, processor_reference)).flatMap((event) =>
@@ -179,7 +179,7 @@ describe('a refund that fails later', () => {
     expect(again.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   })
 
-  test('before we hear of it at all is taken in as failed and takes no room from others', async () => {
+  test('before we hear of it is imported as failed and reserves nothing', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const theirs = await refundInDashboard(world, processor_reference, 1000)
     await settleRefund(world, theirs.id, 'failed')
@@ -250,7 +250,7 @@ describe('with one of ours under way', () => {
     await checkBooks(world)
   })
 
-  test('ours whose answer is lost is told by its webhook, once', async () => {
+  test('ours whose answer is lost is settled by its webhook, once', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const lost = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -268,7 +268,7 @@ describe('with one of ours under way', () => {
 })
 
 describe('where the processor shows a released hold as a refund', () => {
-  test('nothing is taken in, for a cancellation and for the rest of a partial capture', async () => {
+  test('nothing is imported, neither for a cancellation nor for the rest of a partial capture', async () => {
     const other = await createWorld({
       notifications: false,
       providers: { stripe: { release_refunds: true } },
@@ -294,7 +294,7 @@ describe('where the processor shows a released hold as a refund', () => {
 })
 
 describe('our ids on something that is not ours', () => {
-  test('move nothing: a copied payment is parked, a copied refund is taken in as one of its own', async () => {
+  test('change nothing: a copied payment is parked, a copied refund is imported as another refund', async () => {
     const other = await createWorld({ notifications: false })
     try {
       const api = async (path: string, form: Record<string, string>): Promise<any> => {

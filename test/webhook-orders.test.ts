@@ -217,7 +217,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('refunds; the refund is ours and not taken in a second time', async () => {
+  test('refunds; the refund is ours and not imported a second time', async () => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.client.post(`/v1/payments/${id}/capture`)
     const held = await fault(world, {
@@ -267,7 +267,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('finds a cancellation that was wished meanwhile and voids the hold', async () => {
+  test('finds that a cancellation was requested meanwhile and releases the hold', async () => {
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -418,7 +418,7 @@ describe('what is done elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('while the processor cannot be asked the news waits, and is applied when it can', async () => {
+  test('while the processor cannot be asked the notification waits, and is applied later', async () => {
     const { id, processor_reference } = await heldPayment(world.client)
     await dashboard(processor_reference, 'capture')
     const broken = await fault(world, {
@@ -435,7 +435,7 @@ describe('what is done elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('old news about a payment that went on changes nothing', async () => {
+  test('an old notification about a payment that went on changes nothing', async () => {
     const key = freshKey()
     const { id, processor_reference } = await heldPayment(world.client, { idempotency_key: key })
     await world.client.post(`/v1/payments/${id}/capture`)

@@ -89,7 +89,7 @@ async function foreignPayment(): Promise<string> {
   return id
 }
 
-test("what seems to be another application's is taken up at once when the step that stores its reference shows that it is ours", async () => {
+test("a notification that seemed to be another application's is applied at once when its reference is stored here", async () => {
   const held = await fault(world, {
     match: { method: 'POST', path: '/v1/payment_intents$' },
     fault: { hold: 'after' },
@@ -110,7 +110,7 @@ test("what seems to be another application's is taken up at once when the step t
   await checkBooks(world)
 })
 
-test('what names nothing known looks again soon, after an hour and a day, and is ignored with the reason', async () => {
+test('a notification about an unknown object looks again soon, after an hour and a day, and is then ignored', async () => {
   const { processor_reference } = await heldPayment(world.client)
   const metadata = { sluice_tenant_id: world.tenant_id }
   const events = [
@@ -197,7 +197,7 @@ describe('a refund made in the dashboard while ours of the same money is reserve
   })
 })
 
-test('a refund whose room comes free while it is looked at is booked soon, and named by the audit if not', async () => {
+test('a refund that comes to fit during its attempt is booked soon, and otherwise named by the audit', async () => {
   const { id, processor_reference } = await capturedPayment(world.client)
   await world.drain()
   await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
@@ -304,7 +304,7 @@ describe('ten notifications whose worker is killed each time', () => {
   })
 })
 
-test('news that is compared is not over before that is done', async () => {
+test('a notification that is compared is not finished before the comparison is', async () => {
   const { id, processor_reference } = await heldPayment(world.client)
   await world.sql`update payments set amount_capturable_minor = 900 where id = ${id}`
   const [event] = pick(await listEvents(world, processor_reference), [
@@ -356,7 +356,7 @@ test('a refund that we never heard of is a drift, also when one answer about it 
   await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
 })
 
-test('what wakes, and what waits beside a payment, is a look-up by its key, also when planned while nothing was parked', async () => {
+test('waking and listing parked notifications are look-ups by key, even if planned while nothing was parked', async () => {
   const fresh = await createWorld({ parts: [] })
   try {
     const moved = fresh.sql`select processor as provider, processor_reference as reference from payments offset 0`
@@ -378,7 +378,7 @@ test('what wakes, and what waits beside a payment, is a look-up by its key, also
 })
 
 // Last of all: the processor's record holds from here on what is none of ours.
-test('what another application did on the same account is ignored after a grace, and costs no fetch but one for a refund', async () => {
+test('events of another application on the same account are soon ignored, with at most one fetch for a refund', async () => {
   const reference = await foreignPayment()
   const made = await refundInDashboard(world, reference, 250)
   const events = await listEvents(world, reference)

@@ -205,7 +205,7 @@ describe('a signature', () => {
       const told = lines.filter((line) => line.includes('"verdict"'))
       expect(told.length).toBeGreaterThanOrEqual(1)
       expect(told.length).toBeLessThanOrEqual(1 + seconds)
-      expect(JSON.parse(told[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', untold: 0 })
+      expect(JSON.parse(told[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', suppressed: 0 })
     } finally {
       await host.close()
     }

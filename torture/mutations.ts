@@ -72,7 +72,7 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/refunds/request.ts',
-        from: "where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
+        from: "where p.status = 'captured'\n        and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor\n      order",
         to: "where p.status = 'captured'\n      order",
       },
       {

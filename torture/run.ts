@@ -208,7 +208,7 @@ async function bellsRing({ workers }: System, limit_ms: number): Promise<void> {
   }
 }
 
-/** A payment goes through on each API, and what was in somebody's hands when the fault was over has been taken up again. */
+/** A payment goes through on each API, and jobs that were under way when the fault ended have been claimed again. */
 async function recovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
   const held = await sql<
     { id: string; attempt: number }[]

@@ -10,7 +10,7 @@ import type { System } from './system.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
 const SOON_S = 15
-/** Whom a day passes over on the way to the processor, nobody can ask about. */
+/** The keys of calls that a fault aged by a day while they were on their way: the processor cannot be asked about those. */
 const MOST_UNKNOWN = 5
 
 export type Verdict = {
@@ -71,7 +71,7 @@ async function leftLying({ sql }: System): Promise<Problem[]> {
     where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
 }
 
-/** Who lost a lease writes nothing: of an attempt that was lost no worker says that it settled it. And no lease is lost early. */
+/** A worker that lost a lease wrote nothing: no worker logged that it settled a lost attempt. And no lease was taken early. */
 async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> {
   const lost = await sql<{ job_id: string; attempt: number; held_s: number | null }[]>`
     select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as held_s
@@ -106,7 +106,7 @@ async function doubledWork({ sql }: System): Promise<Problem[]> {
   return [...captures, ...refunds]
 }
 
-/** What the processor told twice is here once, and what was delivered is here. */
+/** Every delivered event is stored, and stored once. */
 async function notificationsOnce({ sql, provider, folder }: System): Promise<Problem[]> {
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications

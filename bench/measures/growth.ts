@@ -3,7 +3,7 @@ import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
-import { BEGINNING, moveFinished, type Position } from '#domain/history.ts'
+import { BEGINNING, moveFinished, type MovePosition } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { countUnknown } from '#domain/jobs/outcomes.ts'
 import { countParked } from '#domain/notifications.ts'
@@ -149,7 +149,7 @@ async function moveAll(sql: Sql): Promise<number> {
   await sql`vacuum (analyze) jobs`
   let moved = 0
   const began = performance.now()
-  for (let position: Position | null = BEGINNING; position !== null;) {
+  for (let position: MovePosition | null = BEGINNING; position !== null;) {
     const step = await moveFinished(sql, position, 1_000)
     moved += step.moved
     position = step.next

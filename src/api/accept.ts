@@ -1,4 +1,4 @@
-// Accepting a request: the order in which it is taken, written, waited for, rung and answered, once for every route.
+// Accepts requests: every route that asks for work writes, rings, waits and answers in this one order.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -13,31 +13,31 @@ import { hasEnded, type Hints } from './wait.ts'
 /** Where neither the caller nor the route says otherwise. */
 const DEFAULT_WAIT_MS = 10_000
 
-/** How a noun is answered. */
+/** How the answer for a noun is made. */
 export type Answers<T> = {
   /** The resource and its job, as they stand in the database. Throws the `..._not_found` of the noun. */
   find: (asked: AskedFor) => Promise<Found<T>>
   /** The path at which it is retrieved. */
   pathOf: (resource: T) => string
-  /** The ids that the refusal of its job tells, by name. */
+  /** The ids, by name, that go into the `context` of an error when its job failed. */
   idsOf: (resource: T) => Record<string, string>
 }
 
 type Work<T> = {
   job: Pick<JobDefinition, 'queue'>
   answers: Answers<T>
-  /** Of the resource: a new one for a create, which `step` writes. */
+  /** The id of the resource: for a create a new id, which `step` writes. */
   id: string
   body: { idempotency_key?: string | undefined }
   /**
-   * Writes what is asked for, in one statement with the key and the job. Answers `accepted`; `{ joined }`, where nothing new was
-   * asked for: what is waited for is that job, or nothing; `known`, where the key was used before; and undefined when its guard
-   * refused and nothing was written. Throws refusals that need no look at the rows.
+   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`; `{ joined }` when the
+   * request joins a job that exists already (null: there is no job to wait for); `known` when the key was used
+   * before; undefined when its guard refused and nothing was written. Throws refusals that do not depend on the rows.
    */
   step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
-  /** Whether the resource is what was asked for: news of the processor can overtake the job. */
+  /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
   reached: (resource: T) => boolean
-  /** Why the guard refused: the rows as they stand now tell. */
+  /** Why the guard refused, judged by the rows as they are now. */
   why_not: () => AppError | Promise<AppError>
 }
 
@@ -60,7 +60,7 @@ export async function accept<T>(
   const taken = await takeOnce(context, request, body, (asked) => step({ ...asked, ...ids, rung }))
   if (taken.kind === 'refused') throw await why_not()
   const replayed = taken.kind === 'replayed'
-  // Asked for just now, so it cannot have ended before somebody heard of it.
+  // The job was created just now, so it cannot end before we listen.
   const fresh = taken.kind === 'taken' && taken.value === 'accepted'
   const { resource_id, job_id } = replayed
     ? taken.remembered
@@ -71,7 +71,7 @@ export async function accept<T>(
   const by_default = request.routeOptions.config.literal?.waits !== 'if_asked'
   const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
 
-  // Listens before it rings, and before it looks: no outcome can fall between.
+  // Listen before ringing and before reading the job, so that no outcome is missed in between.
   using hints = waiters.listen(job_id, wait_ms)
   if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })
@@ -91,8 +91,8 @@ export async function accept<T>(
 }
 
 /**
- * The same where no job is needed: answers what `step` made, or finds what was made with the key before. Throws
- * `idempotency_key_reused`, and what `step` and `find` throw.
+ * The same for requests that need no job: returns what `step` created, or what was created with the same key before.
+ * Throws `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
   context: ApiContext,
@@ -112,7 +112,7 @@ export async function acceptAtOnce<T extends object>(
   return await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
 }
 
-/** What stands in the database when the job has ended there, or the time is over. What is heard meanwhile is only a hint. */
+/** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */
 async function lastFound<T>(find: () => Promise<Found<T>>, hints: Hints, first: boolean): Promise<Found<T>> {
   for (let more = first; ; more = await hints.next()) {
     const found = await find()
@@ -126,8 +126,8 @@ function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
 }
 
 /**
- * The refusal that a job ended in, for the caller who waited for it. A job that failed says why in words for its tenant; what
- * ended otherwise has those of an exception, which are for its operators.
+ * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
+ * error text is internal and is not shown.
  */
 function refusalOf(
   { state, last_error }: NonNullable<Found<unknown>['job']>,

@@ -20,9 +20,9 @@ import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
 
-/** A body or an answer counts as one request for each so many bytes. */
+/** For the rate limit, this many bytes of a body or an answer count as one request. */
 const BYTES_PER_REQUEST = 16 * 1024
-/** Statements that wait or run, for each connection; what is asked beyond it is refused. */
+/** The most statements that may run or wait for each connection; further requests are refused. */
 const STATEMENTS_PER_CONNECTION = 500
 
 /** Builds the API; the caller listens and closes. */
@@ -44,7 +44,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     bodyLimit: BODY_LIMIT_BYTES,
     handlerTimeout: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
-    // A path that cannot be decoded is still a path under /v1 for who has no key.
+    // A path that cannot be decoded needs a key too, so authenticate before refusing it.
     frameworkErrors: (error, request, reply) => {
       void admit(request, reply)
         .then(() => refusals.refuse(error, request, reply))
@@ -55,7 +55,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    // Of who was not asked for a key nothing is read.
+    // A body is read only on routes that need a key.
     if (!isV1(request.url) && !isV1(request.routeOptions.url ?? '')) return done(null, null)
     try {
       charge(request, body.length)
@@ -67,7 +67,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
 
-  // Megabytes cost as much as the many requests that they could have been.
+  // A large body or answer costs as much as many small ones.
   function charge({ credentials }: FastifyRequest, bytes: number): void {
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
     if (extra > 0) limit.charge(credentials.key_id, extra)
@@ -84,7 +84,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       url,
       config: { scope, area },
     } = request.routeOptions
-    // The router decodes paths and takes whole URLs: what it found counts as much as what was written.
+    // The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of
+    // the URL.
     if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
     reply.header('cache-control', 'no-store')
     if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
@@ -128,7 +129,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     ),
   )
 
-  // Before the routes that it describes.
+  // Registered before the routes, because it collects them.
   openapiRoutes(app, config)
   for (const add of ROUTES) add(app, routes)
   areaRoutes(app)
@@ -141,7 +142,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   return app
 }
 
-/** Node keeps only the first of several. */
+/** Counts Host headers in the raw list: Node's parsed headers keep only the first. */
 function countHosts(rawHeaders: string[]): number {
   return rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
 }
@@ -150,7 +151,7 @@ function isV1(url: string): boolean {
   return /^\/v1(?:[/?]|$)/.test(url)
 }
 
-/** Whose a request is and what it is about, for its line in the log. */
+/** The tenant, the key and the resource of a request, for its log line. */
 function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
   const { id = subject_id } = (params ?? {}) as { id?: string }
   return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: id }

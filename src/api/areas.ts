@@ -1,4 +1,4 @@
-// Areas whose routes are still to come: their paths answer `misconfigured_gateway`, not that they do not exist.
+// Areas that are not built yet: their paths answer `misconfigured_gateway` instead of 404.
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { AREAS, AREA_NAMES, type Scope } from '#domain/areas.ts'
@@ -15,7 +15,7 @@ export function areaRoutes(app: FastifyInstance): void {
       refuse('all', path, null)
       refuse('all', `${path}/*`, null)
     }
-    // A key without the scope is told so first.
+    // A key without the scope gets `missing_scope` first.
     for (const [path, scope] of Object.entries(posts)) refuse('post', path, scope)
   }
 }

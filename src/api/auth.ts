@@ -1,4 +1,4 @@
-// Who is asking: API keys, looked up once a second at most.
+// Authenticates requests by their API key. A key is looked up at most about once a second.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
@@ -14,12 +14,12 @@ import {
 import { createFailures, networkOf } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
-/** A revoked key must stop working within a second of it, so a look-up is believed a little less long. */
+/** A revoked key must stop working within a second, so the result of a look-up is cached a little shorter. */
 const CACHE_MS = 800
 const TOUCH_MS = 60_000
 const CACHE_SIZE = 10_000
-/** Look-ups of keys that this process has not seen to be valid. */
-const STRANGERS = {
+/** Limits the look-ups of keys that this process has not seen as valid. */
+const UNKNOWN_KEYS = {
   running: 16,
   waiting: 256,
   wait_ms: 1_000,
@@ -27,29 +27,32 @@ const STRANGERS = {
 }
 
 /**
- * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, instead `rate_limited` when too
- * many keys from the same address were none, and `overloaded`. Whatever an address has presented, a valid key is let in: one that
- * is not known here is then looked up in a slow lane.
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, or `rate_limited` when too
+ * many invalid keys came from the same address, or `overloaded`. A valid key is accepted whatever else its address
+ * has sent: if it is not cached, it is then looked up in a slow lane.
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
-  /** Keys that were valid when last looked up: guessers cannot push them out, and their next look-up needs nobody's leave. */
+  /**
+   * Keys that were valid when last looked up. Guesses cannot displace them, and their next look-up does not pass the
+   * gate.
+   */
   const known = new Map<string, { until: number; credentials: Credentials }>()
   const refused = new Map<string, number>()
   const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
   const touched = new Map<string, number>()
   const failures = createFailures()
-  const stranger = createGate(STRANGERS)
+  const unknownKeyGate = createGate(UNKNOWN_KEYS)
   const slowly = createSlowLane(
     (secrets) => findEachCredentials(sql, secrets),
     () => new AppError('rate_limited', { retry_after_s: 1 }),
   )
 
-  async function meet(secret: string, ip: string): ReturnType<typeof findCredentials> {
+  async function lookUpUnknown(secret: string, ip: string): ReturnType<typeof findCredentials> {
     if (failures.refusal(ip) === undefined) {
-      // Others may have used the budget up while it waited.
-      const found = await stranger(async () =>
+      // Other requests may have used up the budget while this one waited.
+      const found = await unknownKeyGate(async () =>
         failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
       )
       if (found !== undefined) return found.row
@@ -58,11 +61,11 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   }
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
-    // The time counts from before the look-up: what it reads may be that old.
+    // The cache time counts from before the look-up, because the result may be that old.
     const until = performance.now() + CACHE_MS
     const under_way = asking.get(secret)
     if (under_way !== undefined && under_way.until > until - CACHE_MS) return under_way.found
-    const found = (known.has(secret) ? findCredentials(sql, secret) : meet(secret, ip))
+    const found = (known.has(secret) ? findCredentials(sql, secret) : lookUpUnknown(secret, ip))
       .then((row) => {
         known.delete(secret)
         if (row === undefined) {
@@ -88,7 +91,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     if (now - (touched.get(key_id) ?? -Infinity) < TOUCH_MS) return
     touched.set(key_id, now)
     touchApiKey(sql, tenant_id, key_id).catch((error: unknown) =>
-      log.debug({ err: error }, 'last use was not noted'),
+      log.debug({ err: error }, 'the last use of a key was not recorded'),
     )
   }
 
@@ -119,7 +122,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   }
 }
 
-/** In a full cache the oldest makes room. */
+/** Stores a value; a full cache drops its oldest entry. */
 function keep<Value>(cache: Map<string, Value>, secret: string, value: Value): void {
   cache.delete(secret)
   cache.set(secret, value)

@@ -1,19 +1,22 @@
-// What a request may bring: JSON, in valid UTF-8, of bounded depth and number of values, without what Postgres cannot store.
+// Parses and limits request bodies: JSON in valid UTF-8, of limited depth and number of values, that Postgres can
+// store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
-/** Reading takes time by the value, not by the byte. */
+/** Limits the number of values, because parsing time grows with values rather than bytes. */
 const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
 const METADATA_MAX_VALUES = 1_000
 const MAX_DEPTH = 32
-/** Postgres writes numbers out in full: 5e-324 takes 327 characters. From here on none takes more than 34. */
+/**
+ * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
+ */
 const SMALLEST = 1e-15
 
-/** Parses a body. An empty one is null, also with a content type. Throws `invalid_request`. */
+/** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return null
   if (holdsMoreThan(MAX_VALUES, bytes))
@@ -37,12 +40,12 @@ export function parseBody(bytes: Buffer): unknown {
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
-/** Whether there are more than `most` values in this JSON, lists and objects counted too; made out without reading it. */
+/** Whether this JSON has more than `most` values, lists and objects included; counted without parsing it. */
 function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
   let values = 1
   let in_text = false
   let before = 0
-  // One list or object may yet turn out to be empty.
+  // One more, because the last list or object may turn out to be empty.
   for (let at = 0; at < bytes.length && values <= most + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {
@@ -51,7 +54,7 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
     } else if (byte > 0x20) {
       if (byte === QUOTE) in_text = true
       else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
-      // An empty one holds none of its own.
+      // An empty list or object has no first value of its own.
       else if ((byte === LIST_END && before === LIST) || (byte === OBJECT_END && before === OBJECT))
         values -= 1
       before = byte
@@ -62,7 +65,7 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
 
-// JSON.parse keeps the last of two equal keys; which one was meant cannot be known.
+// JSON.parse keeps the last of two equal keys, but we cannot know which one was meant.
 function namesIn(text: string): number {
   let names = 0
   for (const [, colon] of text.matchAll(STRING)) if (colon !== undefined) names += 1
@@ -75,7 +78,7 @@ function keysOf(value: unknown): number {
   return Object.values(value).reduce((sum: number, inner) => sum + keysOf(inner), own)
 }
 
-/** Throws `invalid_request` when something in `value` cannot be stored as it is, or it is nested too deep. */
+/** Throws `invalid_request` when a part of `value` cannot be stored unchanged, or is nested too deep. */
 export function checkStorable(value: unknown, path: string, depth: number): void {
   if (typeof value === 'string') {
     if (!value.isWellFormed() || value.includes('\u0000')) {
@@ -112,12 +115,16 @@ export function checkStorable(value: unknown, path: string, depth: number): void
   }
 }
 
-// Beyond 2^53 - 1 neighbouring whole numbers are one; beyond 1e308 all are infinite, which JSON cannot say.
+// Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot
+// express.
 function survives(value: number): boolean {
   return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
 }
 
-/** Free-form JSON of the caller's, up to 16 KiB and 1,000 values; not much more as Postgres writes it, because no number grows much. */
+/**
+ * Free-form JSON of the caller, up to 16 KiB and 1,000 values. Postgres stores it in about that size, because no
+ * number grows much.
+ */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
     error: 'must be at most 16 KiB of JSON',
@@ -132,10 +139,10 @@ export const metadataValue = metadataJson
     example: { order: 'A-17' },
   })
 
-/** The same; left out it is `{}`. */
+/** The same, with `{}` as its default. */
 export const metadata = metadataValue.default({})
 
-/** Optional text of at most `max` characters; left out it is null. */
+/** Optional text of at most `max` characters; null when left out. */
 export const text = (max: number) =>
   z
     .string()
@@ -143,7 +150,7 @@ export const text = (max: number) =>
     .nullish()
     .transform((value) => value ?? null)
 
-/** A caller's key: 1 to 255 visible characters. */
+/** An idempotency key: 1 to 255 visible characters. */
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })

@@ -1,24 +1,24 @@
-// Buckets that fill again at a steady rate (GCRA): how much each caller may still ask for, and the headers that say so.
+// Rate limits as buckets that refill at a steady rate (GCRA), and the headers that report them.
 import type { FastifyReply } from 'fastify'
 
-/** How a bucket stands. `left`: whole requests, negative when there are not enough. */
+/** The level of a bucket. `left`: whole requests, negative when there are not enough. */
 type Level = { left: number; enough_in_ms: number; full_in_ms: number }
 
 export type Buckets = {
-  /** How the bucket of `id` would stand without so many more requests. */
+  /** The level that the bucket of `id` would have after this many more requests. */
   without: (id: string, requests: number) => Level
-  /** Takes requests out; of an empty bucket nothing. */
+  /** Takes requests out of a bucket; never below empty. */
   take: (id: string, requests: number) => void
-  /** Takes requests out of a bucket that may not have them: a debt, which has to be filled up first. */
+  /** Takes requests out even if there are not enough left: the debt must be refilled before the next request. */
   owe: (id: string, requests: number) => void
-  /** Sets `RateLimit-Policy` and `RateLimit`: so many are left, and more in so many milliseconds. */
+  /** Sets the headers `RateLimit-Policy` and `RateLimit`: `left` requests now, more in `more_in_ms` milliseconds. */
   tell: (reply: FastifyReply, left: number, more_in_ms: number) => void
 }
 
 /**
- * A bucket for each id: `burst` requests at once, refilled with `rps` a second. When there are more than `most`, those that were
- * taken from least lately are forgotten. Own, because the kept plug-ins count in fixed windows and cannot say "500 a second with
- * bursts of 2,000". Per process.
+ * A bucket for each id: `burst` requests at once, refilled with `rps` a second, in this process. With more than
+ * `most` buckets, the least recently used are forgotten. Written by ourselves because the maintained plug-ins count
+ * in fixed windows and cannot express "500 a second with bursts of 2,000".
  */
 export function createBuckets({
   rps,
@@ -32,7 +32,7 @@ export function createBuckets({
   const each_ms = 1000 / rps
   const depth_ms = burst * each_ms
   const policy = `"default";q=${burst};w=${Math.ceil(burst / rps)}`
-  /** When each is full again; the one that was taken from last is the last. */
+  /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
 
   const fullIn = (id: string, now: number, requests: number) =>
@@ -50,7 +50,7 @@ export function createBuckets({
   return {
     without(id, requests) {
       const full_in_ms = fullIn(id, performance.now(), requests)
-      // What fits to the last request must not fail by a rounding of the clock's fractions.
+      // The last request that fits must not fail because of rounding.
       const left = Math.floor((depth_ms - full_in_ms) / each_ms + 1e-6)
       return { left, enough_in_ms: full_in_ms - depth_ms, full_in_ms }
     },

@@ -23,7 +23,7 @@ export function docsRoutes(app: FastifyInstance): void {
   app.addHook('onClose', async () => await (await loaded)?.close())
 }
 
-/** Lets the page load from here alone and run no script but its own: by its hash, as it is part of the page. */
+/** Allows the page to load from this host only, and to run no script but its own inline ones, by their hashes. */
 function contentPolicy(page: string): string {
   const own = Array.from(
     page.matchAll(/<script(?![^>]* src=)[^>]*>([\s\S]*?)<\/script>/g),
@@ -49,7 +49,7 @@ function contentPolicy(page: string): string {
 async function loadReference(): Promise<FastifyInstance> {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const reference = fastify({ routerOptions: { ignoreTrailingSlash: false } })
-  // Pages want all of helmet's headers; what answers JSON only needs to be taken for nothing else.
+  // Only pages need all of helmet's headers.
   await reference.register(helmet, { contentSecurityPolicy: false })
   await reference.register(scalar, {
     routePrefix: '/docs',

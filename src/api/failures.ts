@@ -1,16 +1,16 @@
-// How many keys that are none an address may present before it is no longer listened to.
+// Limits how many invalid keys may come from one address.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createBuckets } from './buckets.ts'
 
-/** Of each address. */
+/** The budget of invalid keys of each address. */
 const BAD_KEYS = { rps: 5, burst: 20, most: 20_000 }
 
 export type Failures = {
-  /** The refusal of an address that has used up what it may, else undefined. */
+  /** The error for an address that has used up its budget, else undefined. */
   refusal(ip: string): AppError | undefined
   count(ip: string): void
-  /** The headers of a refusal: what the address may still present. */
+  /** Sets the rate limit headers of a refusal by the budget of the address. */
   tell(ip: string, reply: FastifyReply): void
 }
 
@@ -33,7 +33,10 @@ export function createFailures(): Failures {
   }
 }
 
-/** Whom an address counts for: who has one of IPv6 has all of its /64. A port that a proxy forwards with it is no part of it. */
+/**
+ * The network that shares a budget: an IPv4 address, or the /64 of an IPv6 address. A port that a proxy appends is
+ * ignored.
+ */
 export function networkOf(address: string): string {
   const ip = /^\[(.*)\]/.exec(address)?.[1] ?? address
   const v4 = /^(?:::ffff:)?(\d+(?:\.\d+){3})(?::\d+)?$/i.exec(ip)?.[1]

@@ -1,15 +1,18 @@
-// What makes two requests with one idempotency key the same: a hash of what they ask.
+// The fingerprint of a request: two requests with one idempotency key are the same when their fingerprints are equal.
 import { createHash } from 'node:crypto'
 
 const VERSION = 'v2:'
 
-/** A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent matters. */
+/**
+ * A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent
+ * matters.
+ */
 export function fingerprint(body: object): string {
   const fields = Object.entries(body).filter(([, value]) => value != null)
   return VERSION + hash(canonical(Object.fromEntries(fields)))
 }
 
-/** Whether a remembered fingerprint is that of `body`, also one of the first version, which keys keep for 30 days. */
+/** Whether a stored fingerprint is that of `body`. Fingerprints of the first version are still accepted. */
 export function isFingerprintOf(body: object, remembered: string): boolean {
   return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hash(body))
 }

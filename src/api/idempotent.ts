@@ -1,4 +1,5 @@
-// Accepting a request once: the key is written with what it protects; who comes second replays.
+// Accepts a request once for each idempotency key: the key is stored with what it protects, and a repeated request is
+// a replay.
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
@@ -9,16 +10,19 @@ import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
-/** `taken`: the step was taken now. `replayed`: it had been, by this key. `refused`: its guard said no, nothing was written. */
+/**
+ * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
+ * nothing was written.
+ */
 type Taken<T> =
   | { kind: 'taken'; value: T }
   | { kind: 'replayed'; remembered: Remembered }
   | { kind: 'refused' }
 
 /**
- * Takes the accepting step of a request once. `step` answers `known` when the key was used before, and undefined when its guard
- * refused. Throws `invalid_request` when the key is missing or wrong, and `idempotency_key_reused` when it came with other
- * content before.
+ * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when
+ * its guard refused. Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when
+ * it was used with other content.
  */
 export async function takeOnce<T extends object | string>(
   { remembered: find }: Pick<ApiContext, 'remembered'>,
@@ -51,7 +55,10 @@ export async function takeOnce<T extends object | string>(
   })
 }
 
-/** The key of a request, from its body and its `Idempotency-Key` header; both must agree. Null: the route needs none and none was sent. */
+/**
+ * The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when
+ * none is sent and none is required.
+ */
 function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefined): string | null {
   const header = headers['idempotency-key']
   if (header === undefined) {
@@ -78,13 +85,14 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
   return parsed.data
 }
 
-/** What a key is used up for: the route and its path parameters. */
+/** The scope of a key: the route with its path parameters. The same key may be used once in each scope. */
 function scopeOf({ method, params, routeOptions }: FastifyRequest): string {
   const parameters = Object.values(params as Record<string, string>).join(' ')
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Two rows of one tenant may draw the same microsecond; the step left no trace and draws again.
+// Two rows of one tenant may get the same microsecond as `created_at`. Nothing was written then, so the step is
+// repeated.
 async function tryStep<T>(step: () => Promise<T | 'known'>): Promise<T | 'known'> {
   for (;;) {
     try {

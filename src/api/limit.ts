@@ -1,11 +1,11 @@
-// How much a key may ask.
+// The rate limit of API keys.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createBuckets } from './buckets.ts'
 
-/** Takes `requests` (1) from what `id` may still ask; sets the headers; throws `rate_limited`. */
+/** Counts `requests` (1 by default) of `id` and sets the rate limit headers. Throws `rate_limited`. */
 export type Limit = ((id: string, reply: FastifyReply, requests?: number) => void) & {
-  /** Takes what a request turned out to cost beyond one: a debt that delays the next. */
+  /** Counts what a request turned out to cost beyond one, even below zero: the next requests have to wait. */
   charge(id: string, requests: number): void
 }
 

@@ -1,4 +1,4 @@
-// Lists: what reads and answers many rows, kept from taking all connections, all memory and all of the time.
+// Lists read many rows, so they are kept from taking all connections, all memory or too much time.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { connectDatabase } from '#core/pool.ts'
@@ -11,27 +11,34 @@ import { createTurns } from './turns.ts'
 
 const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
-/** The lists of one key under way: what is read and is not yet with who asked. */
+/** The lists of one key that are under way, until their answers have been received. */
 const OF_A_KEY = { running: 8, waiting: 256, wait_ms: 5_000, refuse: tooMany }
-/** What a tenant has in the long lane and waits for its share of the connections there. */
+/** The lists of one tenant that wait for its share of the long lane's connections. */
 const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
-/** How many wait for a connection of the long lane, and for how long. */
+/** The lists of all tenants that wait for a connection of the long lane. */
 const OF_ALL = { waiting: 256, wait_ms: 2_000, refuse: () => new AppError('overloaded') }
-/** A statement gets so much time in the quick lane, where others may wait behind it, and so much in the long one. */
+/** The time that a statement gets in the quick lane, where others may wait behind it, and in the long one. */
 const QUICK_MS = 100
 const LONG_MS = 2_000
-/** The lists of a tenant that had a long one go straight to the long lane for so much time. */
+/** After a long list, all lists of that tenant go straight to the long lane for this time. */
 const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
-/** In the long lane, so much time in the database counts as one request each; the first is that of the request itself. */
+/**
+ * In the long lane, database time counts towards the rate limit: after the first `FREE_MS`, one request for each
+ * `MS_PER_REQUEST`.
+ */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
-/** Who does not take the answer in this time is hung up on; before it in a pipeline may be one that waits. */
+/**
+ * A client that does not receive its answer in this time is disconnected. (In a pipeline, an answer before it may
+ * still be waiting.)
+ */
 const TAKEN_MS = 60_000
 
 /**
- * Answers with what `ask` reads, in the turn of who asks, over connections that only lists use. Throws `rate_limited` when
- * the key has too many lists under way, or has used up what it may ask by those before; `overloaded` when it takes too long.
+ * Returns what `ask` reads over connections that only lists use, when it is the key's turn. Throws `rate_limited`
+ * when the key has too many lists under way or has used up its rate limit by earlier ones, and `overloaded` when the
+ * list takes too long.
  */
 export type Lists = <T>(
   request: FastifyRequest,
@@ -39,7 +46,7 @@ export type Lists = <T>(
   ask: (sql: Sql) => Promise<T>,
 ) => Promise<T>
 
-/** The connections of lists, in two lanes: statements follow each other closely in one, and have a connection each in the other. */
+/** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
 export type ListLanes = { quick: Sql; long: Sql }
 
 /** How many of `pool` connections the lanes have. */
@@ -59,11 +66,11 @@ export function connectLists(url: string, pool: number): ListLanes {
 export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists {
   const turn = createTurns(OF_A_KEY)
   const { long: most } = listConnections(pool)
-  // Where there are several, no tenant has them all.
+  // No tenant gets all of them, if there are several.
   const share = createTurns({ running: Math.max(1, most - 1), ...OF_A_TENANT })
-  // One statement a connection: another sent behind it would wait for it.
+  // One statement for each connection: a second one would wait behind the first.
   const connection = createGate({ running: most, ...OF_ALL })
-  /** Until when the lists of a tenant are taken for long ones. */
+  /** Until when the lists of a tenant go straight to the long lane. */
   const long_until = new Map<string, number>()
 
   async function read<T>({ tenant_id, key_id }: Credentials, socket: Socket, ask: (sql: Sql) => Promise<T>) {
@@ -103,22 +110,23 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
     return await new Promise((resolve, reject) => {
       turn(credentials.key_id, async () => {
         if (socket.destroyed) throw new AppError('request_timeout')
-        // What went before may have cost more than there was.
+        // Earlier lists may have used up the rate limit.
         limit(credentials.key_id, reply, 0)
         const asked = read(credentials, socket, ask)
         asked.then(resolve, reject)
-        // A statement runs on when who asked has hung up, and an answer takes memory until it has left.
+        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
+        // count as under way.
         await Promise.allSettled([asked, taken(reply, socket)])
       }).catch(reject)
     })
   }
 }
 
-/** Resolves when the answer has left, or cannot any more. */
+/** Resolves when the answer has been sent, or cannot be sent any more. */
 async function taken({ raw }: FastifyReply, socket: Socket): Promise<void> {
   if (raw.writableFinished || socket.destroyed) return
   await new Promise<void>((resolve) => {
-    // Of a pipelined request the response has no socket until it is its turn, and does not hear of its end.
+    // The response of a pipelined request gets its socket only at its turn and is not told when the socket closes.
     const late = setTimeout(() => socket.destroy(), TAKEN_MS)
     const over = () => {
       clearTimeout(late)

@@ -6,7 +6,7 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
-import { listenAt, places } from '#core/startup.ts'
+import { listenAt, listenAddresses } from '#core/startup.ts'
 import { AREA_NAMES, areaStates } from '#domain/areas.ts'
 import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
@@ -40,7 +40,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   const app = await buildApi({ config, areas, sql, remembered, lanes, log, queue, doorbell, waiters, vault })
   ends.defer(() => app.close())
   ends.defer(() => waiters.close())
-  const url = await listenAt(app, places(config).api)
+  const url = await listenAt(app, listenAddresses(config).api)
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
   return { url, ...serviceOf(ends.move(), sql, { areas }) }

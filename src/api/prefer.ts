@@ -4,10 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 const MAX_WAIT_S = 30
 
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`
-/** The elements of the list; a quote that is not closed takes what follows with it. */
+/** The elements of the list; an unclosed quote extends to the end. */
 const ELEMENTS = new RegExp(String.raw`(?:${QUOTED}|"[^]*$|[^,"])+`, 'g')
 const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
-/** The name and value of one; the parameters that may follow mean nothing to us. */
+/** The name and value of an element; parameters after it are ignored. */
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
 /**

@@ -1,12 +1,12 @@
-// Knowing when it is too much: an event loop that is late again and again serves nobody.
+// Detects overload: an event loop that is late again and again.
 
 const EVERY_MS = 250
 const LATE_MS = 1000
 const TIMES = 2
 
 /**
- * `overloaded` holds while the event loop came more than a second late twice in a row. A single stall does not count, be it a
- * slow start or a machine that was frozen: it is over when it is noticed.
+ * `overloaded` is true while the event loop has been more than a second late twice in a row. A single stall (a slow
+ * start, a frozen machine) does not count: it is over when it is noticed.
  */
 export function watchEventLoop(): { overloaded: () => boolean; close: () => void } {
   let last = performance.now()

@@ -1,10 +1,10 @@
-// What a query string may bring: parameters, each once, and `metadata[key]=value`.
+// Parses and checks query strings: parameters, each once, and `metadata[key]=value`.
 import { AppError } from '#core/errors.ts'
 import { checkStorable } from './body.ts'
 
 /**
- * The parameters of a query string; one that is repeated becomes an array, which no schema takes. Never throws: the router
- * calls it where nobody would catch it.
+ * The parameters of a query string. A repeated one becomes an array, which no schema accepts. Never throws, because
+ * the router calls it where nothing would catch the error.
  */
 export function parseQuery(querystring: string): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null)
@@ -17,12 +17,17 @@ export function parseQuery(querystring: string): Record<string, unknown> {
   return query
 }
 
-/** Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router. */
+/**
+ * Throws `invalid_request` when a path holds control characters. One that cannot be decoded is refused by the router.
+ */
 export function checkPath(url: string): void {
   if (CONTROL_ENCODED.test(url.split('?', 1)[0]!)) throw controlCharacters('path')
 }
 
-/** Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot store. */
+/**
+ * Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot
+ * store.
+ */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
   if (start === -1) return
@@ -41,7 +46,7 @@ export function checkQuery(url: string, query: unknown): void {
       throw controlCharacters(CONTROL.test(name) ? 'query' : name)
 }
 
-// oxlint-disable-next-line no-control-regex -- finding them is what it is for
+// oxlint-disable-next-line no-control-regex -- this pattern is meant to find control characters
 const CONTROL = /[\u0000-\u001f\u007f]/
 const CONTROL_ENCODED = /%(?:[01][0-9a-f]|7f)/i
 

@@ -1,4 +1,4 @@
-// Refusals: the one place where errors of the API become rows of the catalogue, and those become answers.
+// Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
@@ -7,13 +7,13 @@ import type { Log } from '#core/log.ts'
 import { seldom } from '#core/seldom.ts'
 import { docPath } from './openapi/error.ts'
 
-/** A name of the caller's can be as long as a body. */
+/** A field name comes from the caller and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
 
 type Refusals = {
   /** Answers a request that ended in `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
-  /** The body of an error that no route has seen. */
+  /** The body of an error that occurred before any route was reached. */
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
 
@@ -37,13 +37,14 @@ export function createRefusals(config: Config, log: Log): Refusals {
     }
   }
 
-  // One outage fails every request, each of which has its own line besides: of one kind an error is told once a second.
+  // In an outage every request fails, and each has its own log line: so each kind of error is logged at most once a
+  // second.
   const failed = new Map<ErrorCode, (error: unknown, facts: Record<string, unknown>) => void>()
   function tell(code: ErrorCode, error: unknown, facts: Record<string, unknown>): void {
     const say =
       failed.get(code) ??
-      seldom((untold, err: unknown, of: Record<string, unknown>) =>
-        log.error({ err, code, ...of, untold }, 'a request failed'),
+      seldom((suppressed, err: unknown, of: Record<string, unknown>) =>
+        log.error({ err, code, ...of, suppressed }, 'a request failed'),
       )
     failed.set(code, say)
     say(error, facts)
@@ -55,7 +56,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
         ? new AppError('request_timeout')
         : asAppError(error, request)
       const { code, retry_after_s, status } = refusal
-      // What is not deployed is said at the start, and each request has its line.
+      // Areas that are not deployed are logged at the start.
       if (status >= 500 && code !== 'misconfigured_gateway') {
         const route = request.routeOptions?.url
         tell(code, error, { request_id: request.id, route })
@@ -74,7 +75,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
   }
 }
 
-/** The time for an answer was over before all of the question was there. */
+/** Whether the time limit ran out before the whole request had arrived. */
 function cameTooSlowly(error: unknown, { raw }: FastifyRequest): boolean {
   return (error as Partial<FastifyError>).code === 'FST_ERR_HANDLER_TIMEOUT' && !raw.complete
 }

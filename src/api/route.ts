@@ -1,4 +1,4 @@
-// A route is one literal: what it takes, what it answers, which scope it needs and which errors it can end in.
+// A route is declared by one literal: its parameters, body, answers, scope and errors.
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { Credentials } from '#domain/api-keys.ts'
@@ -7,9 +7,9 @@ import type { Literal } from './openapi/operation.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who asks; set before any handler of `/v1` runs. */
+    /** The credentials of the caller; set before any handler of `/v1` runs. */
     credentials: Credentials
-    /** What it is about beyond the ids of its path, for the log. */
+    /** The id of the resource, for the log, where it is not in the path. */
     subject_id?: string
   }
   interface FastifyContextConfig {
@@ -20,7 +20,7 @@ declare module 'fastify' {
 }
 
 /** What a route takes and answers; `undefined` where it takes none. */
-type Schemas<Params, Query, Body, Response> = {
+type RouteSchemas<Params, Query, Body, Response> = {
   params: Params
   querystring: Query
   body: Body
@@ -28,7 +28,7 @@ type Schemas<Params, Query, Body, Response> = {
 }
 type MaybeSchema = z.ZodType | undefined
 
-/** The longest wait that can be asked for, and what comes before and after it. */
+/** Longer than the longest wait that a caller can ask for. */
 const WAITING_TIMEOUT_MS = 45_000
 
 /** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
@@ -40,7 +40,7 @@ export function route<
 >(
   literal: Literal & { params?: Params; querystring?: Query; body?: Body; response: Response },
 ): {
-  schema: Schemas<Params, Query, Body, Response>
+  schema: RouteSchemas<Params, Query, Body, Response>
   config: { scope: Scope | null; area: Area | null; literal: Literal }
   handlerTimeout?: number
 } {
@@ -49,13 +49,13 @@ export function route<
   return {
     schema: Object.fromEntries(
       Object.entries(schemas).filter(([, schema]) => schema !== undefined),
-    ) as Schemas<Params, Query, Body, Response>,
+    ) as RouteSchemas<Params, Query, Body, Response>,
     config: { scope, area, literal },
     ...(waits !== undefined && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
 
-/** An id as a caller writes it, in any case; as Postgres writes it from here on, so that ids can be compared. */
+/** An id in upper or lower case; converted to lower case, as Postgres writes it, so that ids can be compared. */
 export const idText = z.uuid().toLowerCase()
 
 /** An id as documents show it. */
@@ -66,7 +66,7 @@ export const idParams = z.strictObject({
   id: idText.meta({ description: 'The id of the resource.', example: EXAMPLE_ID }),
 })
 
-/** What a parameter is that arrives as text and means an integer. */
+/** The documented schema of a parameter that arrives as text and means an integer. */
 export function asInteger(bounds: { minimum: number; maximum: number }): Record<string, unknown> {
   const format = bounds.maximum > 2 ** 31 - 1 ? 'int64' : 'int32'
   return { type: 'integer', format, pattern: undefined, ...bounds }
@@ -88,12 +88,12 @@ export const pageSize = (standard: number) =>
     })
 
 /** `before` and `limit` of a list, to be extended by its filters. */
-export const page = z.strictObject({
+export const pageQuery = z.strictObject({
   before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
   limit: pageSize(25),
 })
 
-/** The `Link` header of a full page: the next one starts after its last item. */
+/** The `Link` header of a full page: the next page starts after the last item of this one. */
 export function nextPage(
   url: string,
   limit: number,

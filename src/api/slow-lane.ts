@@ -1,18 +1,23 @@
-// Look-ups for addresses whose budget of bad keys is used up: few statements, of many keys each, in turns of the addresses.
+// Looks up keys for addresses that have used up their budget of invalid keys: few statements, with many keys each, by
+// turns of the addresses.
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Between two statements, whoever asks. */
+/** The pause between two statements. */
 const EVERY_MS = 100
 const KEYS_AT_ONCE = 64
-/** What waits is looked up within a second; an address alone has its turn within two statements. */
+/**
+ * With these limits every waiting key is looked up within a second, and an address that waits alone within two
+ * statements.
+ */
 const MOST_WAITING = 512
 const MOST_OF_AN_ADDRESS = 128
 
 type Waiting<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * `lookUp` answers one result for each key, in their order. Rejects with its errors, and with what `refuse` makes for
- * any of the longest line when too many wait: refusing the newest would favour who asks most often.
+ * `lookUp` returns one result for each key, in their order. Rejects with its errors. When too many keys wait, a
+ * random one of the longest line is rejected with the error of `refuse`: refusing the newest would favour those who
+ * ask most often.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,
@@ -22,7 +27,7 @@ export function createSlowLane<Found>(
   let waiting = 0
   let serving = false
 
-  /** One of each line, and again, until there are enough; who was served goes behind the others. */
+  /** Takes one key from each line in turn until there are enough; a line that was served goes to the end. */
   function next(): Waiting<Found>[] {
     const taken: Waiting<Found>[] = []
     while (taken.length < KEYS_AT_ONCE && waiting > 0) {

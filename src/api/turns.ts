@@ -1,7 +1,7 @@
-// Turns: of what one key asks, only so much is under way at once; a little more waits.
+// Limits how much work of one id runs at once; a little more may wait.
 import { createGate, type Gate } from '#core/gate.ts'
 
-/** Runs `work` when it is the turn of one more of `id`; a turn ends with its work. */
+/** Runs `work` when `id` has a free turn; the turn ends when `work` does. */
 export type Turns = <T>(id: string, work: () => Promise<T>) => Promise<T>
 
 /** `limits`: of each id. */

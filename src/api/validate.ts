@@ -1,4 +1,4 @@
-// Checking what a request brings against its schema, and saying what is wrong in words that name no validator.
+// Validates requests against their schemas and reports problems in plain words.
 import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
@@ -25,7 +25,8 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
         .map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
     })
     .map(({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const)
-  // Of a field that fails several checks the first is told: of two equal names a map keeps the last.
+  // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the
+  // reversal.)
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {
@@ -35,7 +36,7 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
   })
 }
 
-/** A name can be empty, or as long as a body. */
+/** The name of a field for messages. It comes from the caller: it can be empty, or as long as a body. */
 function nameOf(path: PropertyKey[], part: string): string {
   if (path.length === 0) return part
   const name = path.map(String).join('.')
@@ -43,7 +44,7 @@ function nameOf(path: PropertyKey[], part: string): string {
   return name.length > 100 ? `${name.slice(0, 100)}...` : name
 }
 
-/** The query's parser makes a list of what is repeated, and of nothing else. */
+/** Like `describe`, but an array means that a parameter was repeated: our query parser makes arrays of nothing else. */
 function describeParameter(issue: z.core.$ZodRawIssue): string {
   return Array.isArray(issue.input) ? 'comes more than once' : describe(issue)
 }

@@ -1,32 +1,33 @@
-// Waiting for a job: what is heard on the one channel, and polling, say when to look at its row; the row says whether it ended.
+// Waits for jobs. Published outcomes and polling are only hints to read the job's row; the row says whether the job
+// has ended.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { findOutcomes } from '#domain/jobs/outcomes.ts'
 import type { Queue } from '#queue/main.ts'
 
-/** Waiting ends on these; `ready` and `running` go on. */
+/** The states that end a wait; it goes on while a job is `ready` or `running`. */
 const ENDED = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_MS = 1000
 const AWAY_POLL_MS = 50
-/** Anybody may publish: who waits is told no more often than this. */
+/** Waiters get hints no more often than this, because anybody who reaches the queue can publish. */
 const HINT_EVERY_MS = 50
-/** What a stopping process still grants to those who wait. */
+/** How long waits may continue after the process was told to stop. */
 const CLOSE_MS = 5_000
 
-/** What is heard of one job, from `listen` on. */
+/** Hints about one job, from `listen` on. */
 export type Hints = Disposable & {
-  /** Resolves with true when something was heard since the last time, and with false when the time is over. */
+  /** Resolves with true when there was a hint since the last call, and with false when the wait is over. */
   next(): Promise<boolean>
 }
 
 const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
 
 export type Waiters = {
-  /** Listens for what is heard of a job, at most for `wait_ms`. Null: of none, so that the time is over at once. */
+  /** Listens for hints about a job for at most `wait_ms`. With null there is no job, and the wait is over at once. */
   listen(job_id: string | null, wait_ms: number): Hints
-  /** Tells who waits that something was heard. What was said of a job is not believed. */
+  /** Passes hints on to the waiters of these jobs. The published state is ignored: anybody can publish. */
   heard(outcomes: { id: string }[]): void
-  /** New waits end at once; those under way have a few seconds more. The work goes on, the answer is 202. */
+  /** Ends new waits at once and those under way after a few seconds. Their work goes on, and they are answered 202. */
   close(): void
 }
 
@@ -45,7 +46,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
     for (const { id } of outcomes) listening.get(id)?.forEach(({ hear }) => hear())
   }
 
-  // A message can be lost with the connection that carried it: the database is asked now and then in any case.
+  // A published message can be lost with its connection, so the database is polled as well.
   const timer = setInterval(() => {
     const due_ms = queue.away() ? AWAY_POLL_MS : POLL_MS
     if (polling || listening.size === 0 || performance.now() - polled_at < due_ms) return

@@ -1,7 +1,7 @@
 // `npm run audit`: whether the books hold, and every row where they do not. It reads and changes nothing.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
-import { told } from '#core/startup.ts'
+import { errorText } from '#core/startup.ts'
 import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
 import { withDatabase } from './database.ts'
@@ -58,8 +58,8 @@ function show({ checks, problems }: AuditReport): void {
 }
 
 function lineOf({ check, problem, what, ...facts }: Problem): string {
-  const told = Object.entries(facts).filter(([name, value]) => value !== null && !isRepeated(name, facts))
-  const rest = told.map(([name, value]) => `${name}=${value}`).join(' ')
+  const shown = Object.entries(facts).filter(([name, value]) => value !== null && !isRepeated(name, facts))
+  const rest = shown.map(([name, value]) => `${name}=${value}`).join(' ')
   return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
 }
 
@@ -81,6 +81,6 @@ function print(line: string): void {
 try {
   process.exitCode = await main()
 } catch (error) {
-  process.stderr.write(`${told(error)}\n`)
+  process.stderr.write(`${errorText(error)}\n`)
   process.exitCode = 2
 }

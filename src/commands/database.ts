@@ -1,4 +1,4 @@
-// Which database a command works on: the one that is named, else that of the `npm start` of this folder.
+// Finds the database of a command: DATABASE_URL, or else that of the `npm start` that runs in this folder.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -34,7 +34,10 @@ export async function withDatabase<T>(
   }
 }
 
-/** The database of a start that has ended is away, which is not a matter of its address. */
+/**
+ * Turns an error of the database into a message for the operator. Without DATABASE_URL it means that no `npm start`
+ * is running.
+ */
 export function explained(error: unknown, config: Config, url: string): unknown {
   const problem = databaseError(error, url)
   const own = config.DATABASE_URL === undefined && problem !== error

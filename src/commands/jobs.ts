@@ -5,14 +5,14 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { told } from '#core/startup.ts'
+import { errorText } from '#core/startup.ts'
 import {
   discardJob,
   resolveAsDone,
   resolveAsFailed,
   retryJob,
   type Act,
-  type Done,
+  type ActResult,
 } from '#domain/interventions/act.ts'
 import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
@@ -36,8 +36,8 @@ resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
          --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
-parked: its performers came to an end too often; nobody performs it again before a retry. A notification that waits for what it
-names looks again by itself: it is open, and says why.
+parked: its attempts died or threw too often; it is not performed again before a retry. A notification that waits for the object
+that it names is open, not parked, and looks again by itself.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
@@ -55,7 +55,7 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-type Values = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'limit'>, string>> & {
+type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'limit'>, string>> & {
   limit: string
   json: boolean
 }
@@ -73,7 +73,7 @@ async function main(): Promise<void> {
   })
 }
 
-async function list(sql: Sql, values: Values): Promise<void> {
+async function list(sql: Sql, values: JobOptions): Promise<void> {
   const { queue, payment: payment_id, tenant: slug } = values
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
@@ -81,7 +81,7 @@ async function list(sql: Sql, values: Values): Promise<void> {
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
     throw new ConfigError('--limit must be a number from 1 to 10000')
-  // What is not over; of one payment, everything.
+  // By default the open jobs, but all jobs of a payment.
   const usual = payment_id === undefined ? 'open' : 'all'
   const jobs = await findJobs(sql, {
     state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
@@ -95,17 +95,17 @@ async function list(sql: Sql, values: Values): Promise<void> {
   for (const job of jobs) print(lineOf(job))
 }
 
-async function show(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function show(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const job = await findJob(sql, uuid(id, 'the job'))
   if (job === undefined) throw new ConfigError('There is no such job.')
   print(values.json ? JSON.stringify(job, null, 2) : described(job))
 }
 
-async function retry(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   await act(sql, values, await retryJob(sql, actOf(values, id)), id)
 }
 
-async function discard(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const done = await discardJob(sql, actOf(values, id))
   await act(
     sql,
@@ -116,7 +116,7 @@ async function discard(sql: Sql, values: Values, id: string | undefined): Promis
   )
 }
 
-async function resolve(sql: Sql, values: Values, id: string | undefined): Promise<void> {
+async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const as = oneOf(['done', 'failed'] as const, values.as ?? '', '--as')
   const asked = actOf(values, id)
   const { reference = null } = values
@@ -140,7 +140,7 @@ async function resolve(sql: Sql, values: Values, id: string | undefined): Promis
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
 }
 
-function actOf(values: Values, id: string | undefined): Act {
+function actOf(values: JobOptions, id: string | undefined): Act {
   const reason = values.reason?.trim() ?? ''
   if (reason === '' || reason.length > 1000)
     throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
@@ -150,8 +150,8 @@ function actOf(values: Values, id: string | undefined): Act {
 /** `hint`: what else there is to do about a job that is open and not being performed. */
 async function act(
   sql: Sql,
-  values: Values,
-  done: Done,
+  values: JobOptions,
+  done: ActResult,
   id: string | undefined,
   hint?: string,
 ): Promise<void> {
@@ -227,6 +227,6 @@ function print(line: string): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${told(error)}\n`)
+  process.stderr.write(`${errorText(error)}\n`)
   process.exitCode = 1
 })

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, list, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { told } from '#core/startup.ts'
+import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { SCOPES, type Scope } from '#domain/areas.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
@@ -33,7 +33,7 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-type Values = {
+type KeyOptions = {
   tenant?: string
   scopes?: string
   name?: string
@@ -59,7 +59,7 @@ async function main(): Promise<void> {
   })
 }
 
-async function create(sql: Sql, slug: string, values: Values): Promise<void> {
+async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void> {
   if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
   const scopes = scopesOf(required(values, 'scopes'))
   if (values.expires !== undefined) {
@@ -92,7 +92,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
   }
 }
 
-async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
+async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
   const key = await rotateApiKey(sql, tenant, idOf(values), grace_s)
@@ -103,7 +103,7 @@ async function rotate(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
   )
 }
 
-async function revoke(sql: Sql, tenant: Tenant, values: Values): Promise<void> {
+async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   if (!(await revokeApiKey(sql, tenant.id, idOf(values))))
     throw new ConfigError('There is no such key, or it was revoked before.')
   print('Revoked.')
@@ -118,14 +118,14 @@ function scopesOf(text: string): Scope[] {
   return scopes as Scope[]
 }
 
-function idOf(values: Values): string {
+function idOf(values: KeyOptions): string {
   const id = required(values, 'id')
   if (!z.uuid().safeParse(id).success)
     throw new ConfigError(`There is no such key: "${id}" is not the id of one. See list.`)
   return id
 }
 
-function required(values: Values, name: keyof Values): string {
+function required(values: KeyOptions, name: keyof KeyOptions): string {
   const value = values[name]
   if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
   return value
@@ -136,6 +136,6 @@ function print(line: string): void {
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`${told(error)}\n`)
+  process.stderr.write(`${errorText(error)}\n`)
   process.exitCode = 1
 })

@@ -1,30 +1,37 @@
-// Natural batching: what arrives while one statement is on its way travels in the next.
+// Batching: requests that arrive while a statement is running are gathered into the next statement.
 import { databaseCode } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 
-/** A run that takes longer waits for somebody's lock: the others need not. */
+/**
+ * A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in a run of their
+ * own.
+ */
 const PATIENCE_MS = 20
 /**
- * So many are worth a run beside those under way, up to so many runs: in one run at a time all callers would move in step
- * and leave the other stages idle.
+ * With this many items waiting, another run starts beside those under way, up to `SIDE_BY_SIDE` runs. With only one
+ * run at a time all callers would move in step and leave the other stages idle.
  */
 const WORTH_A_RUN = 8
 const SIDE_BY_SIDE = 3
-/** A connection can go silent without failing; what was asked on it then may or may not have happened. */
+/** A connection can go silent without an error. After this long we give up; the statement may or may not have run. */
 const DEADLINE_MS = 10_000
-/** The database cannot keep up: what comes on top is refused before it is accepted. */
+/**
+ * With this many items waiting the database cannot keep up: further requests are refused before anything is written.
+ */
 const MAX_WAITING = 5_000
 
 /**
- * Turns a set-based step into one that takes a single item. `run` gets 1..`max` items and answers one result each, in
- * their order. What arrives while a run is under way travels in the next, which begins beside it when enough has gathered or
- * the run takes long, up to `concurrency`. An item alone is run at once, so an idle system pays nothing.
- * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried by
- * itself, so that no caller fails for a neighbour's sake. Items of the same `key` (one of several, if it answers a list) never
- * share a run, because a statement writes no row twice, and wait for a run with that key that is under way, because it would
- * only lock them out. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too much waits;
- * `database_unavailable` when no answer comes.
+ * Turns a function that handles many items in one statement into one that takes a single item. `run` gets 1 to `max`
+ * items and returns one result for each, in the same order. Items that arrive during a run are gathered for the next
+ * one, which starts beside it when enough are waiting or the run takes long, up to `concurrency` runs. A single item
+ * on an idle system runs at once.
+ *
+ * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried
+ * alone, so that no caller fails because of another. Items with the same `key` (or one key in common, if `key`
+ * returns several) never share a run, because a statement cannot write one row twice; they wait for a run with that
+ * key to end, because its locks would only block them. `step` names the run in the metrics. Errors: those of `run`;
+ * `overloaded` when too many items wait; `database_unavailable` when the database does not answer.
  */
 export function batcher<I, O>(
   step: string,
@@ -103,7 +110,7 @@ export function batcher<I, O>(
       waiting.push({ item, resolve, reject })
       if (scheduled) return
       scheduled = true
-      // A turn of the event loop later, all requests that one read of the sockets brought are here.
+      // One turn of the event loop later, all requests that arrived together are in `waiting`.
       setImmediate(() => {
         scheduled = false
         next()

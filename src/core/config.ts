@@ -1,4 +1,4 @@
-// Configuration: the environment, parsed once, refused with the variable's name and an example.
+// Configuration: the environment, parsed once. A wrong value is refused with the variable's name and an example.
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
@@ -7,15 +7,15 @@ import { neededBy, VARIABLES, type ProcessName, type VariableName } from './conf
 import { describe } from './words.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
-/** `logged_part`: LOG_REQUESTS, or what it is where it is unset. */
+/** `logged_part`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
 export type Config = Variables & { logged_part: number }
 
-/** A refusal to start. The message is for the operator, says what to do and names each variable at fault. */
+/** The process cannot start. The message is for the operator: it names each variable at fault and says what to do. */
 export class ConfigError extends Error {}
 
 /**
- * The configuration from `env`, with a `.env` file in the working directory filling what is unset. `warn` hears of names in that
- * file that are none of ours and nearly one.
+ * Reads the configuration from `env`; a `.env` file in the working directory fills in what is unset. `warn` is called
+ * for each name in that file that looks like a misspelt variable.
  */
 export function loadConfig(
   env: NodeJS.ProcessEnv = process.env,
@@ -43,14 +43,14 @@ export function loadConfig(
   }
 }
 
-/** The value of a variable that a process run by itself cannot do without. */
+/** The value of a variable that this process needs. Throws ConfigError when it is not set. */
 export function need<Name extends VariableName>(config: Config, name: Name): NonNullable<Variables[Name]> {
   const value = config[name]
   if (value === undefined || value === null) throw new ConfigError(isNotSet(name))
   return value
 }
 
-/** Refuses a configuration without which the process does not start; names all that is missing at once. */
+/** Throws one ConfigError that names every variable that the process needs and that is not set. */
 export function needAll(config: Config, process: ProcessName): void {
   const missing = neededBy(process).filter((name) => config[name] === undefined)
   if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
@@ -60,7 +60,7 @@ function isNotSet(name: VariableName): string {
   return `${name} is not set. Example: ${name}=${VARIABLES[name][1]}`
 }
 
-/** Where bells are rung: Redis when it is named, PostgreSQL with `QUEUE=postgres` or, outside production, without a Redis. */
+/** Where BullMQ runs: on Redis if REDIS_URL is set or in production, else on PostgreSQL; `QUEUE` overrides this. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
   const database_url = need(config, 'DATABASE_URL')
   const redis =

@@ -1,4 +1,4 @@
-// What statements are made of, and what the errors of the database mean.
+// The types that SQL statements are built from, and what the errors of the database mean.
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
@@ -21,7 +21,7 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
-/** True when the database could not be reached or went away: what was asked may be asked again. */
+/** True when the database could not be reached or went away, so that the statement may be tried again. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable'
   const code = databaseCode(error)
@@ -34,7 +34,7 @@ export function isUnavailable(error: unknown): boolean {
   )
 }
 
-/** Why a database of this URL could not be used, as a message for the operator; other errors as they are. */
+/** Turns an error of connecting to `url` into a message for the operator. Other errors are returned unchanged. */
 export function databaseError(error: unknown, url: string): unknown {
   const code = databaseCode(error)
   const { hostname, port, username, pathname } = new URL(url)

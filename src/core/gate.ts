@@ -1,6 +1,6 @@
-// A gate: so many at a time, a few more wait for a moment, the rest are turned away.
+// A gate limits how much work runs at once: a few more callers wait for a moment, the rest are refused.
 
-/** Runs `work`, or rejects with what `refuse` makes where too many wait or the wait is over. */
+/** Runs `work`; rejects with the error of `refuse` when too many wait or the wait takes too long. */
 export type Gate = <T>(work: () => Promise<T>) => Promise<T>
 
 export function createGate(limits: {

@@ -1,4 +1,4 @@
-// Identifiers: time-ordered for what we create, derived for what the outside world names.
+// Identifiers: ordered by time for what we create, derived from a provider's names for what it sends us.
 import { createHash, randomUUIDv7 } from 'node:crypto'
 
 /** A new UUIDv7. */
@@ -6,7 +6,10 @@ export function newId(): string {
   return randomUUIDv7()
 }
 
-/** The same UUID (version 8) for the same parts, so that what arrives twice is one row and one job. */
+/**
+ * A UUID (version 8) that is always the same for the same parts, so that what arrives twice becomes one row and one
+ * job.
+ */
 export function derivedId(...parts: string[]): string {
   const hash = createHash('sha256').update(parts.join('\u0000')).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80
@@ -15,5 +18,5 @@ export function derivedId(...parts: string[]): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
 }
 
-/** Owns the jobs that are nobody's in particular: notifications before they are matched, maintenance. */
+/** Owns the jobs that belong to no tenant: applying notifications, whose tenant is not known yet, and maintenance. */
 export const SYSTEM_TENANT_ID = '00000000-0000-7000-8000-000000000000'

@@ -1,8 +1,11 @@
-// Free-form JSON: in schemas, and as it comes from outside.
+// Free-form JSON: as a schema, and cleaned so that it can be stored.
 import { z } from 'zod'
 import type { Json } from './db.ts'
 
-/** Any JSON value. What is checked was parsed as JSON, so there is nothing to find out; `z.json()` would document it by a broken reference. */
+/**
+ * Any JSON value. It needs no check, because it was parsed from JSON. Not `z.json()`, which puts a broken reference
+ * into the OpenAPI document; the cast says what parsing has made sure of.
+ */
 export const anyJson = z.any() as z.ZodType<Json>
 
 /** Metadata as it is answered. */
@@ -15,8 +18,9 @@ export const metadataJson = anyJson.meta({
 const MAX_LEVELS = 100
 
 /**
- * What came from outside as it can be stored: without characters that Postgres cannot store, which would become a retry for
- * ever, and with the fields called one of `secrets` blacked out. Undefined when it is nested as nothing honest is.
+ * JSON from outside, made fit to be stored: characters that Postgres cannot store are removed (they would fail at
+ * every retry), and fields named in `secrets` are redacted. Undefined when it is nested deeper than any genuine
+ * notification.
  */
 export function storable(value: unknown, secrets: ReadonlySet<string>): unknown {
   return fits(value, MAX_LEVELS) ? cleaned(value, secrets) : undefined

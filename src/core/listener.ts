@@ -1,4 +1,4 @@
-// A listener: what the API and the webhooks host ask of Fastify alike.
+// The part of a Fastify application that the API and the webhooks host have in common.
 import { STATUS_CODES, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
@@ -14,7 +14,7 @@ import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
 import { seldom } from './seldom.ts'
 
-/** What a caller may call its request. */
+/** The form of a request id that a caller may choose. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 const TELL_OF_PROXIES_MS = 600_000
@@ -25,10 +25,11 @@ const UNREADABLE: Record<string, ErrorCode> = {
 }
 
 /**
- * A Fastify application that names, counts and logs its answers, gives up on silent peers, believes nobody but
- * `trusted_proxies` whom they speak for, takes no body but as `application/json` or as told, answers what it cannot read with
- * what `errorBody` makes of it, and ends its connections when it is closed. `logged_part`: of how many requests a line is
- * logged; failures always are. `about`: what that line says of a request beyond its route.
+ * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent
+ * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts no content type that its user has not
+ * added, answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
+ * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
+ * request.
  */
 export function createListener(
   name: string,
@@ -51,7 +52,7 @@ export function createListener(
 ): FastifyInstance {
   // As a variable of the base type: Fastify's own types follow the logger's.
   const listenerOptions: FastifyHttpOptions<Server> = {
-    // Of its own accord Fastify only warns: who listens where, and what was answered, is said here once.
+    // Fastify's own log is limited to warnings: our code logs addresses and answers itself.
     loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
@@ -60,7 +61,7 @@ export function createListener(
     http: {
       headersTimeout: Math.ceil(request_timeout_ms / 2),
       connectionsCheckingInterval: Math.ceil(request_timeout_ms / 6),
-      // Node's own refusal has neither a body nor a header of ours.
+      // The API refuses a missing Host itself: Node's own refusal has no body and none of our headers.
       requireHostHeader: false,
     },
     keepAliveTimeout: 72_000,
@@ -75,14 +76,14 @@ export function createListener(
   const lines = withoutRedaction(log)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
-  // Left alone, Node answers 417 without a body or a header of ours; an unknown expectation may as well be passed over.
+  // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
   const unbelieved = seldom(
-    (untold, peer: string | undefined) =>
+    (suppressed, peer: string | undefined) =>
       log.warn(
-        { untold },
-        `X-Forwarded-For from ${peer} is not believed: all who come through it count as one caller. If it is a proxy of yours, name it in TRUSTED_PROXIES, e.g. TRUSTED_PROXIES=${peer}`,
+        { suppressed },
+        `X-Forwarded-For from ${peer} is ignored: all requests through it count as one caller. If it is your proxy, add it to TRUSTED_PROXIES, e.g. TRUSTED_PROXIES=${peer}`,
       ),
     TELL_OF_PROXIES_MS,
   )
@@ -93,7 +94,7 @@ export function createListener(
     done()
   })
 
-  // An answer of the last moments ends its connection: one kept open would be waited for.
+  // While closing, every answer ends its connection: closing would wait for one that stays open.
   let closing = false
   app.addHook('preClose', (done) => {
     closing = true
@@ -129,13 +130,13 @@ export function createListener(
 }
 
 /**
- * Fastify's own warnings and errors, once a second at most of each level: an outage brings one with each request that is answered
- * after its time is over.
+ * Logs Fastify's own warnings and errors, each level at most once a second: during an outage every request that times
+ * out causes one.
  */
 function frameworkLog(log: Log): FastifyBaseLogger {
   const say = (level: 'warn' | 'error' | 'fatal') =>
-    seldom((untold, of: object, facts: unknown, message?: string) =>
-      log.child({ ...of, untold })[level](facts, message),
+    seldom((suppressed, of: object, facts: unknown, message?: string) =>
+      log.child({ ...of, suppressed })[level](facts, message),
     )
   const [warn, error, fatal] = [say('warn'), say('error'), say('fatal')]
   const nothing = () => {}
@@ -153,7 +154,7 @@ function frameworkLog(log: Log): FastifyBaseLogger {
   return about({})
 }
 
-/** Answers what is not HTTP and never reaches a route; Node's own answer would be bare. */
+/** Answers a request that cannot be parsed and so reaches no route; Node's own answer would have no body. */
 function unreadable(
   error: NodeJS.ErrnoException,
   socket: Socket,

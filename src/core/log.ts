@@ -5,12 +5,15 @@ import pino, { type Logger } from 'pino'
 
 export type Log = Logger
 
-/** Lines wait for others, this long at most: one write for each would cost more than the line itself. Ending writes them. */
+/**
+ * Lines are written together, after 50 ms at most: one write for each would cost more than the line itself. Exiting
+ * flushes them.
+ */
 const WRITING = { sync: false, minLength: 4096, periodicFlush: 50 }
 
 /**
- * A logger that writes JSON lines to standard output, or all of them to `file`, which only this user may read, and warnings to
- * both; what could be a credential is cut out.
+ * A logger that writes JSON lines to standard output. With `file` all lines go to that file, which only this user may
+ * read, and only warnings to standard output as well. Fields that could hold credentials are redacted.
  */
 export function createLog(level: string, name: string, file?: string): Log {
   const output = pino.destination(WRITING)
@@ -44,12 +47,17 @@ export function createLog(level: string, name: string, file?: string): Log {
   )
 }
 
-/** The same log for lines of nothing but our own ids and numbers: looking for secrets in them would take twice the time. */
+/**
+ * The same log for lines that hold only ids and numbers of ours: looking for secrets in them would double their cost.
+ */
 export function withoutRedaction(log: Log): Log {
   return log.child({}, { redact: [] })
 }
 
-/** Whether what belongs to this id is logged: `part` of all ids are, and one id always alike, so that a story is told whole. */
+/**
+ * Decides by its id whether a request is logged: a `part` of all ids is, and one id always alike, so that its lines
+ * stay together.
+ */
 export function createSampler(part: number): (id: string) => boolean {
   const limit = part * 2 ** 32
   return (id) => part === 1 || crc32(id) < limit
@@ -57,12 +65,12 @@ export function createSampler(part: number): (id: string) => boolean {
 
 function privateFile(path: string) {
   const stream = pino.destination({ ...WRITING, dest: path, mode: 0o600 })
-  // One of an earlier version was made for all to read.
+  // Earlier versions made the file readable by everybody.
   stream.once('ready', () => chmodSync(path, 0o600))
   return stream
 }
 
-// An error of the database or the processor carries the query's parameters or the request: name it, do not copy it.
+// Errors of the database and the processor carry query parameters or the request, so only these fields are logged.
 function plainError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined

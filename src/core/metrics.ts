@@ -1,4 +1,4 @@
-// What is measured, once for all layers; read at `/metrics`.
+// All metrics, for every layer; served at `/metrics`.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
 export const registry = new Registry()
@@ -59,7 +59,7 @@ export const metrics = {
   }),
   fenced: new Counter({
     name: 'sluice_jobs_fenced_total',
-    help: 'Late writes that the fence turned away',
+    help: 'Late writes that the fence refused',
     labelNames: ['queue', 'job'],
     registers,
   }),
@@ -71,7 +71,7 @@ export const metrics = {
   }),
   ringsDropped: new Counter({
     name: 'sluice_rings_dropped_total',
-    help: 'Bells that the queue did not take in time; the direct claim finds their jobs',
+    help: 'Bells that could not be put into the queue in time; their jobs are claimed directly',
     registers,
   }),
   watchdog: new Counter({
@@ -117,7 +117,7 @@ export const metrics = {
   }),
   auditUnfinished: new Gauge({
     name: 'sluice_audit_unfinished',
-    help: '1 where the last audit took too long and says nothing',
+    help: '1 where a check of the last audit took too long and has no result',
     labelNames: ['check'],
     registers,
   }),
@@ -128,7 +128,7 @@ export const metrics = {
   }),
   drifts: new Gauge({
     name: 'sluice_open_drifts',
-    help: 'Payments and refunds that stand otherwise at the processor, or where nobody knows',
+    help: 'Payments and refunds whose state at the processor differs from ours or is not known',
     labelNames: ['state'],
     registers,
   }),
@@ -139,7 +139,7 @@ export const metrics = {
   }),
   notificationsRefused: new Counter({
     name: 'sluice_notifications_refused_total',
-    help: 'Notifications that were not signed as they must be, or told of no event',
+    help: 'Notifications with a bad signature, or whose body is not an event',
     labelNames: ['provider', 'reason'],
     registers,
   }),
@@ -156,7 +156,7 @@ export const metrics = {
   }),
   sealedUnbound: new Counter({
     name: 'sluice_sealed_unbound_opened_total',
-    help: 'Openings of what an earlier version sealed for no place',
+    help: 'Sealed values of earlier versions, not bound to their row, that were opened',
     registers,
   }),
   eventsRecovered: new Counter({
@@ -167,5 +167,5 @@ export const metrics = {
   }),
 }
 
-// Absent until there was an audit that this process knows of: 0 would say that one has just ended.
+// Absent until this process has seen the result of an audit: 0 would mean that one has just ended.
 metrics.auditAge.remove()

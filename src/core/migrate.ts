@@ -1,4 +1,5 @@
-// Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then who may do what.
+// Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then `roles.sql`, the
+// grants.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import postgres from 'postgres'
@@ -6,17 +7,20 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
-/** Who waits for a lock on a table holds up all who use it after. */
+/** A statement that waits for a lock on a table blocks all later users of the table, so the wait is limited. */
 const LOCK_LIMIT_MS = 30_000
 
-/** The statement that limits waits for locks, where the user or the database has no limit already. */
+/** The statement that limits how long locks are waited for, unless the user or the database has a limit already. */
 export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
   `select set_config('lock_timeout', '${LOCK_LIMIT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
-/** Due jobs are looked for in an index that leads with their priority, which 18 skips; older ones read all that wait. */
+/**
+ * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip it; older versions read the
+ * whole index.
+ */
 const OLDEST_SERVER = 18
 
-/** Of several that make it at once one does; the others wait for that. */
+/** Several processes may create it at once: one succeeds, the others go on. */
 const MIGRATIONS = `
   do $$ begin
     create table if not exists schema_migrations (
@@ -28,10 +32,10 @@ const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
 /**
- * Brings the database up to the newest migration; several processes may call it at once. Returns the names applied now.
- * `warn` hears what could not be set up and is not essential. Throws when a file that was applied has since been changed, when
- * the server is too old, and when somebody holds a table that has to be changed for long (half a minute, unless the user or the database has a
- * `lock_timeout`).
+ * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called with
+ * what could not be set up but is not essential. Throws ConfigError when an applied file was changed since, when the
+ * server is too old, and when a lock is not free within half a minute (or the `lock_timeout` of the user or
+ * database).
  */
 export async function migrate(
   database_url: string,
@@ -51,7 +55,7 @@ export async function migrate(
     if (problem !== undefined) throw new ConfigError(problem)
     return await sql.begin(async (tx) => {
       await tx.unsafe(MIGRATIONS)
-      // One at a time. Not an advisory lock: that anybody may take who can connect.
+      // One migration at a time. Not with an advisory lock, which anybody who can connect may take.
       await tx`lock table schema_migrations in share row exclusive mode`
       await tx.unsafe(limitLocks({ in_transaction: true }))
       const applied = new Map(
@@ -81,24 +85,24 @@ export async function migrate(
   }
 }
 
-// Why a server that tells this `server_version_num` is not used; undefined: it is.
+// Why a server with this `server_version_num` cannot be used; undefined when it can.
 function serverProblem(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
   if (major >= OLDEST_SERVER) return undefined
   return `DATABASE_URL: PostgreSQL ${OLDEST_SERVER} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
 }
 
-/** An error of waiting too long for a lock as a message for the operator; other errors as they are. */
+/** Turns a lock timeout into a message for the operator. Other errors are returned unchanged. */
 export function lockError(error: unknown): unknown {
   if (databaseCode(error) !== '55P03') return error
   return new ConfigError(
-    'Nothing was migrated: somebody else holds a table that has to be changed, or migrates. See pg_stat_activity, end what holds it, and run it again.',
+    'Nothing was migrated: another session holds a lock on a table that has to be changed, or is migrating. Find it in pg_stat_activity, end it, and run this again.',
   )
 }
 
 /**
- * What makes a database unfit for this version: a server that is too old, migrations that are missing, or, unless
- * `allow_newer`, some that only a newer version knows. Undefined: it fits. Errors: those of the connection.
+ * Why this version cannot use the database: the server is too old, migrations are missing, or (unless `allow_newer`)
+ * it was migrated by a newer version. Undefined when it can. Errors: those of the connection.
  */
 export async function migrationProblem(
   sql: Sql,
@@ -115,7 +119,7 @@ export async function migrationProblem(
   } catch (error) {
     const code = databaseCode(error)
     if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
-    // The right to read it came with a migration too.
+    // The right to read this table was granted by a migration too.
     if (code === '42501')
       return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
     throw error
@@ -133,7 +137,10 @@ export async function migrationProblem(
   return undefined
 }
 
-/** Rejects while the database does not answer, is of a server that is too old or lacks a migration. One of a newer version is part of a deployment. */
+/**
+ * Rejects while the database does not answer, is too old or lacks a migration. A database of a newer version is
+ * accepted: that is normal during a deployment.
+ */
 export async function assertMigrated(sql: Sql): Promise<void> {
   const problem = await migrationProblem(sql, { allow_newer: true })
   if (problem !== undefined) throw new ConfigError(problem)

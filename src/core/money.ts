@@ -13,7 +13,7 @@ const CODES = new Set(
 )
 const THREE_DECIMALS = new Set(['BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND'])
 
-/** More than any processor takes; what is above is a slip of the caller. */
+/** More than any processor accepts, so a larger amount is a mistake of the caller. */
 export const MAX_AMOUNT_MINOR = 999_999_999_999
 
 /** A positive safe integer in the currency's smallest unit. */
@@ -22,7 +22,7 @@ export const amountMinor = z
   .positive()
   .meta({ description: 'Amount in the smallest unit of the currency: 1000 is ten dollars.', example: 1000 })
 
-/** An ISO 4217 code in any case; upper case from here on. */
+/** An ISO 4217 code, in upper or lower case. */
 export const currencyCode = z
   .string()
   .refine((code) => /^[A-Za-z]{3}$/.test(code) && CODES.has(code.toUpperCase()), {

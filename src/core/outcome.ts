@@ -1,6 +1,6 @@
-// What an attempt at a piece of work can come to: values, not exceptions.
+// The outcomes of a provider call: values, not exceptions.
 
-/** Why the work definitively did not happen; `code` is a row of the error catalogue. */
+/** Why something definitively did not happen. `code` is in the error catalogue. */
 export type Failure = {
   code: 'payment_declined' | 'payment_invalid' | 'processor_error'
   message: string
@@ -12,11 +12,16 @@ export type Failure = {
 export type Outcome<T> =
   /** It happened. */
   | { kind: 'done'; value: T }
-  /** It definitively did not happen and will not under this key. `reference`: what the processor calls the try, if anything. */
+  /**
+   * It definitively did not happen and will not under this key. `reference`: the processor's id of the failed object,
+   * if it made one.
+   */
   | { kind: 'declined'; failure: Failure; reference?: string }
-  /** It certainly has not happened yet; the same key may try again. */
+  /** It certainly has not happened yet; it may be tried again with the same key. */
   | { kind: 'retry'; reason: string; after_ms?: number }
-  /** Nobody knows. `replayed`: the processor repeated a stored answer, so asking again under this key tells nothing new. */
+  /**
+   * Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new.
+   */
   | { kind: 'ambiguous'; reason: string; replayed: boolean }
   /** Our credentials or set-up were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }

@@ -1,4 +1,4 @@
-// The connection to Postgres: one pool per process, with types and plans as the rest of the code expects them.
+// Connection pools to Postgres, with the types and planner settings that the rest of the code relies on.
 import postgres from 'postgres'
 import { need, type Config } from './config.ts'
 import type { Log } from './log.ts'
@@ -7,27 +7,29 @@ import type { Sql } from './db.ts'
 
 type PoolOptions = { max: number; application_name: string; statement_timeout_ms?: number }
 
-/** Connections lost within this time are lost to one cause: one new pool is enough. */
+/** Connections that are lost within this time have one cause: they are replaced by one new pool. */
 const REPLACE_AFTER_MS = 250
-/** A connection that is being made while its pool ends is forgotten by postgres.js and stays for ever: so long it may take. */
+/**
+ * An old pool ends only after this: postgres.js forgets a connection that is still being made when its pool ends, and
+ * leaks it.
+ */
 const CONNECTED_MS = 1_000
-/** What an old pool is still granted to finish; what waits in it after that is refused. */
+/** How long an old pool may finish its statements; those that still wait then are rejected. */
 const OLD_POOL_S = 2
-/** A connection can go silent without closing: who does not answer a greeting in this time is given up. */
+/** A connection can go silent without closing. One that does not answer `select 1` in this time is given up. */
 const GREETING_MS = 8_000
-/** The server ends each statement before this (`statement_timeout`): what is unanswered then will stay so. */
+/** The server ends each statement before this (`statement_timeout`), so no answer will come after it. */
 const SILENT_MS = 15_000
-/** How often it is looked. Looks are counted, not time: while this process stood still, answers may have come. */
+/** How often this is checked. Checks are counted instead of time: answers may arrive while this process was frozen. */
 const LOOK_MS = 1_000
 const STATEMENT_MS = 12_000
 
 /**
- * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or
- * a socket error).
+ * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or a
+ * socket error).
  *
- * When a connection is lost, the whole pool is replaced: in postgres.js 3.4 one that closes while a write is scheduled
- * never writes again, and what is asked on it waits for ever. Likewise when it answers no more. Who holds the pool does
- * not notice.
+ * When a connection is lost or goes silent, the whole pool is replaced behind the returned value. In postgres.js 3.4
+ * a connection that closes while a write is scheduled never writes again, and its statements would wait for ever.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   let pool = open()
@@ -50,7 +52,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     load = noLoad()
     setTimeout(() => void old.end({ timeout: OLD_POOL_S }).catch(() => {}), CONNECTED_MS).unref()
   }
-  /** Asks every connection that has nothing to do: what is under way is watched by itself. */
+  /** Sends `select 1` on every idle connection; busy ones are watched by their own statements. */
   function greet(): void {
     const idle = Math.max(1, Math.min(options.max, load.peak) - load.under_way.size)
     for (let n = 0; n < idle; n++) {
@@ -62,8 +64,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   function watch(query: PromiseLike<unknown>, patience_ms = SILENT_MS): void {
     const counted = load
     const then = query.then.bind(query)
-    // A query of postgres.js is asked when somebody waits for it.
-    // oxlint-disable-next-line unicorn/no-thenable
+    // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a query when `then` is called: only there its time can begin
     query.then = (...given) => {
       counted.under_way.set(query, { patience_ms, looks: 0 })
       counted.peak = Math.max(counted.peak, counted.under_way.size)
@@ -75,7 +76,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       return then(...given)
     }
   }
-  /** Only who is being worked on can be silent; who waits behind others is when all of them are. */
+  /**
+   * A query that waits behind others is not late by itself: only active ones are counted, or all when nothing is
+   * answered.
+   */
   function look(): void {
     load.quiet = load.under_way.size === 0 ? 0 : load.quiet + 1
     let silent = load.quiet * LOOK_MS >= SILENT_MS
@@ -105,13 +109,13 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   return proxy
 }
 
-/** Of one pool. */
+/** The statements of one pool. */
 type Load = {
-  /** Queries that nobody has answered; `looks`: how often each was seen at work. */
+  /** Queries without an answer yet; `looks`: how many checks have seen it active. */
   under_way: Map<unknown, { patience_ms: number; looks: number }>
-  /** The most there were, which is how many connections it has made. */
+  /** The most that were under way at once, which is how many connections the pool has made. */
   peak: number
-  /** Looks since the last answer. */
+  /** Checks since the last answer. */
   quiet: number
 }
 
@@ -119,14 +123,14 @@ function noLoad(): Load {
   return { under_way: new Map(), peak: 1, quiet: 0 }
 }
 
-/** Whether a query of postgres.js is the one that its connection works on; others wait behind it or for a connection. */
+/** Whether a query of postgres.js is running on its connection; others wait behind it or for a connection. */
 function isActive(query: unknown): boolean {
   return query instanceof Promise && Reflect.get(query, 'active') === true
 }
 
 const counts = new WeakMap<Sql, () => number>()
 
-/** How many statements of this pool run or wait. */
+/** How many statements of this pool are running or waiting. */
 export function statementsUnderWay(sql: Sql): number {
   return counts.get(sql)?.() ?? 0
 }
@@ -143,8 +147,8 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
       TimeZone: 'UTC',
       DateStyle: 'ISO',
       statement_timeout: options.statement_timeout_ms ?? STATEMENT_MS,
-      // Every statement here is a keyed look-up or an indexed walk. A plan made while a table was empty is kept with
-      // the prepared statement and would scan the table once it is full.
+      // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the
+      // prepared statement and would scan the table once it is full.
       plan_cache_mode: 'force_generic_plan',
       enable_seqscan: 'off',
       enable_hashjoin: 'off',
@@ -153,8 +157,9 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
       seq_page_cost: 0.1,
       jit: 'off',
     },
-    // With each connection the driver would look array types up, in a promise that nobody holds: when the connection ends
-    // meanwhile, its rejection ends the process. The arrays we use are declared here.
+    // Otherwise the driver looks up array types on each new connection, in a promise that nobody awaits: if the
+    // connection ends meanwhile, the unhandled rejection ends the process. The array types that we use are declared
+    // here.
     fetch_types: false,
     types: {
       texts: { to: 1009, from: [1009], serialize: arrayLiteral, parse: elementsOf },
@@ -167,21 +172,21 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
   })
 }
 
-/** Opens the pool of a process as it is configured. In production it warns of rights that no process needs. */
+/** Opens the pool of a process. In production it warns when the user has more rights than a process needs. */
 export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
   const sql = connectDatabase(need(config, 'DATABASE_URL'), { max: config.DATABASE_POOL, application_name })
   if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
   return sql
 }
 
-/** Ends pools; what is under way in them has 5 s. */
+/** Ends pools; their running statements have 5 s to finish. */
 export async function endAll(...pools: Sql[]): Promise<void> {
   await Promise.all(pools.map((pool) => pool.end({ timeout: 5 })))
 }
 
 /**
- * Warns when who is connected can do everything, as the owner of the tables or a superuser: a process needs the rights of its
- * role and no more. Never rejects.
+ * Warns when the connected user can do everything, as the owner of the tables or a superuser: a process needs only
+ * the rights of its role. Never rejects.
  */
 export async function warnOfRights(sql: Sql, log: { warn: (message: string) => void }): Promise<void> {
   const owned = await sql`
@@ -193,14 +198,14 @@ export async function warnOfRights(sql: Sql, log: { warn: (message: string) => v
 }
 
 /**
- * Whether this is postgres.js 3.4 writing to a connection that has closed, in a callback whose error nobody can catch
- * (porsager/postgres#1154). The pool of that connection is replaced, and what was asked on it is refused.
+ * Whether this error is postgres.js 3.4 writing to a closed connection in a callback, where nobody can catch it
+ * (porsager/postgres#1154). It is safe to ignore: the pool is replaced and its statements are rejected.
  */
 export function isLateWrite(error: unknown): boolean {
   return error instanceof TypeError && /nextWrite .*postgres.*connection\.js/.test(error.stack ?? '')
 }
 
-/** As PostgreSQL reads an array of text. */
+/** The text of an array as PostgreSQL reads it. */
 function arrayLiteral(values: string[]): string {
   return `{${values.map((value) => `"${value.replaceAll(/["\\]/g, String.raw`\$&`)}"`).join(',')}}`
 }

@@ -1,4 +1,4 @@
-// Where Redis is, as one variable says it: one server, the primary that Sentinels name, or a Cluster.
+// Parses REDIS_URL: one server, the primary behind Sentinels, or a Cluster.
 
 export type RedisPlace = {
   nodes: { host: string; port: number }[]
@@ -13,8 +13,9 @@ const NODE = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]+)(?::(?<port>\d{1,5}))?$/
 const PORTS = { single: 6379, cluster: 6379, sentinel: 26379 }
 
 /**
- * Reads `redis://host:port/db`, `redis+sentinel://host:port,host:port/primary` or `redis+cluster://host:port,host:port`, each with
- * `user:password@` (percent-encoded) before the hosts and with `rediss` for TLS. Undefined: it is none of these.
+ * Reads `redis://host:port/db`, `redis+sentinel://host:port,host:port/primary` or
+ * `redis+cluster://host:port,host:port`, each with `user:password@` (percent-encoded) before the hosts and with
+ * `rediss` for TLS. Undefined when it has none of these forms.
  */
 export function parseRedisUrl(text: string): RedisPlace | undefined {
   const found = FORM.exec(text)?.groups

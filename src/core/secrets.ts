@@ -1,27 +1,36 @@
-// Secrets at rest: AES-256-GCM with the keys of the environment.
+// Encrypts secrets that are stored: AES-256-GCM with the keys of ENCRYPTION_KEY.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { metrics } from './metrics.ts'
 
-/** Where a sealed text stands. It opens nowhere else, so that nobody can move it to a row of theirs. */
+/**
+ * The column and row that a sealed text is bound to. It opens nowhere else, so that nobody can copy it into another
+ * row.
+ */
 export type SealedPlace = { tenant_id: string; table: string; row: string; column: string }
 
 export type Vault = {
   seal(text: string, place: SealedPlace): string
-  /** Throws `SealError` when its key is not here, when it was changed, and when it was sealed for another place. */
+  /**
+   * Throws `SealError` when its key is not configured, when it was changed, and when it was sealed for another place.
+   */
   open(sealed: string, place: SealedPlace): string
 }
 
-/** A sealed text that cannot be opened, as configured. It says why, and nothing of what is sealed. */
+/** A sealed text cannot be opened. The message says why and reveals nothing of the text. */
 export class SealError extends Error {}
 
-/** Texts sealed for their place begin with this; those of earlier versions, which open anywhere, with the name of their key. */
+/**
+ * Texts that are bound to a place begin with this. Those of earlier versions begin with the name of their key and
+ * open anywhere.
+ */
 const BOUND = '2'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Seals and opens short texts. `keys`: of 32 bytes, base64, comma-separated, the newest first: that one seals, all open. A
- * sealed text names its key, so a new one is put in front, and an old one taken away when nothing needs it any more.
+ * Seals and opens short texts. `keys`: 32 bytes each, base64, comma-separated, the newest first; the newest seals,
+ * all open. A sealed text names its key, so to rotate put a new key in front and remove an old one when nothing needs
+ * it any more.
  */
 export function createVault(keys: string): Vault {
   const byName = new Map(keys.split(',').map((key) => named(key.trim())))

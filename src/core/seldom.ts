@@ -1,19 +1,19 @@
-// What comes in swarms is told once in a while, with how many were not.
+// Limits how often something is logged, and counts how often it was not.
 
-/** Calls `say` at most once in `every_ms`; `untold`: how often it was not called since. */
+/** Calls `say` at most once in `every_ms`; `suppressed`: how many calls were left out since the last one. */
 export function seldom<Given extends unknown[]>(
-  say: (untold: number, ...given: Given) => void,
+  say: (suppressed: number, ...given: Given) => void,
   every_ms = 1_000,
 ): (...given: Given) => void {
   let told_at = -Infinity
-  let untold = 0
+  let suppressed = 0
   return (...given) => {
     if (performance.now() - told_at < every_ms) {
-      untold += 1
+      suppressed += 1
       return
     }
     told_at = performance.now()
-    say(untold, ...given)
-    untold = 0
+    say(suppressed, ...given)
+    suppressed = 0
   }
 }

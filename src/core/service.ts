@@ -1,4 +1,4 @@
-// A process as an operator sees it: its own address for readiness and metrics, and an orderly end.
+// What all processes have in common: `/readyz` and `/metrics`, the start, and an orderly stop on a signal.
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -11,25 +11,30 @@ import { assertMigrated } from './migrate.ts'
 import { isLateWrite } from './pool.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
-import { checkDatabase, checkPlaces, places, portError, told, type Place } from './startup.ts'
+import {
+  checkDatabase,
+  checkAddresses,
+  listenAddresses,
+  portError,
+  errorText,
+  type ListenAddress,
+} from './startup.ts'
 
 /** A part of a process that can be stopped; it finishes what is in flight. */
 export type Part = { close(): Promise<void> }
 
 const SHUTDOWN_MS = 25_000
-/** Ctrl-C reaches us twice within moments: from the terminal, and from npm, which had it too and passes it on. */
+/** Ctrl-C arrives twice within moments: from the terminal, and again from npm, which passes it on. */
 const SAME_SIGNAL_MS = 1_000
 
-/** Answers what there is to say of a process that can work; rejects while it cannot. */
+/** Returns what `/readyz` says of a process that can work; rejects while it cannot. */
 export type Ready = () => Promise<Record<string, unknown>>
 
-/** A part that runs as a process of its own, or with others in one. */
+/** A part that can run as its own process, or together with others in one process. */
 export type Service = Part & { ready: Ready }
 
-/**
- * Answers `/metrics` and `/readyz` on an address of their own. Errors: ConfigError when it cannot listen there.
- */
-export async function serveOperations(place: Place, ready: Ready): Promise<Part & { url: string }> {
+/** Serves `/metrics` and `/readyz` on an address of their own. Throws ConfigError when the address cannot be used. */
+export async function serveOperations(place: ListenAddress, ready: Ready): Promise<Part & { url: string }> {
   const server = createServer((request, response) => {
     void answer(request.url ?? '/').then(({ status, type, body }) =>
       response.writeHead(status, { 'content-type': type }).end(body),
@@ -62,7 +67,7 @@ function json(status: number, body: unknown): { status: number; type: string; bo
   return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
 }
 
-async function listen(server: Server, place: Place): Promise<string> {
+async function listen(server: Server, place: ListenAddress): Promise<string> {
   const { host, port } = place
   server.listen(port, host)
   try {
@@ -75,8 +80,8 @@ async function listen(server: Server, place: Place): Promise<string> {
 }
 
 /**
- * Runs a process: starts it, stops it once on SIGINT or SIGTERM, and says why when it cannot start. A second signal ends it
- * at once. `--help` prints `help`.
+ * Runs a process: starts it, stops it on SIGINT or SIGTERM, and prints why when it cannot start. A second signal ends
+ * it at once. `--help` prints `help`.
  */
 export async function run(help: string, start: () => Promise<Part & { log?: Log }>): Promise<void> {
   try {
@@ -86,13 +91,13 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
       return
     }
   } catch (error) {
-    process.stderr.write(`${told(error)}\n`)
+    process.stderr.write(`${errorText(error)}\n`)
     process.exitCode = 1
     return
   }
   const starting = Promise.resolve().then(start)
   let stopped_at: number | undefined
-  // One that comes while it starts waits for that: nothing half started is left behind.
+  // A signal during the start waits until the start is finished, so that nothing half started is left behind.
   const stop = (signal: NodeJS.Signals) => {
     if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
@@ -105,7 +110,7 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
         process.exit(0)
       })
       .catch((error: unknown) => {
-        process.stderr.write(`${told(error)}\n`)
+        process.stderr.write(`${errorText(error)}\n`)
         process.exit(1)
       })
   }
@@ -118,12 +123,12 @@ export async function run(help: string, start: () => Promise<Part & { log?: Log 
   })
   await starting.catch((error: unknown) => {
     if (stopped_at !== undefined) return
-    process.stderr.write(`${told(error)}\n`)
+    process.stderr.write(`${errorText(error)}\n`)
     process.exit(1)
   })
 }
 
-/** Runs a service as a process of its own, when its configuration, its ports and its database are fit for it. */
+/** Runs a service as its own process, after checking its configuration, ports and database. */
 export async function runService(
   name: 'api' | 'webhooks' | 'worker',
   about: string,
@@ -133,8 +138,8 @@ export async function runService(
     const config = loadConfig()
     needAll(config, name)
     queueConfig(config)
-    const { metrics, ...own } = places(config, name)
-    await checkPlaces(name === 'worker' ? [metrics] : [own[name], metrics])
+    const { metrics, ...own } = listenAddresses(config, name)
+    await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
     const log = createLog(config.LOG_LEVEL, name)
     await checkDatabase(config, { warn: (text) => log.warn(text) })
     const service = await start(config, log)
@@ -151,8 +156,8 @@ export async function runService(
 }
 
 /**
- * A service that has started: ready while its database is, with `facts` to say. Closing it closes what is on `ends`, the last
- * first.
+ * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Closing it disposes of
+ * `ends`, the last added first.
  */
 export function serviceOf(
   ends: AsyncDisposableStack,

@@ -1,4 +1,4 @@
-// What can be wrong when a process starts, found before it does anything and said in a line that tells what to do.
+// Checks before a process starts: each problem is reported in one line that says what to do about it.
 import { createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import postgres from 'postgres'
@@ -9,23 +9,23 @@ import { databaseCode, databaseError, isUnavailable } from './db.ts'
 import { migrationProblem } from './migrate.ts'
 
 /** Where a process listens, and the variables that say so. */
-export type Place = {
+export type ListenAddress = {
   variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'METRICS_PORT' | 'EMULATOR_PORT'
   port: number
   host_variable: 'HOST' | 'METRICS_HOST'
   host: string
 }
 
-/** The places of a process. */
-export function places(
+/** The addresses on which a process listens. */
+export function listenAddresses(
   { HOST, METRICS_HOST, ...ports }: Config,
   process: keyof typeof METRICS_PORTS = 'start',
-): Record<'api' | 'webhooks' | 'emulator' | 'metrics', Place> {
+): Record<'api' | 'webhooks' | 'emulator' | 'metrics', ListenAddress> {
   const ours = { host_variable: 'HOST', host: HOST } as const
   return {
     api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
     webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
-    // It obeys whoever reaches it.
+    // Never reachable from other machines: it takes orders from anybody who can connect.
     emulator: { variable: 'EMULATOR_PORT', port: ports.EMULATOR_PORT, ...ours, host: '127.0.0.1' },
     metrics: {
       variable: 'METRICS_PORT',
@@ -36,8 +36,8 @@ export function places(
   }
 }
 
-/** Refuses places that cannot be listened on, all at once. */
-export async function checkPlaces(wanted: Place[]): Promise<void> {
+/** Throws one ConfigError that names every address on which nothing can listen. */
+export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
   const problems: string[] = []
   for (const [index, place] of wanted.entries()) {
     const same = wanted.slice(0, index).find((other) => overlaps(place, other))
@@ -50,8 +50,10 @@ export async function checkPlaces(wanted: Place[]): Promise<void> {
   if (problems.length > 0) throw new ConfigError([...new Set(problems)].join('\n'))
 }
 
-/** A port that cannot be listened on as a message for the operator; other errors as they are. */
-export function portError(error: unknown, place: Place): unknown {
+/**
+ * Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged.
+ */
+export function portError(error: unknown, place: ListenAddress): unknown {
   const { variable, port, host_variable, host } = place
   const code = databaseCode(error)
   if (code === 'EADDRINUSE') return new ConfigError(`${variable}: port ${port} is in use. ${choose(place)}`)
@@ -66,10 +68,10 @@ export function portError(error: unknown, place: Place): unknown {
   return error
 }
 
-/** Listens at a place; answers the URL. Errors: ConfigError when nobody can listen there. */
+/** Listens at an address and returns its URL. Throws ConfigError when the address cannot be used. */
 export async function listenAt(
   app: { listen: (at: { host: string; port: number }) => Promise<string> },
-  place: Place,
+  place: ListenAddress,
 ): Promise<string> {
   try {
     return await app.listen({ host: place.host, port: place.port })
@@ -79,8 +81,9 @@ export async function listenAt(
 }
 
 /**
- * Refuses a database that cannot be used: missing, with other passwords, or not migrated for this version. One that does not
- * answer may be on its way up: that is said, and the process starts and is not ready until it comes.
+ * Throws when the database cannot be used: it is missing, refuses the password, or is not migrated for this version.
+ * A database that does not answer may still be starting: then this only warns, and the process is not ready until the
+ * database answers.
  */
 export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
   const url = need(config, 'DATABASE_URL')
@@ -97,8 +100,11 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   }
 }
 
-/** An error that ended a start, as the operator is told it: a line, but for what nobody foresaw. */
-export function told(error: unknown): string {
+/**
+ * The text that an operator reads when an error ends a process or command: one line, or the stack of an unforeseen
+ * error.
+ */
+export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { code, path } = error as NodeJS.ErrnoException
   if (error instanceof ConfigError) return error.message
@@ -110,7 +116,7 @@ export function told(error: unknown): string {
   return error.stack ?? String(error)
 }
 
-function overlaps(one: Place, other: Place): boolean {
+function overlaps(one: ListenAddress, other: ListenAddress): boolean {
   const all = new Set(['0.0.0.0', '::'])
   return (
     one.port !== 0 &&
@@ -119,7 +125,7 @@ function overlaps(one: Place, other: Place): boolean {
   )
 }
 
-async function tryListening({ host, port }: Place): Promise<unknown> {
+async function tryListening({ host, port }: ListenAddress): Promise<unknown> {
   const probe = createServer()
   return await new Promise((resolve) => {
     probe.once('error', resolve)
@@ -127,6 +133,6 @@ async function tryListening({ host, port }: Place): Promise<unknown> {
   })
 }
 
-function choose({ variable }: Place): string {
+function choose({ variable }: ListenAddress): string {
   return `Choose another, or 0 for a free one: ${variable}=0`
 }

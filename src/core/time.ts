@@ -1,4 +1,4 @@
-// Time as text: ISO 8601 in UTC with microseconds, formatted by Postgres and never passed through a Date.
+// Timestamps as text: ISO 8601 in UTC with microseconds, as Postgres formats them; a Date would lose the microseconds.
 import { z } from 'zod'
 
 const DATE_TIME =

@@ -1,4 +1,4 @@
-// What is wrong with a value, in words that name no validator: for who sends a request and who starts a process.
+// Describes in plain words what is wrong with a value, for callers of the API and for operators.
 import type { z } from 'zod'
 
 const TYPES: Record<string, string> = {
@@ -12,7 +12,7 @@ const TYPES: Record<string, string> = {
 }
 const FORMATS: Record<string, string> = { uuid: 'must be a UUID', url: 'must be an http or https URL' }
 
-/** One message for each kind of issue that has none of its own. */
+/** The message for an issue of a schema that brings no message of its own. */
 export function describe(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined) return 'is required'
   switch (issue.code) {

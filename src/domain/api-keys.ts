@@ -16,7 +16,7 @@ export type ApiKey = {
   revoked_at: string | null
 }
 
-/** Who a valid key speaks for. */
+/** The tenant and scopes of a valid key. */
 export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope> }
 
 const SHAPE = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
@@ -31,7 +31,8 @@ export async function createApiKey(
   const secret = newSecret(tenant)
   const [row] = await sql<ApiKey[]>`
     insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
-    values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes}, ${key.expires_at})
+    values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes},
+      ${key.expires_at})
     returning id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
   return { ...row!, secret }
 }
@@ -44,8 +45,8 @@ export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]
 }
 
 /**
- * Replaces a key by one with the same name, scopes and end; the old one works for `grace_s` seconds more at most. Undefined:
- * there is none that is still valid.
+ * Replaces a key with one that has the same name, scopes and expiry; the old one works for at most `grace_s` more
+ * seconds. Undefined when there is no such key, or it is no longer valid.
  */
 export async function rotateApiKey(
   sql: Sql,
@@ -57,7 +58,8 @@ export async function rotateApiKey(
   const [row] = await sql<ApiKey[]>`
     with old as (
       select tenant_id, id, name, scopes, expires_at from api_keys
-      where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())
+      where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null
+        and (expires_at is null or expires_at > now())
       for update
     ), ending as (
       update api_keys k set expires_at = least(old.expires_at, now() + ${grace_s} * interval '1 second')
@@ -69,26 +71,30 @@ export async function rotateApiKey(
   return row && { ...row, secret }
 }
 
-/** Revokes a key. Processes forget it within a second. False: there is none, or it was revoked before. */
+/**
+ * Revokes a key; all processes refuse it within a second. False when there is no such key, or it was already revoked.
+ */
 export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
   const rows = await sql`
-    update api_keys set revoked_at = now() where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null returning id`
+    update api_keys set revoked_at = now()
+    where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null
+    returning id`
   return rows.length > 0
 }
 
-/** Whether this could be a key at all: what could not is looked up nowhere. */
+/** Whether this has the form of a key; anything else need not be looked up. */
 export function isKeyShaped(secret: string): boolean {
   return SHAPE.test(secret)
 }
 
 type FoundCredentials = Credentials & { expires_in_ms: number | null }
 
-/** Whom `secret` speaks for, or undefined when it is unknown, revoked or expired. */
+/** The credentials of a key, or undefined when it is unknown, revoked or expired. */
 export async function findCredentials(sql: Sql, secret: string): Promise<FoundCredentials | undefined> {
   return (await findEachCredentials(sql, [secret]))[0]
 }
 
-/** The same of several at once, in their order. */
+/** The same for several keys at once, in their order. */
 export async function findEachCredentials(
   sql: Sql,
   secrets: string[],
@@ -97,7 +103,8 @@ export async function findEachCredentials(
   const rows = await sql<
     { hash: string; id: string; tenant_id: string; scopes: Scope[]; expires_in_ms: number | null }[]
   >`
-    select encode(hash, 'hex') as hash, id, tenant_id, scopes, extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms
+    select encode(hash, 'hex') as hash, id, tenant_id, scopes,
+      extract(epoch from expires_at - now())::float8 * 1000 as expires_in_ms
     from api_keys
     where hash = any(${hashes.map((hash) => String.raw`\x${hash}`)}::text[]::bytea[])
       and revoked_at is null and (expires_at is null or expires_at > now())`
@@ -115,11 +122,12 @@ export async function findEachCredentials(
   })
 }
 
-/** Notes that a key was used, at most once a minute. */
+/** Records that a key was used, at most once a minute. */
 export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Promise<void> {
   await sql`
     update api_keys set last_used_at = now()
-    where tenant_id = ${tenant_id} and id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`
+    where tenant_id = ${tenant_id} and id = ${id}
+      and (last_used_at is null or last_used_at < now() - interval '1 minute')`
 }
 
 function newSecret(tenant: Tenant): string {

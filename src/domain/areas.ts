@@ -1,17 +1,18 @@
-// The areas of the API: each has paths and scopes of its own and can be switched off; one that is not built yet says so.
+// The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
+// answer that they are not.
 import { ConfigError, list } from '#core/config.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
-  /** All that begins with these is the area's. */
+  /** Every path that begins with one of these belongs to the area. */
   paths: readonly string[]
   /** Who does for us what is asked for there; left out where nobody has to, or nobody does yet. */
   provider?: string
-  /** What an API key may do, by its scope. */
+  /** The scopes of API keys, each with what it allows. */
   scopes: Readonly<Record<string, string>>
-  /** Its headings in the documentation, described; an area without them is still to come. */
+  /** Its headings in the documentation with their descriptions. An area without headings is not built yet. */
   tags?: Readonly<Record<string, string>>
-  /** Of an area that is still to come: where something can be posted, and the scope that it will need. */
+  /** For an area that is not built yet: paths with a POST, and the scope that it will need. */
   posts?: Readonly<Record<string, Scope>>
 }
 
@@ -76,17 +77,17 @@ const TABLE = {
 } as const satisfies Record<string, AreaFacts<string>>
 
 export type Area = keyof typeof TABLE
-/** What an API key may do; each belongs to an area. */
+/** A permission of an API key; each belongs to an area. */
 export type Scope = { [Name in Area]: keyof (typeof TABLE)[Name]['scopes'] }[Area]
 
 export const AREAS: typeof TABLE & Readonly<Record<Area, AreaFacts<Scope>>> = TABLE
 export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
 export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
 
-/** Which areas answer, which were switched off by name, and which this version does not have. */
+/** Which areas answer, which were switched off by name, and which are not built yet. */
 export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_deployed: Area[] }
 
-/** The states of all areas. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is no area's. */
+/** The states of all areas. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
 export function areaStates(disabled: string): AreaStates {
   const names: string[] = list(disabled)
   const strange = names.find((name) => !Object.hasOwn(AREAS, name))

@@ -1,4 +1,4 @@
-// Events: what there is to announce, by type, and the one way in which an event is written.
+// The catalogue of events, and the one fragment that writes them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { filedBy, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
 
@@ -7,20 +7,21 @@ export type EventType = {
   [N in Noun]: `${N}.${Extract<keyof (typeof SUBJECTS)[N]['events'], string>}`
 }[Noun]
 
-/** Every type of event, with what it says and the schema of its data. */
+/** Every type of event, with its meaning and the schema of its data. */
 export const EVENTS = NOUNS.flatMap((noun) => {
   const { events, view } = subjectOf(noun)
   return Object.entries(events).map(([word, about]) => ({ type: `${noun}.${word}`, noun, about, data: view }))
 })
 
 /**
- * Writes events of a noun as a part of the step that they tell of. `told` selects one row an event: `event_id`, `event` (an
- * `EventType`) and the columns of the noun; of these an event has what the noun's view lists.
+ * Inserts events of a noun as a part of the statement that they report. `announced` selects one row for each event:
+ * `event_id`, `event` (an `EventType`) and the columns of the noun, of which an event contains those in the noun's
+ * view.
  */
-export function announce(sql: Sql | Tx, noun: Noun, told: Fragment): Fragment {
-  const seen = Object.keys(subjectOf(noun).view.shape)
+export function announce(sql: Sql | Tx, noun: Noun, announced: Fragment): Fragment {
+  const data = objectOf(sql, 'announced', Object.keys(subjectOf(noun).view.shape))
   return sql`
     insert into events (tenant_id, id, type, subject_id, data)
-    select told.tenant_id, told.event_id, told.event, told.${sql(filedBy(noun))}, ${objectOf(sql, 'told', seen)}
-    from (${told}) told`
+    select announced.tenant_id, announced.event_id, announced.event, announced.${sql(filedBy(noun))}, ${data}
+    from (${announced}) announced`
 }

@@ -1,19 +1,20 @@
-// Idempotency keys: written in the same step as what they protect, and asked when that step was refused.
+// Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted
+// nothing.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { subjectOf, type Noun } from './subjects.ts'
 
-/** A request as its key remembers it. `idempotency_key` null: the caller sent none, nothing is remembered. */
+/** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
 export type IdempotentRequest = {
   idempotency_key: string | null
   /** The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. */
   scope: string
-  /** Hash of the validated body. */
+  /** A hash of the validated body. */
   fingerprint: string
-  /** Under which the log tells of it, and of the job that it asks for. Null: nobody's request. */
+  /** The id that marks its log lines and those of its job; null when no request asked for it. */
   request_id: string | null
 }
 
-/** The same of one that asks for a job: whose it is, that job, and whether it is rung for at once. */
+/** A request that asks for a job. `rung`: this process will ring for the job right after the commit. */
 export type JobRequest = IdempotentRequest & {
   tenant_id: string
   job_id: string
@@ -25,7 +26,7 @@ export type Remembered = {
   key: string
   scope: string
   fingerprint: string
-  /** The noun. */
+  /** The noun of what the key protects. */
   resource: Noun
   resource_id: string
   job_id: string | null
@@ -33,21 +34,25 @@ export type Remembered = {
 }
 
 /**
- * Whether the key of the request `a` is known: remembered on this route, or that of a row of `resource`, which outlives what is
- * remembered. What is known is left out of the accepting step, so that a replay undoes nothing for its neighbours. The `offset`
- * keeps each a look-up for each request: as an anti-join, planned while the table is empty, it would scan for ever.
+ * Whether the key of the request `a` was used before: stored for this route, or on a row of `resource`, which is kept
+ * longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
+ * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
+ * empty, would later scan it.
  */
 export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
   const remembered = sql`exists (
-    select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.scope offset 0)`
+    select from idempotency_keys k
+    where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.scope offset 0)`
   if (resource === undefined) return remembered
   return sql`(${remembered} or exists (
-    select from ${sql(subjectOf(resource).table)} r where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
+    select from ${sql(subjectOf(resource).table)} r
+    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
 }
 
 /**
- * Writes the keys as a part of the accepting step. No "on conflict": of two requests with one key at the same time, the second
- * finds it taken, its whole step is undone, and it becomes a replay. `accepted` selects `tenant_id, idempotency_key, scope, fingerprint, resource_id, job_id`.
+ * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, scope,
+ * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use one key at the same moment, the
+ * second fails, its whole statement is undone, and it becomes a replay.
  */
 export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fragment {
   return sql`
@@ -59,7 +64,7 @@ export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fra
 /** A key as it was sent, on its route. */
 export type SentKey = { tenant_id: string; key: string; scope: string }
 
-/** What each key protects on its route, in the order asked; undefined where that is nothing. */
+/** What is stored of each key on its route, in the order asked; undefined where that is nothing. */
 export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
   const rows = await sql<(Remembered & { nth: number })[]>`
     select a.nth, k.*
@@ -73,9 +78,9 @@ export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remem
 }
 
 /**
- * What a tenant's key protects, with the state of its job (null where there is none), newest first: a page of `limit`. What was
- * accepted in one moment stays together, so that the moment is a cursor: there may be a few more. The `offset` keeps it a look-up
- * by the key, whatever the order.
+ * Everything that a tenant's key protects, with the state of its job (null when there is none), newest first: a page
+ * of `limit`. Rows of one moment are never split between pages, so that the moment can be the cursor; there may be a
+ * few more rows. The `offset` keeps this a look-up by the key, whatever the order.
  */
 export async function listByKey(
   sql: Sql,
@@ -89,11 +94,16 @@ export async function listByKey(
       select * from (select * from idempotency_keys where tenant_id = ${tenant_id} and key = ${key} offset 0) of_key
       where created_at < ${before} order by created_at desc fetch first ${limit} rows with ties
     ) k
-    left join lateral (select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0) j on true
+    left join lateral (
+      select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0
+    ) j on true
     order by k.created_at desc`
 }
 
-/** Forgets keys after 30 days, oldest first and some at a time; the unique key on the resource still prevents a second one. */
+/**
+ * Deletes keys older than 30 days, the oldest first, at most `limit`. The unique key on the resource still prevents a
+ * second one.
+ */
 export async function forgetOldKeys(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     delete from idempotency_keys where ctid = any(array(

@@ -1,11 +1,11 @@
-// The ledger: transfers between accounts, each written once and never changed, and the balances that they leave.
+// The ledger: transfers between accounts, each written once and never changed, and the balances that result.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * Opens the accounts of payments as a part of the step that accepts them, when they are the first of their tenant in a currency:
- * nothing can be posted to an account that is not there. `payments` selects `tenant_id, currency`. What a tenant is owed is on
- * `available`, the other side on the platform's `processor_clearing`; both are kept per tenant, so that no two tenants wait for
- * one row. The `offset` keeps it one look-up for each currency.
+ * A part of the statement that accepts payments: opens the accounts of a tenant with its first payment in a currency,
+ * because nothing can be posted to an account that does not exist. `payments` selects `tenant_id, currency`.
+ * `available` holds what the tenant is owed, the platform's `processor_clearing` the other side; both are kept per
+ * tenant, so that tenants never wait for each other's rows. The `offset` keeps this one look-up for each currency.
  */
 export function openAccounts(sql: Sql, payments: Fragment): Fragment {
   return sql`
@@ -14,7 +14,8 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
     from (
       select distinct p.tenant_id, p.currency from (${payments}) p
       where not exists (
-        select from ledger_accounts a where a.tenant_id = p.tenant_id and a.currency = p.currency and a.name = 'available' offset 0)
+        select from ledger_accounts a
+        where a.tenant_id = p.tenant_id and a.currency = p.currency and a.name = 'available' offset 0)
     ) fresh
     cross join (values ('available'), ('processor_clearing')) account(name)
     order by 1, 2, 3
@@ -22,14 +23,14 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
 }
 
 /**
- * Posts transfers as a part of a step: opens the parts from `moved` to `transfer`. `moved` selects `tenant_id, transfer_id, kind,
- * subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the debited account falls, that
- * of the credited one rises. Errors undo the whole step: 23505 where the subject has a transfer of that kind already, 23502 where an
- * account does not exist.
+ * The parts of a statement, from `moved` to `transfer`, that post transfers. `moved` selects `tenant_id, transfer_id,
+ * kind, subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the
+ * debited account falls and that of the credited one rises. Errors undo the whole statement: 23505 when the subject
+ * already has a transfer of that kind, 23502 when an account does not exist.
  *
- * The rows of the accounts are locked last of all locks, in their own order, and `movements` has one row for each: a second update
- * of one row in a statement would be lost. Under that lock `seq` has no gaps and `created_at` only grows. Within a
- * statement transfers follow each other in the order of their ids.
+ * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account,
+ * because a second update of a row in one statement would be lost. Under these locks `seq` has no gaps and
+ * `created_at` only grows. The transfers of one statement follow each other in the order of their ids.
  */
 export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
   return sql`
@@ -37,35 +38,46 @@ export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
     movements as (
       select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
       from moved m
-      cross join lateral (values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)) leg(account, delta)
+      cross join lateral (
+        values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)
+      ) leg(account, delta)
       group by m.tenant_id, m.currency, leg.account
     ), account as (
-      select m.*, a.name, a.balance_minor, a.last_seq, greatest(clock_timestamp(), a.last_at + interval '1 microsecond') as at
+      select m.*, a.name, a.balance_minor, a.last_seq,
+        greatest(clock_timestamp(), a.last_at + interval '1 microsecond') as at
       from (select * from movements order by tenant_id, currency, account) m
       left join lateral (
-        select a.* from ledger_accounts a where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account for update
+        select a.* from ledger_accounts a
+        where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account
+        for update
       ) a on true
     ), balance as (
-      update ledger_accounts a set balance_minor = a.balance_minor + m.balance_delta, last_seq = a.last_seq + m.transfers,
+      update ledger_accounts a set
+        balance_minor = a.balance_minor + m.balance_delta,
+        last_seq = a.last_seq + m.transfers,
         last_at = m.at + (m.transfers - 1) * interval '1 microsecond'
       from account m where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account
     ), leg as (
       select m.*, row_number() over of_account as nth, sum(to_available) over of_account as change
       from (
-        select *, case 'available' when credit_account then amount_minor when debit_account then -amount_minor end as to_available
+        select *,
+          case 'available' when credit_account then amount_minor when debit_account then -amount_minor end
+            as to_available
         from moved
       ) m
       window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
     ), transfer as (
-      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency, amount_minor, seq,
-        balance_after_minor, created_at)
-      -- The names are those of the locked accounts: null, which is refused, where there is none.
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency,
+        amount_minor, seq, balance_after_minor, created_at)
+      -- The names come from the locked accounts: null, and so refused, when an account does not exist.
       select m.tenant_id, m.transfer_id, m.kind, m.subject_id, debit.name, credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,
         coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp())
       from leg m
-      left join account debit on debit.tenant_id = m.tenant_id and debit.currency = m.currency and debit.account = m.debit_account
-      left join account credit on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
+      left join account debit
+        on debit.tenant_id = m.tenant_id and debit.currency = m.currency and debit.account = m.debit_account
+      left join account credit
+        on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
       left join account available on available.tenant_id = m.tenant_id and available.currency = m.currency
         and available.account = 'available' and m.to_available is not null
     )`
@@ -73,7 +85,7 @@ export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
 
 export type Balance = { currency: string; name: string; balance_minor: number; reserved_minor: number }
 
-/** The accounts of a tenant that something was posted to, by currency and name. */
+/** The accounts of a tenant that have transfers, ordered by currency and name. */
 export async function listBalances(sql: Sql, tenant_id: string): Promise<Balance[]> {
   return await sql<Balance[]>`
     select currency, name, balance_minor, reserved_minor from ledger_accounts

@@ -1,5 +1,5 @@
-// The nouns that have rows of their own, an entry each: what the audit, the reconciler, notifications, events, timelines and
-// idempotency keys must know of every noun is read from here.
+// The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
+// and idempotency keys read from here what they need to know of every noun.
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { SubjectChecks } from './audit/checks.ts'
@@ -11,28 +11,34 @@ import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
 export type Subject = {
   table: string
-  /** What it is a part of, and the column that names it: jobs, events and notifications are filed under that. */
+  /**
+   * The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed
+   * under that row.
+   */
   part_of?: { noun: string; by: string }
-  /** What an event tells of it: these columns and no others. */
+  /** The columns that an event shows, and no others. */
   view: z.ZodObject
-  /** What is announced of it: the word after `<noun>.`, and what that says. */
+  /** Its events: the word after `<noun>.`, and the meaning. */
   events: Record<string, string>
-  /** Where a provider has its own record of it, and the two are compared. */
+  /** For nouns that a provider keeps records of too: how the two are compared. */
   at_provider?: AtProvider
   checks: SubjectChecks
 }
 
 export type AtProvider = {
-  /** The columns with the provider's name, and with what the provider calls it. */
+  /** The columns with the provider's name and with the provider's id. */
   provider: string
   reference: string
-  /** Rows `p` that may still move, of which there is an index by tenant and creation. */
+  /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
-  /** The statuses in which a job or the provider is at work. */
+  /** The statuses in which a job or the provider still works on it. */
   under_way: readonly string[]
   /** The columns that are compared. */
   side: readonly string[]
-  /** What of ours may stand beside each status of theirs, once all that they say has been applied. */
+  /**
+   * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
+   * been applied.
+   */
   agrees: Readonly<Record<string, readonly string[]>>
 }
 
@@ -58,12 +64,12 @@ export const SUBJECTS = {
         'processor_reference',
       ],
       agrees: {
-        // A declined card leaves the payment waiting there for another one.
+        // After a declined card the payment waits for another card there.
         requires_action: ['requires_action', 'failed'],
         processing: ['requires_action'],
         authorized: ['authorized'],
         captured: ['captured'],
-        // What failed here holds no money there either.
+        // A payment that failed here holds no money there either.
         canceled: ['canceled', 'failed'],
         failed: ['failed', 'canceled'],
       },
@@ -90,7 +96,7 @@ export const SUBJECTS = {
 export type Noun = keyof typeof SUBJECTS
 export const NOUNS = Object.keys(SUBJECTS) as Noun[]
 
-/** The nouns of which a provider has a record of its own. */
+/** The nouns that a provider keeps records of too. */
 export type ProviderNoun = {
   [N in Noun]: (typeof SUBJECTS)[N] extends { at_provider: AtProvider } ? N : never
 }[Noun]
@@ -112,17 +118,17 @@ export function partsOf(noun: Noun): { noun: Noun; table: string; by: string }[]
   })
 }
 
-/** The column with the id under which jobs, events and notifications of a noun are filed. */
+/** The column with the id of the row under which jobs, events and notifications of a noun are filed. */
 export function filedBy(noun: Noun): string {
   return subjectOf(noun).part_of?.by ?? 'id'
 }
 
-/** Whether the job `j` works on this row of a noun: a job is called `<noun>.<verb>`, and its payload has `<noun>_id`. */
+/** Whether the job `j` works on this row of a noun. A job is named `<noun>.<verb>`, and its payload has `<noun>_id`. */
 export function worksOn(sql: Sql | Tx, noun: Noun, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${noun} and j.payload ->> ${`${noun}_id`}::text = ${id}::text)`
 }
 
-/** The columns of the row `row` as an object. */
+/** These columns of the row `row` as a JSON object. */
 export function objectOf(sql: Sql | Tx, row: string, columns: readonly string[]): Fragment {
   return sql`(select to_jsonb(picked) from (select ${sql(columns.map((column) => `${row}.${column}`))}) picked)`
 }

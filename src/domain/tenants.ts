@@ -1,10 +1,10 @@
-// Tenants: whose everything is.
+// Tenants: every row belongs to one.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 
 export type Tenant = { id: string; slug: string; name: string }
 
-/** The tenant called `slug`, made if there is none. */
+/** The tenant called `slug`; created if there is none. */
 export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise<Tenant> {
   await sql`insert into tenants (id, slug, name) values (${newId()}, ${slug}, ${name}) on conflict (slug) do nothing`
   const tenant = await findTenant(sql, slug)

@@ -1,4 +1,4 @@
-// A row of a noun explained: what was asked, tried, answered, told, posted and announced, in order.
+// The timeline of a row: its attempts, provider calls, notifications, postings and events, in order.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
@@ -29,12 +29,12 @@ export const timelineEntrySchema = z
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
-/** Instead of what an attempt ran into on our side, which its row keeps for the operators. */
-const UNTOLD = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
+/** Shown instead of an internal error of an attempt, which is only for operators. */
+const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt did not come to an end that is known.' }
 
 /**
- * What happened to a row and to its parts, oldest first: the last `limit` entries before `before`. Entries of one moment stay
- * together, so that the moment is a cursor: there may be a few more.
+ * What happened to a row and its parts, oldest first: the last `limit` entries before `before`. Entries of one moment
+ * are never split between pages, so that the moment can be the cursor; there may be a few more entries.
  */
 export async function listTimeline(
   sql: Sql,
@@ -51,25 +51,29 @@ export async function listTimeline(
     with job as (
       select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
     ), entry as (
-      -- Of errors only those of a definitive refusal are meant for the tenant.
+      -- Only the error of a definitive refusal is meant for the tenant.
       select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
         'job_id', job.id, 'attempt', a.attempt, 'ended_at', a.ended_at,
-        'error', case when a.outcome = 'declined' then a.error when a.error is not null then ${sql.json(UNTOLD)}::jsonb end) as details
+        'error', case when a.outcome = 'declined' then a.error
+          when a.error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
       from job cross join lateral (
         select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
       union all
       select c.first_sent_at, 2, 'provider_call', c.operation, c.outcome, jsonb_build_object(
-        'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at, 'provider_reference', c.provider_reference)
+        'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at,
+        'provider_reference', c.provider_reference)
       from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
       where c.first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
-      from all_notifications n where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
+      from all_notifications n
+      where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
       union all
-      select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object('transfer_id', t.id, 'subject_id', t.subject_id,
-        'debit_account', t.debit_account, 'credit_account', t.credit_account, 'currency', t.currency, 'amount_minor', t.amount_minor)
+      select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object(
+        'transfer_id', t.id, 'subject_id', t.subject_id, 'debit_account', t.debit_account,
+        'credit_account', t.credit_account, 'currency', t.currency, 'amount_minor', t.amount_minor)
       from ledger_transfers t
       where t.tenant_id = ${tenant_id} and t.subject_id in (${ids})
       union all

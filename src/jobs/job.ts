@@ -1,4 +1,4 @@
-// What a job is, and how a step asks for one: the row is written by the step itself.
+// What a job is, and how a statement asks for one: it inserts the job's row itself.
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
@@ -14,12 +14,12 @@ export type JobDefinition<
   /** `<noun>.<verb>`, also the key of its handler. */
   name: Name
   queue: QueueName
-  /** Ids only: what a job needs to know it reads from the rows they name. */
+  /** Ids only: the job reads everything else from the rows that they name. */
   payload: Payload
-  /** The call to a provider that has its effect; null: it has none outside. */
+  /** The provider call that has the job's effect; null when the job has no effect outside. */
   call: Call
   retry: RetrySchedule
-  /** How often it may end in no known way: with its process, or throwing. Other attempts do not count. */
+  /** How many attempts may die with their process or throw. Attempts that end in any other way do not count. */
   max_attempts: number
 }
 
@@ -27,7 +27,7 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   /** Who is called, as the log and the metrics name it. */
   provider: string
   operation: string
-  /** What is stored with the job and sent, whichever version does so: written by `enqueue`, parsed before it is sent. */
+  /** What is stored with the job by `enqueue`, and parsed again before it is sent, perhaps by another version. */
   request: Request
   /**
    * After an attempt whose effect nobody knows: sent again, where the provider does nothing twice under one key; else only
@@ -42,7 +42,10 @@ type RetrySchedule = {
   /** The delay doubles with each failure in a row, up to the cap, and is drawn from the upper nine tenths of that. */
   base_ms: number
   cap_ms: number
-  /** How long after its effect became unknown it is looked at again; then as often as the last of these. */
+  /**
+   * How long after its effect became unknown the provider is asked about it again; after that, at the last of these
+   * intervals.
+   */
   looks_ms: readonly number[]
 }
 
@@ -62,10 +65,11 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
 }
 
 /**
- * Writes the job rows as a part of the step that asks for them. `asked` selects one row a job: `job_id, tenant_id,
- * subject_id, payload, rung` (rung: the process will ring right after the commit; else a walk over what waits claims it),
- * `dedupe_key`, null where the asking step itself happens once, and `request_id`, under which the log tells of it. For a job
- * with a provider call also `request`, its exact parameters: neither a retry nor a deploy changes what is sent under a key.
+ * Inserts job rows as a part of the statement that asks for them. `asked` selects one row for each job: `job_id,
+ * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
+ * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
+ * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
+ * changes what is sent under a key.
  */
 export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
   const { call } = job
@@ -78,10 +82,10 @@ export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fra
     from (${asked}) asked`
 }
 
-/** How the step that asks for a job selects each field of its request. */
+/** The SQL expression for each field of a job's request. */
 export type SelectedRequest<Request extends z.ZodType> = { [Field in keyof z.input<Request>]: Fragment }
 
-/** The request of a job's call as its row keeps it: `enqueue` selects it as `request`. */
+/** The request of a job's call as JSON, to be selected as `request` for `enqueue`. */
 export function requestJson<Request extends z.ZodType>(
   sql: Sql | Tx,
   _job: JobDefinition<string, z.ZodType, CallDefinition<Request>>,

@@ -1,4 +1,4 @@
-// The work that a provider's notification asks for.
+// The job that applies a provider's notification.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 

@@ -1,4 +1,4 @@
-// The work that payments ask for.
+// The jobs of payments.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
@@ -24,9 +24,9 @@ export const authorizePayment = defineJob({
       currency: z.string(),
       description: z.string().nullable(),
       return_url: z.string().nullable(),
-      /** Tokens, each sealed for its place; gone once the call is over. */
+      /** Tokens, each sealed for its place; removed when the call is over. */
       sealed: z.object({ payment_method: z.string().optional() }).optional(),
-      /** A row of an earlier version has its token in the clear. */
+      /** Unencrypted: only in rows that an earlier version wrote. */
       payment_method: z.string().nullish(),
       metadata: z.record(z.string(), z.string()),
     }),

@@ -1,4 +1,4 @@
-// The work that refunds ask for.
+// The jobs of refunds.
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 import { processor } from './payments.ts'

@@ -5,12 +5,14 @@ import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
 // Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a provider of ours.
 const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
-/** Of each lane. */
+/** The sockets of each lane. */
 const CONNECTIONS = 256
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
 
-/** Nothing that can be believed came back. `sent` false: not one byte of the request left, so certainly nothing happened. */
+/**
+ * No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened.
+ */
 export class NoAnswer extends Error {
   sent: boolean
   /** The provider's `idempotent-replayed` header, where an answer came at all. */

@@ -1,8 +1,8 @@
-// What Sluice asks of a payment processor, whoever it is.
+// The interface of a payment processor, and the types of what it is asked and answers.
 import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 
-/** A payment as the processor tells it. Amounts in the currency's smallest unit, `currency` upper case. */
+/** The processor's record of a payment. Amounts are in the currency's smallest unit, `currency` in upper case. */
 export type ProcessorPayment = {
   reference: string
   status: 'requires_action' | 'processing' | 'authorized' | 'captured' | 'canceled' | 'failed'
@@ -28,7 +28,7 @@ export type ProcessorPayment = {
   metadata: Record<string, string>
 }
 
-/** A refund as the processor tells it. */
+/** The processor's record of a refund. */
 export type ProcessorRefund = {
   reference: string
   payment_reference: string | null
@@ -36,7 +36,7 @@ export type ProcessorRefund = {
   amount_minor: number
   currency: string
   failure_reason: string | null
-  /** Only a hold was let go: no money moved, and none may be booked. */
+  /** True when only a hold was released: no money moved, and nothing may be booked. */
   released_hold: boolean
   metadata: Record<string, string>
 }
@@ -61,31 +61,34 @@ export type RefundCall = {
   metadata: Record<string, string>
 }
 
-/** What a processor tells, as it can be stored; it holds no secrets. */
+/** An event of a processor as it is stored; it holds no secrets. */
 export type ProcessorEvent = {
-  /** Of which account of ours, empty where there is one only. */
+  /** Which of our accounts there it belongs to; empty when there is only one. */
   account: string
   event_id: string
   /** The processor's word for what happened. */
   kind: string
-  /** What it calls the thing that it happened to, if it says so. */
+  /** The processor's id of the object that the event is about, if there is one. */
   object_id: string | null
   payload: Json
 }
 
-/** What an event is about, in our words. What it claims of it is not believed: the processor is asked. */
+/**
+ * What an event is about, in our words. Its content is not trusted: the processor is asked for the state of the
+ * object.
+ */
 export type ProcessorNews = {
-  /** Our noun. */
+  /** Our noun for the object. */
   subject: string
-  /** What the processor calls it. */
+  /** The processor's id of the object. */
   reference: string
-  /** The payment that it is or belongs to; null where that is not told. */
+  /** The processor's id of the payment that it is or belongs to; null when the event does not say. */
   payment_reference: string | null
-  /** Whether it carries our ids, as all has from its first moment on that we make there. */
+  /** Whether the object carries our ids; everything that we create there has them from the start. */
   marked: boolean
 }
 
-/** Whether metadata at a processor are ours. */
+/** Whether metadata at a processor carry our ids. */
 export function isMarked(metadata: Record<string, unknown>): boolean {
   return Object.keys(metadata).some((name) => name.startsWith('sluice_'))
 }
@@ -93,7 +96,7 @@ export function isMarked(metadata: Record<string, unknown>): boolean {
 /** Unix seconds, both included; `after` is the `last` of the page before, null for the first. */
 type EventRange = { from_s: number; to_s: number; after: string | null }
 type EventPage = {
-  /** As their notifications would have brought them. */
+  /** The events, in the same form as their notifications bring them. */
   events: ProcessorEvent[]
   /** When the first of them happened, unix seconds; null on an empty page. */
   newest_s: number | null
@@ -102,8 +105,8 @@ type EventPage = {
 }
 
 /**
- * Every writing call takes the stored key of its provider call; every answer is classified, none is thrown. A call that its
- * job's permit does not let start rejects with `NotStarted`.
+ * Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown;
+ * only a call that its job's permit does not allow to start rejects, with `NotStarted`.
  */
 export type PaymentProcessor = {
   readonly name: string
@@ -118,9 +121,9 @@ export type PaymentProcessor = {
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
   /** By `sluice_refund_id` among the refunds of a payment. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
-  /** How long it keeps its events, in seconds. */
+  /** How long the processor keeps its events, in seconds. */
   readonly events_kept_s: number
-  /** What an event of its is about, by the stored `payload`; null where that is nothing that we follow. */
+  /** What an event is about, by its stored `payload`; null when that is an object that we do not keep. */
   newsOf(payload: Json): ProcessorNews | null
   /** What happened to payments and refunds, newest first, a page at a time. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>

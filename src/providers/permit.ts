@@ -1,25 +1,25 @@
-// The permit of a job's calls to providers: asked for at the moment when a request is about to leave.
+// The permit for a job's provider calls: it is checked at the moment when a request is about to be sent.
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 export type Permit = {
-  /** Aborted: the answer is of no more use, as its job is no longer ours or the worker stops. */
+  /** Aborted when the answer is no longer needed, because the lease is lost or the worker stops. */
   signal: AbortSignal
-  /** Calls of one lane share sockets, and take none from those of another. */
+  /** Calls of one lane share sockets that other lanes do not use. */
   lane: string
   /** How long a request may take; null: as long as the client allows. */
   deadline_ms: number | null
-  /** Whether a call may start at this moment, as far as is known. */
+  /** Whether a call may start now, without asking again. */
   valid(): boolean
-  /** Asks again. False: no call may start any more. */
+  /** Asks the database again. False when no call of the job may start any more. */
   renew(): Promise<boolean>
-  /** The first byte of a request is about to leave. */
+  /** Called when the first byte of a request is about to be sent. */
   used(): void
 }
 
-/** Of the job that is performed; calls outside of any job need none. */
+/** The permit of the job that is being performed. Calls outside of any job need none. */
 export const permits = new AsyncLocalStorage<Permit>()
 
-/** A call that was not permitted any more when its turn came: not one byte of it has left. */
+/** A call was no longer permitted when it could have been sent. Not one byte of it was sent. */
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
@@ -37,7 +37,7 @@ const ALWAYS: Permit = {
   used: () => {},
 }
 
-/** The permit of what runs now. */
+/** The permit of the job that this code runs for. */
 export function currentPermit(): Permit {
   return permits.getStore() ?? ALWAYS
 }

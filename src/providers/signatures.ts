@@ -6,9 +6,9 @@ const TOLERANCE_S = 300
 export type SignatureVerdict = 'valid' | 'malformed' | 'stale' | 'mismatch'
 
 /**
- * Checks a `Stripe-Signature` header over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several during
- * a rotation. `now_s`: unix seconds. `stale` is said only of a true signature: 300 s off, past or future, still passes.
- * Throws for no input.
+ * Checks a `Stripe-Signature` header over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several
+ * during a rotation. `now_s`: unix seconds. `stale` is said only of a true signature: 300 s off, past or future,
+ * still passes. Throws for no input.
  */
 export function verifyStripe(
   raw: Buffer,

@@ -1,4 +1,4 @@
-// Whether the backend is away: gone, silent, or there and refusing writes.
+// Watches whether the backend is away: unreachable, silent, or refusing writes.
 import type { Backend } from './backend.ts'
 import { LateError, within } from './late.ts'
 import { away_probe_interval_ms, probe_interval_ms } from './settings.ts'
@@ -7,13 +7,13 @@ export type Watch = {
   away(): boolean
   /** When it was last back, on the clock of `performance.now()`. */
   backSince(): number
-  /** Something failed or changed: a probe decides, now. */
+  /** Something failed or changed: probes at once. */
   doubt: () => void
   lost(reason: string): void
   close(): void
 }
 
-/** Probes the backend from time to time; `onAway` and `onBack` hear the changes. */
+/** Probes the backend regularly and calls `onAway` and `onBack` on changes. */
 export function watchBackend(
   backend: Pick<Backend, 'probe' | 'reconnect' | 'limit_ms'>,
   { onAway, onBack }: { onAway: (reason: string) => void; onBack: () => void },
@@ -49,7 +49,7 @@ export function watchBackend(
     } catch (error) {
       leave(error instanceof Error ? error.message : String(error))
       late_in_a_row = error instanceof LateError ? late_in_a_row + 1 : 0
-      // One late answer is a pause, two are a connection whose other end is gone.
+      // One late answer may be a pause; after two the connection is taken for dead.
       if (late_in_a_row >= 2 && !closed) backend.reconnect()
     }
     probing = false

@@ -1,4 +1,4 @@
-// What Redis and PostgreSQL do differently: the rest of the queue is one code.
+// The interface of a queue backend: what Redis and PostgreSQL do differently. All other code of the queue is shared.
 import type { Bell } from './bells.ts'
 
 export type Backend = {
@@ -15,7 +15,7 @@ export type Backend = {
   probe(): Promise<void>
   /** Drops connections that no longer answer; others are made. */
   reconnect(): void
-  /** Whether a worker finds back by itself after an outage; if not, another takes its place. */
+  /** Whether a worker recovers by itself after an outage; if not, it is replaced. */
   readonly worker_outlives_outage: boolean
   startWorker(options: WorkerStart): RunningWorker
   listen(onMessage: (message: string) => void): Listener
@@ -30,27 +30,27 @@ export type WorkerStart = {
 }
 
 export type RunningWorker = {
-  /** Takes no more bells and resolves when those it performs are done; never, perhaps, while the backend is away. */
+  /** Takes no more bells and resolves when those under way are done. May never resolve while the backend is away. */
   close(): Promise<void>
-  /** Ends what a close may have left. */
+  /** Forces the end of what `close` has left. */
   cut(): Promise<void>
 }
 
 export type Listener = {
-  /** Resolves when it hears for the first time. */
+  /** Resolves when it listens for the first time. */
   opened: Promise<void>
-  /** Since when it hears without a break, on the clock of `performance.now()`; Infinity while it does not. */
+  /** Since when it has listened without a break, on the clock of `performance.now()`; Infinity while it does not. */
   hearsSince(): number
   close(): Promise<void>
 }
 
-/** What a backend tells by itself. */
+/** What a backend reports by itself. */
 export type BackendSignals = {
-  /** Something that an operator should mend. */
+  /** Something that an operator should correct. */
   warn: (message: string) => void
   /** The connection is gone. */
   lost: (reason: string) => void
-  /** A connection came or went: a probe will tell. */
+  /** A connection was opened or closed: a probe will tell whether the backend is away. */
   changed: () => void
   /** Something failed that nobody awaited. */
   failed: (error: unknown) => void

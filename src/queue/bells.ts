@@ -1,24 +1,24 @@
-// Bells and outcomes: what travels through the queue. Postgres is the truth about both; either may be lost or doubled.
+// Bells and outcomes: the messages of the queue. Both may be lost or repeated, because Postgres holds the truth.
 import { bells_a_job } from './settings.ts'
 
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** Some more than the longest of ours. */
+/** A little more than our longest message. */
 const MAX_BELL_CHARACTERS = 64 * (bells_a_job + 1)
 const MAX_MESSAGE_CHARACTERS = 65_536
 const MAX_STATE_CHARACTERS = 32
 
-/** Tells that the job row `id` waits in `queue`. */
+/** A bell: says that the job `id` waits in `queue`. */
 export type Bell = { id: string; queue: string }
 
-/** The terminal state that a job row reached. */
+/** Says that a job has ended, or become unknown, and in which state. */
 export type OutcomeHint = { id: string; state: string }
 
-/** What BullMQ keeps: the ids of the rows of one batch of bells. */
+/** The data of a BullMQ job: the ids of the job rows of one batch of bells. */
 export type BellData = { ids: string[] }
 
 /**
- * The BullMQ jobs for some bells, several bells each: the conveyor's cost is by job, and what is rung for together is
- * claimed together. They have no id of ours, because BullMQ ignores a job whose id it still holds, without a word.
+ * The BullMQ jobs for some bells, with several bells each: BullMQ's cost is per job, and bells that travel together
+ * are claimed together. They get no id from us, because BullMQ silently ignores a job whose id it still holds.
  */
 export function toJobs(bells: Bell[]): { name: string; data: BellData }[] {
   const ids = bells.map(({ id }) => id)
@@ -27,7 +27,7 @@ export function toJobs(bells: Bell[]): { name: string; data: BellData }[] {
   return jobs
 }
 
-/** Of what somebody has put into the backend, the ids of a bell; none where it is none of ours. Never throws. */
+/** The ids of a bell that was read from the backend; empty when it is not a bell of ours. Never throws. */
 export function decodeBell(text: string): string[] {
   const data = text.length > MAX_BELL_CHARACTERS ? undefined : parsed(text)
   if (typeof data !== 'object' || data === null || !('ids' in data)) return []
@@ -35,7 +35,7 @@ export function decodeBell(text: string): string[] {
   return Array.isArray(ids) && ids.length <= bells_a_job && ids.every(isId) ? ids : []
 }
 
-/** Messages of at most `max_bytes` each. */
+/** Encodes outcomes as messages of at most `max_bytes` each. */
 export function encodeOutcomes(outcomes: OutcomeHint[], max_bytes: number): string[] {
   const messages: string[] = []
   let parts: string[] = []
@@ -55,7 +55,7 @@ export function encodeOutcomes(outcomes: OutcomeHint[], max_bytes: number): stri
   return messages
 }
 
-/** Of what anybody may have published, the outcomes. */
+/** The outcomes in a published message; anything else in it is ignored, because anybody may have published it. */
 export function decodeOutcomes(message: string): OutcomeHint[] {
   const values = message.length > MAX_MESSAGE_CHARACTERS ? undefined : parsed(message)
   return Array.isArray(values) ? values.filter(isOutcome).map(({ id, state }) => ({ id, state })) : []

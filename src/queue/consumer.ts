@@ -1,4 +1,4 @@
-// The consumer: performs the bells of one queue, through a worker that can be replaced.
+// The consumer of one queue: performs its bells through a BullMQ worker that can be replaced.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Backend, RunningWorker, WorkerStart } from './backend.ts'
 import { close_limit_ms } from './settings.ts'
@@ -7,8 +7,8 @@ export type Consumer = {
   /** Takes no more bells; resolves when those being performed are done, also when the backend is away. */
   close(): Promise<void>
   /**
-   * Puts a new worker with new connections in the place of one that seems stuck. What the old one performs is not
-   * interrupted, so for that long there may be more than `concurrency` at a time.
+   * Replaces a worker that seems stuck by a new one with new connections. The old one finishes what it performs, so
+   * for that long more than `concurrency` bells may be performed at once.
    */
   restart: () => Promise<void>
 }
@@ -43,7 +43,7 @@ export function startConsumer(
     try {
       await options.perform(id, signal)
     } catch (error) {
-      // BullMQ must not hear of it: what a failure means is decided in Postgres.
+      // Kept from BullMQ, because what a failure means is decided in Postgres.
       failed(error)
     }
   }

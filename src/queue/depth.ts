@@ -1,9 +1,10 @@
-// How much waits in a queue: more bells are not rung while it is full, and their rows wait in Postgres.
+// Watches how many BullMQ jobs wait in each queue. While a queue is full nobody rings for it, and jobs wait in
+// Postgres only.
 import type { Backend } from './backend.ts'
 import { within } from './late.ts'
 import { depth_interval_ms, max_depth } from './settings.ts'
 
-/** Answers at once, by what was seen when it was asked before; a look is under way at most once in a while. */
+/** Says at once whether a queue is full, by its last known depth, and reads the depth again if that is too old. */
 export function watchDepths(backend: Pick<Backend, 'depth' | 'limit_ms'>): (queue: string) => boolean {
   const seen = new Map<string, { at: number; full: boolean }>()
 

@@ -1,19 +1,20 @@
-// Rings for accepted jobs, within a window per tenant and while the queue is not full: what is above waits for its turn.
+// The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
+// wait for their turn.
 import type { Bell, Queue } from './main.ts'
 
 export type Doorbell = {
-  /** Whether a job of this tenant may be rung for at once; if not, its row waits to be found. */
+  /** Whether a job of this tenant may be rung for at once; if not, the sweep will find it. */
   admits(queue: string, tenant_id: string): boolean
   /** Rings; call it after the commit. Never throws, never waits. */
   ring(bell: Bell & { tenant_id: string }): void
-  /** Outcomes that were heard make room in the window. */
+  /** Makes room in the window for jobs whose outcome was heard. */
   heard(outcomes: { id: string }[]): void
 }
 
-/** A bell whose outcome was never heard of counts no longer than this. */
+/** A bell counts for at most this long if its outcome is never heard. */
 const FORGET_MS = 10_000
 
-/** The window is this process's own view: with several processes a tenant has several windows, each as fair. */
+/** The window is counted in this process only: with several processes a tenant has a window in each. */
 export function createDoorbell(queue: Queue, window: number): Doorbell {
   const rung = new Map<string, { share: string; at: number }>()
   const shares = new Map<string, number>()

@@ -1,13 +1,16 @@
-// A limit on the time that an answer may take.
+// Limits how long an answer may take.
 
 export class LateError extends Error {
   override name = 'LateError'
 }
 
-/** How long what has already come may take to be read, where this process was too busy to do so. */
+/** Extra time to read an answer that has already arrived, if this process was too busy to do so. */
 const grace_ms = 10
 
-/** The promise, or a LateError after `limit_ms`. An answer that came in time counts, even if we were too busy to read it then. */
+/**
+ * Resolves or rejects like `promise`, or rejects with LateError after `limit_ms`. An answer that arrived in time
+ * counts.
+ */
 export function within<T>(promise: Promise<T>, limit_ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new LateError(`no answer in ${limit_ms} ms`))

@@ -1,4 +1,5 @@
-// The queue: rings workers for job rows and tells who waits what became of them. All of it may be lost without losing work.
+// The queue: carries bells to workers and outcomes to waiting requests. Everything in it may be lost without losing
+// work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
@@ -19,46 +20,50 @@ export type { QueueConfig, QueueHooks } from './settings.ts'
 export type Queue = {
   readonly backend: 'redis' | 'postgres'
   /**
-   * True while the backend is known to be unusable: who claims or waits polls, at 50 ms. Also while outcomes are not
-   * heard, and for half a second after, because what was published meanwhile is lost.
+   * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true
+   * while outcomes are not received, and for half a second after that, because those published meanwhile are lost.
    */
   away(): boolean
   /**
-   * Rings without waiting and never throws. What cannot be rung within 100 ms (1 s on PostgreSQL), and all while the
-   * backend is away, is counted (`onDrop`) and left to the direct claim.
+   * Rings without waiting and never throws. Bells that cannot be rung within 100 ms (1 s on PostgreSQL), and all
+   * while the backend is away, are dropped and counted (`onDrop`); their jobs are claimed directly.
    */
   ring(bells: Bell[]): void
-  /** Whether so much waits in the queue that nobody should ring for more: as of about a second ago. */
+  /** Whether so many BullMQ jobs wait in the queue that nobody should ring for more; about a second old. */
   full(queue: string): boolean
   /**
-   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell. `signal` says
-   * that BullMQ's lock was lost, as when Redis was wiped: the row's lease, not that lock, says whose turn it is.
+   * Runs `perform` for each bell of the queue, at most `concurrency` at a time; it may run twice for one bell.
+   * `signal` is aborted when BullMQ's lock is lost, as when Redis was wiped. Only the lease in the job's row decides
+   * who performs it, not that lock.
    */
   consume(options: {
     queue: string
     concurrency: number
     perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
-  /** Tells every process what became of jobs; never throws, and nobody waits for it. */
+  /** Publishes outcomes to every process, without waiting. Never throws. */
   publish(outcomes: OutcomeHint[]): void
-  /** Hears all outcomes, of any process. Resolves when it does, or after 1 s without a backend; then it goes on trying. */
+  /**
+   * Receives all outcomes of every process. Resolves when it listens, or after 1 s without a backend, and then goes
+   * on trying.
+   */
   subscribe(onOutcomes: (outcomes: OutcomeHint[]) => void): Promise<{ close(): Promise<void> }>
-  /** Waits for what is being performed; ends all connections, within seconds also where the backend is away. */
+  /** Waits for the bells under way and ends all connections, within seconds even while the backend is away. */
   close(): Promise<void>
 }
 
-/** Queues of this process whose backend is away. */
+/** How many queue objects of this process have a backend that is away. */
 let away_here = 0
 
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
-  // While the backend is away every connection of ours fails, which was said once.
-  const told = seldom((untold, error: unknown) =>
-    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, untold }, 'the queue reported an error'),
+  // While the backend is away every connection fails; that was already logged once.
+  const report = seldom((suppressed, error: unknown) =>
+    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
   )
   const failed = (error: unknown) => {
-    if (isLost(error)) setTimeout(told, away_probe_interval_ms, error).unref()
-    else told(error)
+    if (isLost(error)) setTimeout(report, away_probe_interval_ms, error).unref()
+    else report(error)
   }
   const signals = {
     lost: (reason: string) => watch.lost(reason),
@@ -72,7 +77,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const watch = watchBackend(backend, {
     onAway(reason) {
       const where = config.redis_url ? 'REDIS_URL' : 'the queue is away'
-      // The parts of one process have a queue each, and it is said once.
+      // The parts of one process have a queue object each; only the first logs a warning.
       hooks.log(
         away_here++ === 0 ? 'warn' : 'debug',
         { backend: backend.name },
@@ -151,7 +156,7 @@ export async function migrateQueue(config: QueueConfig): Promise<void> {
   if (!config.redis_url) await migratePostgres(config)
 }
 
-/** Whether it says no more than that a connection is gone. */
+/** Whether the error only means that a connection was lost. */
 function isLost(error: unknown): boolean {
   return (
     isUnavailable(error) ||

@@ -11,8 +11,8 @@ import type { PostgresPlace } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
- * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, which anybody may take who can connect: so it is asked
- * only where something has to be done, and waits no longer than our own migrations.
+ * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, which anybody may take who can
+ * connect: so it is asked only where something has to be done, and waits no longer than our own migrations.
  */
 export async function migratePostgres({
   database_url,

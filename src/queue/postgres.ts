@@ -88,7 +88,8 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
     },
     // The pool throws away a connection whose query was late.
     reconnect: () => {},
-    // BullMQ's connection that listens says nothing by itself: when its other end is gone, only new ones hear bells again.
+    // BullMQ's connection that listens says nothing by itself: when its other end is gone, only new ones hear bells
+    // again.
     worker_outlives_outage: false,
     startWorker: (options) => startWorker(place, options, signals.failed),
     listen: (onMessage) => listen(place, onMessage, signals.failed),
@@ -119,7 +120,10 @@ function poolOptions(
 
 type Sockets = { open: () => Socket; destroy: () => void }
 
-/** The sockets of some clients. A client that ends waits for the server to agree, so where that is silent they are destroyed. */
+/**
+ * The sockets of some clients. A client that ends waits for the server to agree, so where that is silent they are
+ * destroyed.
+ */
 function createSockets(): Sockets {
   const sockets = new Set<Socket>()
   return {

@@ -1,4 +1,4 @@
-// The producer: carries bells and outcomes to the backend in batches, without anybody waiting for it.
+// The producer: sends bells and outcomes to the backend in batches. Callers do not wait for it.
 import type { Watch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type Bell, type OutcomeHint, encodeOutcomes } from './bells.ts'
@@ -8,25 +8,25 @@ import { max_batch, max_waiting } from './settings.ts'
 export type Producer = {
   ring(bells: Bell[]): void
   publish(outcomes: OutcomeHint[]): void
-  /** Forgets what waits: the backend is away. */
+  /** Drops everything that waits to be sent, because the backend is away. */
   forget(): void
-  /** Carries what waits, a few limits long at most. */
+  /** Sends what waits, for a limited time. */
   close(): Promise<void>
 }
 
-/** `drop` hears of each bell that could not be rung. Nothing here throws or rejects. */
+/** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
-  const belfries = new Map<string, Carrier<Bell>>()
-  const herald = createCarrier<OutcomeHint>({
+  const bell_carriers = new Map<string, Carrier<Bell>>()
+  const outcome_carrier = createCarrier<OutcomeHint>({
     carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
-    // Who waits for them polls meanwhile.
+    // Waiters poll the database, so a lost outcome only costs time.
     lose: () => {},
     doubt: watch.doubt,
   })
 
-  function belfry(queue: string): Carrier<Bell> {
-    let carrier = belfries.get(queue)
+  function carrierOf(queue: string): Carrier<Bell> {
+    let carrier = bell_carriers.get(queue)
     if (!carrier) {
       carrier = createCarrier<Bell>({
         carry: (bells) => backend.addBells(queue, bells),
@@ -34,7 +34,7 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
         lose: drop,
         doubt: watch.doubt,
       })
-      belfries.set(queue, carrier)
+      bell_carriers.set(queue, carrier)
     }
     return carrier
   }
@@ -42,23 +42,23 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
   return {
     ring(bells) {
       if (watch.away()) drop(bells.length)
-      else for (const bell of bells) belfry(bell.queue).add(bell)
+      else for (const bell of bells) carrierOf(bell.queue).add(bell)
     },
     publish(outcomes) {
-      if (!watch.away()) for (const outcome of outcomes) herald.add(outcome)
+      if (!watch.away()) for (const outcome of outcomes) outcome_carrier.add(outcome)
     },
     forget() {
-      for (const carrier of [...belfries.values(), herald]) carrier.forget()
+      for (const carrier of [...bell_carriers.values(), outcome_carrier]) carrier.forget()
     },
     async close() {
-      await Promise.all([...belfries.values(), herald].map((carrier) => carrier.close()))
+      await Promise.all([...bell_carriers.values(), outcome_carrier].map((carrier) => carrier.close()))
     },
   }
 }
 
 type Carrier<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
 
-/** What arrives in one turn of the event loop, or while a batch is under way, travels in the next batch. */
+/** Gathers items that arrive in one turn of the event loop, or during a batch, and sends them as the next batch. */
 function createCarrier<T>(options: {
   carry: (items: T[]) => Promise<void>
   limit_ms: number

@@ -68,8 +68,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       )
     },
     reconnect() {
-      // What is still connecting has limits of its own; and a Cluster's client told to reconnect while it looks up its first
-      // servers is left disconnecting for ever (ioredis 6.0).
+      // What is still connecting has limits of its own; and a Cluster's client told to reconnect while it looks up
+      // its first servers is left disconnecting for ever (ioredis 6.0).
       if (client.status === 'ready') client.disconnect(true)
     },
     // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
@@ -86,8 +86,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
 /** Under another policy than noeviction a full Redis throws bells away and says nothing. Servers may refuse to tell. */
 async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Promise<void> {
   const servers = client instanceof Cluster ? client.nodes('master') : [client]
-  const told = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
-  const policy = told
+  const answers = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
+  const policy = answers
     .map((info) => /^maxmemory_policy:(\S+)/m.exec(info)?.[1])
     .find((policy) => policy !== undefined && policy !== 'noeviction')
   if (policy !== undefined)
@@ -102,7 +102,8 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
     const client = connectRedis(url, {
       ...consumerConnection,
       ...options,
-      // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an answer.
+      // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an
+      // answer.
       retryStrategy: () => (closing ? null : consumer_retry_ms),
     })
     client.on('error', failed)

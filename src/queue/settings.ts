@@ -1,4 +1,5 @@
-// What is said to BullMQ, ioredis and PostgreSQL, and how long anything may take: values found by breaking things.
+// Settings of BullMQ, ioredis and PostgreSQL, and all time limits of the queue. The values were found by breaking
+// things.
 import type { DefaultJobOptions } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 
@@ -20,19 +21,25 @@ export type QueueHooks = {
 /** How often the backend is probed with a write, while it answers and while it does not. */
 export const probe_interval_ms = 1_000
 export const away_probe_interval_ms = 250
-/** Who waits for outcomes polls a little longer than the outage, because what was published in it is lost. */
+/** Waiters poll a little longer than the outage, because outcomes published during it are lost. */
 export const recovery_ms = 500
 /** A close that the backend does not answer gives up after this. */
 export const close_limit_ms = 2_000
 
-/** Of one addBulk, which must be far from its limit of 100 ms: 100 take some 10 ms. */
+/** BullMQ jobs in one addBulk. 100 take about 10 ms, far below the limit of 100 ms. */
 export const max_batch = 100
-/** Of one BullMQ job: a slow call delays the end of its batch, not the beginning of the others in it. */
+/**
+ * Bells in one BullMQ job. A slow job of ours delays the end of its BullMQ job, but not the start of the other bells
+ * in it.
+ */
 export const bells_a_job = 16
-/** Bells of a queue that wait for the batch before theirs; more are dropped. */
+/** Bells of a queue that may wait for the batch under way; more are dropped. */
 export const max_waiting = 20_000
 
-/** Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at this often. */
+/**
+ * Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at
+ * this often.
+ */
 export const max_depth = 10_000
 export const depth_interval_ms = 1_000
 
@@ -54,7 +61,7 @@ export const workerSettings = {
 }
 
 /** Replies that mean a Redis is there but of no use now. They come from scripts too, with words around them. */
-const unusable = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
+const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {
   connectTimeout: 2_000,
@@ -80,7 +87,7 @@ export const consumerConnection: RedisOptions = {
   maxRetriesPerRequest: null,
   socketTimeout: 5_000,
   // BullMQ repeats a refused command without a pause; reconnecting is one, and it may find the new primary.
-  reconnectOnError: (error) => unusable.test(error.message),
+  reconnectOnError: (error) => unusable_reply.test(error.message),
 }
 export const consumer_retry_ms = 250
 /** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */

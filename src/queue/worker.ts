@@ -21,8 +21,8 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   C
 > {
   /**
-   * What is in the backend may be anybody's: of it only the ids are taken, and a job that rings for none is over at once. Refused
-   * here or in the processor it would come again.
+   * Anybody may have put this job into the backend, so only valid ids are taken from it. A job without any is simply
+   * done: if it were refused, BullMQ would deliver it again.
    */
   protected override createJob(found: JobJson, id: string): Job<BellData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
@@ -45,7 +45,7 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
     )
   }
 
-  /** Ends the renewal of locks, whose timer a close that waits for its backend leaves running. */
+  /** Stops renewing locks: a close that waits for an absent backend leaves that timer running. */
   stopRenewing(): Promise<void> {
     return this.lockManager.close()
   }
@@ -58,7 +58,7 @@ export function createWorker<B extends IQueueBackend, C>(
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
 ): BellWorker<B, C> {
-  const limited = createLimit(concurrency)
+  const limited = limitConcurrency(concurrency)
   const worker = new BellWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
@@ -75,8 +75,8 @@ export function createWorker<B extends IQueueBackend, C>(
   return worker
 }
 
-/** Lets at most `limit` run at a time, in the order asked. */
-function createLimit(limit: number): (run: () => Promise<void>) => Promise<void> {
+/** Runs at most `limit` functions at a time, in the order of the calls. */
+function limitConcurrency(limit: number): (run: () => Promise<void>) => Promise<void> {
   const waiting: (() => void)[] = []
   let running = 0
   return async (run) => {

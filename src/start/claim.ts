@@ -1,4 +1,4 @@
-// The folder of a start, DATA_DIR: made, tried, and held by one start at a time.
+// DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
 import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
@@ -8,7 +8,10 @@ import { processStarted } from './processes.ts'
 const Holder = z.object({ pid: z.int(), started: z.string() })
 const Running = z.object({ api_url: z.string() })
 
-/** Makes the folder and holds it until `release`. Errors: ConfigError when another start has it or nothing can be written there. */
+/**
+ * Creates the folder and claims it until `release`. Throws ConfigError when another start uses it or it is not
+ * writable.
+ */
 export async function claimFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
   const path = join(data_dir, 'running.json')
   const holder = await read(path, Holder)
@@ -21,10 +24,10 @@ export async function claimFolder(data_dir: string): Promise<{ release: () => Pr
   }
   const us: z.infer<typeof Holder> = { pid: process.pid, started: processStarted(process.pid) ?? '' }
   try {
-    // As root the embedded servers run as somebody else, who has to pass through; what is in it is for us alone.
+    // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
     const made = await makeFolder(data_dir)
     if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
-    // Renamed when it is whole: half a record would be nobody's.
+    // Renamed when it is complete, so that nobody reads half a record.
     await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
     await rename(`${path}.new`, path)
   } catch (error) {
@@ -33,7 +36,7 @@ export async function claimFolder(data_dir: string): Promise<{ release: () => Pr
   return { release: () => rm(path, { force: true }) }
 }
 
-/** A failure for want of room, or of a right, as a message for the operator; other errors as they are. */
+/** Turns a full disk or missing rights into a message for the operator. Other errors are returned unchanged. */
 export function unusable(error: unknown, data_dir: string): unknown {
   if (!(error instanceof Error)) return error
   const { code = '', message } = error as NodeJS.ErrnoException
@@ -49,7 +52,10 @@ export function unusable(error: unknown, data_dir: string): unknown {
   return error
 }
 
-/** False: it was there. Not Node's own recursive way, which never ends where a folder takes no others, as in /proc. */
+/**
+ * False when the folder existed. Not with Node's `recursive`, which never ends where folders cannot be created, as in
+ * /proc.
+ */
 async function makeFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 })
@@ -57,7 +63,7 @@ async function makeFolder(path: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false
-    // A parent that is there is not what is missing.
+    // If the parent existed, the error has another cause.
     if (code !== 'ENOENT' || !(await makeFolder(dirname(path)))) throw error
     return await makeFolder(path)
   }

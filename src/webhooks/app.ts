@@ -1,4 +1,5 @@
-// The webhooks host: verify, store once, ring, 200. Nothing else is here.
+// The webhooks host: it verifies notifications, stores each once, rings for its job and answers 200. It does nothing
+// else.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { list } from '#core/config.ts'
@@ -9,10 +10,10 @@ import { storeNotifications, type Notification } from '#domain/notifications.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { LateError, within } from '#queue/late.ts'
 import type { Take, WebhooksContext } from './context.ts'
-import { ROUTES } from './routes.ts'
+import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
-/** A connection that is accepted and then silent fails nothing by itself; the provider waits longer than this. */
+/** A silent database connection raises no error, so storing is limited to this time; the provider waits longer. */
 const ANSWER_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
@@ -35,13 +36,13 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     'store_notification',
     async (notifications) => {
       const fresh = await storeNotifications(sql, notifications)
-      // Of several alike in one batch the first is the one that was stored.
+      // Of equal notifications in one batch only the first is new.
       return notifications.map(({ id }) => fresh.delete(id))
     },
   )
   const take: Take = async (notification, { id: request_id }) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    // Stored after all when a silent database comes back; what the provider then sends again is a duplicate.
+    // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
     const fresh = await within(store({ ...notification, rung, request_id }), ANSWER_MS)
     if (fresh && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
@@ -68,7 +69,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
       error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
     })
   })
-  for (const { route } of ROUTES) route(app, context, take)
+  for (const { route } of NOTIFICATION_ROUTES) route(app, context, take)
   await app.ready()
   return app
 }

@@ -1,4 +1,4 @@
-// What the routes of notifications share.
+// The types that the notification routes share.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -13,10 +13,13 @@ export type WebhooksContext = {
   doorbell: Doorbell
 }
 
-/** Stores a notification and asks for its application; false when it was stored before. The request is the one that brought it. */
+/**
+ * Stores a notification and asks for the job that applies it; false when it was stored before. `request` is the one
+ * that brought it.
+ */
 export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
 
-/** How the notifications of a provider are taken. */
+/** The route that receives the notifications of a provider. */
 export type NotificationRoute = {
   path: string
   route: (app: FastifyInstance, context: WebhooksContext, take: Take) => void

@@ -3,13 +3,13 @@ import type { Config } from '#core/config.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
-import { listenAt, places } from '#core/startup.ts'
+import { listenAt, listenAddresses } from '#core/startup.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
-import { ROUTES } from './routes.ts'
+import { NOTIFICATION_ROUTES } from './routes.ts'
 
-/** A notification is nobody's in particular, so its window is the sum of many tenants'. */
+/** Notifications belong to no tenant until they are applied, so all of them share one larger window. */
 const WINDOW_FACTOR = 8
 
 /** Starts the webhooks host against the servers that `config` names. */
@@ -24,12 +24,12 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   ends.defer(() => subscription.close())
   const app = await buildWebhooks({ config, sql, log, doorbell })
   ends.defer(() => app.close())
-  const url = await listenAt(app, places(config).webhooks)
+  const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
   return { url, ...serviceOf(ends.move(), sql) }
 }
 
 if (import.meta.main) {
-  const taken_at = ROUTES.map(({ path }) => `POST ${path}`).join(', ')
+  const taken_at = NOTIFICATION_ROUTES.map(({ path }) => `POST ${path}`).join(', ')
   await runService('webhooks', `takes notifications at ${taken_at}.`, startWebhooks)
 }

@@ -1,4 +1,4 @@
-// The registry: whose notifications are taken.
+// The registry of providers whose notifications are received.
 import { stripeNotifications } from './stripe.ts'
 
-export const ROUTES = [stripeNotifications]
+export const NOTIFICATION_ROUTES = [stripeNotifications]

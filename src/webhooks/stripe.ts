@@ -15,12 +15,12 @@ export const stripeNotifications: NotificationRoute = {
 
 function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, take: Take): void {
   const secrets = list(need(config, 'STRIPE_WEBHOOK_SECRET'))
-  const told = seldom((untold, verdict: string, ip: string) =>
-    log.warn({ verdict, ip, untold }, 'a notification was refused'),
+  const warn = seldom((suppressed, verdict: string, ip: string) =>
+    log.warn({ verdict, ip, suppressed }, 'a notification was refused'),
   )
   const refused = (reason: string, ip: string) => {
     metrics.notificationsRefused.inc({ provider: 'stripe', reason })
-    told(reason, ip)
+    warn(reason, ip)
   }
 
   app.post(stripeNotifications.path, async (request, reply) => {

@@ -1,9 +1,9 @@
-// The clock of a worker: work that is done again and again until the worker stops.
+// Loops: work that is repeated until the worker stops.
 import type { Log } from '#core/log.ts'
 
 export type Loop = { close(): Promise<void> }
 
-/** Runs `work` again and again, `interval_ms()` after the end of the one before; a failure is logged and not the end. */
+/** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is logged, and the loop goes on. */
 export function every(log: Log, name: string, interval_ms: () => number, work: () => Promise<void>): Loop {
   let closed = false
   let failing = false
@@ -15,7 +15,7 @@ export function every(log: Log, name: string, interval_ms: () => number, work: (
       await work()
       failing = false
     } catch (error) {
-      if (!failing) log.warn({ err: error }, `${name} failed; tried again until it works`)
+      if (!failing) log.warn({ err: error }, `${name} failed; it is tried again until it works`)
       failing = true
     }
     if (!closed) timer = setTimeout(start, interval_ms())

@@ -1,13 +1,13 @@
-// What handlers and recurring work share: resources made once by `main.ts`.
+// The resources that handlers and recurring work share, created once by `main.ts`.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { Providers } from '#providers/configured.ts'
-import type { Story } from './story.ts'
+import type { JobLog } from './job-log.ts'
 
 export type WorkerContext = Providers & {
   sql: Sql
   log: Log
   vault: Vault
-  story: Story
+  job_log: JobLog
 }

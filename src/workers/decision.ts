@@ -1,4 +1,5 @@
-// What a handler decides about an attempt. It is a value: `perform` writes it behind the fence, in one step with what it tells.
+// What a handler decides about an attempt. It is a value: `perform` writes it, with what it tells of a noun, in one
+// fenced step.
 import type { Outcome, Undone } from '#core/outcome.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { Tells } from './settle.ts'
@@ -6,9 +7,9 @@ import type { Tells } from './settle.ts'
 type Learnt = {
   /** Of a noun; nothing: only what becomes of the job is written. */
   tells?: Tells
-  /** What the provider calls the effect of the call. */
+  /** The provider's id of the object that the call made or changed. */
   reference?: string | null
-  /** Nothing left in this attempt: if no other may have sent the call, it counts as never sent. */
+  /** This attempt sent nothing. If no other attempt may have sent the call either, it counts as never sent. */
   unsent?: boolean
 }
 
@@ -29,56 +30,62 @@ type RetryOptions = {
   why?: 'retry' | 'ambiguous' | 'misconfigured'
   /** No sooner than this. */
   after_ms?: number
-  /** In place of the job's own schedule. */
+  /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
-  /** Asked, and not answered: what was unknown stays so, and takes no step of its schedule. */
+  /**
+   * The provider was asked about the call and gave no answer: an unknown call stays unknown, at the same step of its
+   * schedule.
+   */
   unanswered?: boolean
-  /** The attempt counts: whoever throws each time must not do so for ever. */
+  /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
 }
 
-/** The job is done. */
+/** The job succeeded. */
 export const done = (learnt: Learnt = {}): Decision => ({ kind: 'done', ...learnt })
 
-/** It definitively did not and will not happen. */
+/** The job failed: its effect definitively did not happen and will not. */
 export const failed = (failure: NonNullable<Settlement['error']>, learnt: Learnt = {}): Decision => ({
   kind: 'failed',
   failure,
   ...learnt,
 })
 
-/** Tried again under the same key; where the call may only be looked up, looked at again. */
+/** Tries again with the same key; a call that may only be looked up is looked up again. */
 export const retry = (reason: string, options: RetryOptions & Learnt = {}): Decision => ({
   kind: 'retry',
   reason,
   ...options,
 })
 
-/** A definitive failure that another key may mend: the generation of the call rotates. */
+/** Tries again with a new key (the next generation of the call), after a definitive failure under the old one. */
 export const rotate = (reason: string): Decision => ({ kind: 'rotate', reason })
 
-/** Nobody knows; it is looked at again and never sent again. */
+/** The effect is unknown: from now on the call is looked up and never sent again. */
 export const unknown = (reason: string): Decision => ({ kind: 'unknown', reason })
 
-/** Performed no more until its time comes, or, without `delay_ms`, until an operator says so. */
+/** Sets the job aside for `delay_ms`, or, without it, until an operator retries it. */
 export const park = (
   reason: string,
   options: { code?: string; delay_ms?: number } & Learnt = {},
 ): Decision => ({ kind: 'park', reason, ...options })
 
-/** Given back untouched; not `unsent`: a call before this one may have had an effect. */
+/**
+ * Gives the job back to be claimed again. `unsent` false: this attempt may already have sent a call that had an
+ * effect.
+ */
 export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   kind: 'give_back',
   reason,
   unsent,
 })
 
-/** A job that no attempt could finish, without a provider call whose effect could be in doubt. */
+/** Ends a job that no attempt could finish and that has no provider call whose effect could be in doubt. */
 export const discard = (reason: string): Decision => ({ kind: 'discard', reason })
 
 /**
- * What it tells is written before it ends, and then decided `next`: until then the job is not over, and comes again if its worker
- * is killed.
+ * Writes what it tells while the job keeps running, and then makes the decision of `next`. If the worker is killed in
+ * between, the job is claimed again.
  */
 export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => ({
   kind: 'go_on',
@@ -87,8 +94,8 @@ export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => (
 })
 
 /**
- * What follows from an outcome that changes nothing but the job. However often it was tried: a call whose key is good is sent
- * again.
+ * The decision after an outcome that changes nothing but the job: try again, however often that happened, while the
+ * key is valid.
  */
 export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
   if (outcome.kind === 'misconfigured') return retry(outcome.reason, { why: 'misconfigured', unsent: true })
@@ -96,7 +103,10 @@ export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'decl
   return retry(outcome.reason, { why: 'ambiguous' })
 }
 
-/** What follows from a look that brought no answer: nothing was written anywhere, so it is soon tried again, as a look or as a call. */
+/**
+ * The decision after a look that brought no answer: nothing changed anywhere, so it is soon tried again, as a look or
+ * as a call.
+ */
 export function unanswered(looked: Undone, options: { counts?: boolean } & Learnt = {}): Decision {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
   const why = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'

@@ -1,18 +1,21 @@
-// The leases of the jobs under way in this process: renewed while they are worked on, and a signal where one is lost.
+// Renews the leases of the jobs that this process performs, and aborts the signal of a job whose lease is lost.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 
 const RENEW_EVERY_MS = 1000
-/** A renewal that the database has not answered yet has a few more behind it at most. */
+/** At most this many renewals may wait for the database at once. */
 const RENEWALS_AT_ONCE = 4
-/** So long after a stop a call may still be answered; then it is given up, and made again by whoever claims its job. */
+/**
+ * How long after a stop provider calls may still be answered; then they are given up, and made again by whoever
+ * claims their job.
+ */
 const STOP_PATIENCE_MS = 10_000
 
 export type Leases = {
-  /** Renews the lease of a job that was just claimed. */
+  /** Starts to renew the lease of a job that was just claimed. */
   keep(job: ClaimedJob): Lease
-  /** The worker stops: what is under way is given a last moment. */
+  /** The worker stops: jobs under way get a last few seconds. */
   stop(): void
   close(): void
 }
@@ -23,14 +26,15 @@ type Lease = {
   release(): void
 }
 
-/** `sql` must not wait behind the statements of the jobs. */
+/** `sql` is a connection of its own, so that renewals do not wait behind the statements of the jobs. */
 export function createLeases(sql: Sql, log: Log): Leases {
   type Kept = { lease_token: string; confirmed_at: number; controller: AbortController }
   const leases = new Map<string, Kept>()
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
 
-  // To connect and to prepare this takes several round trips: too many for a lease once the database is slow.
+  // Connects and prepares the statement now: that takes several round trips, too many for a lease once the database
+  // is slow.
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {
     const now = performance.now()

@@ -1,4 +1,4 @@
-// The `worker` process: performs jobs, claims what waits in turns of the tenants, and does what the clock asks.
+// The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
 import { hostname } from 'node:os'
 import { ConfigError, list, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
@@ -9,6 +9,7 @@ import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
 import { openProviders } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
@@ -16,7 +17,7 @@ import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
-import { createStory } from './story.ts'
+import { createJobLog } from './job-log.ts'
 import { sweep, watch } from './sweep.ts'
 
 /** Starts a worker against the servers that `config` names. */
@@ -29,12 +30,12 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     application_name: 'sluice-worker-leases',
   })
   ends.defer(() => endAll(sql, urgent_sql))
-  const story = createStory(log, config.logged_part)
+  const job_log = createJobLog(log, config.logged_part)
   const providers = openProviders(config, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
-    story.call(call)
+    job_log.call(call)
   })
   for (const provider of Object.values(providers)) ends.defer(() => provider.close())
   const queue = openConfiguredQueue(config, log)
@@ -44,7 +45,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     sql,
     log,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    story,
+    job_log,
   }
   const concurrency = config.WORKER_CONCURRENCY
   const performer = createPerformer(context, queue, {
@@ -53,7 +54,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     concurrency,
     urgent_sql,
   })
-  const consumers = new Map(
+  const consumers = new Map<string, Consumer>(
     queues.map((name) => [
       name,
       queue.consume({
@@ -66,7 +67,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   const watchdog = watch(context, {
     queues,
     performer,
-    restart: async (name) => await consumers.get(name as QueueName)?.restart(),
+    restart: async (name) => await consumers.get(name)?.restart(),
   })
   const loops = [
     watchdog,
@@ -87,10 +88,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
 
 function queuesOf(config: Config): readonly QueueName[] {
   const named = list(config.QUEUES)
-  const strange = named.find((name) => !(QUEUES as readonly string[]).includes(name))
+  const strange = named.find((name) => !QUEUES.some((queue) => queue === name))
   if (strange !== undefined)
     throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)
-  return named.length === 0 ? QUEUES : (named as QueueName[])
+  return named.length === 0 ? QUEUES : QUEUES.filter((queue) => named.includes(queue))
 }
 
 if (import.meta.main) await runService('worker', 'performs jobs.', startWorker)

@@ -1,4 +1,5 @@
-// Performs jobs: claim under a lease, let the handler decide, settle that behind the fence, wake who waits.
+// Performs jobs: claims one under a lease, lets its handler decide, settles that decision behind the fence, and wakes
+// waiting requests.
 import { batcher } from '#core/batch.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -16,22 +17,25 @@ import { NOTHING } from './settle.ts'
 import { settlementOf } from './settlement.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
 
-const TOO_OFTEN = 'it ended in no known way, too often: perhaps it ends the process that performs it'
+const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
 
 /**
- * A call may start this long after it was asked whether its queue is paused; then it is asked again. The promise is that none
- * starts more than a second after a pause was committed.
+ * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
+ * This keeps the promise that no call starts more than a second after a pause was committed.
  */
 const PERMIT_MS = 900
-/** And right after an answer that took longer: it is as old as its way back, and no later one will be newer. */
+/** A call may also start right after an answer that took longer than that: asking again would bring nothing newer. */
 const ANSWER_MS = 50
 
 export type Performer = {
-  /** Performs the job if it is due and free; resolves when it is settled or was not ours. Never rejects. */
+  /** Performs the job if it can be claimed; resolves when it is settled or could not be claimed. Never rejects. */
   perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
-  /** How many more jobs of the queue a walk may bring. */
+  /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
-  /** When a bell of this queue last came, in `performance.now()` terms; at first, when the performer was made. */
+  /**
+   * When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer
+   * was created.
+   */
   lastBellAt(queue: string): number
   /** Takes no more jobs, and resolves when those under way are settled. */
   close(): Promise<void>
@@ -42,7 +46,7 @@ export type PerformerOptions = {
   queues: readonly string[]
   /** Jobs of each queue that may be under way at once. */
   concurrency: number
-  /** For leases and permits, whose statements must not wait behind those of the jobs. */
+  /** A connection for leases and permits, so that their statements do not wait behind those of the jobs. */
   urgent_sql: Sql
 }
 
@@ -67,14 +71,15 @@ export function createPerformer(
     return ids.map((id) => claimed.get(id))
   })
 
-  /** When it was asked; undefined: its calls may not start. */
+  /** When the database was asked; undefined when calls of the job may not start. */
   const askAgain = batcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
     const asked_at = performance.now()
     const startable = await findStartable(urgent_sql, jobs)
     return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
   })
 
-  // To connect and to prepare it takes several round trips: too many for a permit once the database is slow.
+  // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database
+  // is slow.
   void findStartable(urgent_sql, []).catch(() => {})
 
   async function run(id: string): Promise<void> {
@@ -86,7 +91,7 @@ export function createPerformer(
     const lease = leases.keep(job)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
-      await context.story.of(job, async () => {
+      await context.job_log.of(job, async () => {
         const settlement = await perform(claimed, lease.signal)
         observe(job, settlement, performance.now() - claimed_at)
       })
@@ -115,12 +120,15 @@ export function createPerformer(
       return await permits.run(permit, async () => await attempt(job, signal))
     } catch (error) {
       if (!(error instanceof NotStarted)) throw error
-      // A call before this one may have had an effect, and its outcome is not written.
+      // An earlier call of this attempt may have had an effect whose outcome is not written.
       return await settled(job, giveBack(error.message, { unsent: !calls.sent }))
     }
   }
 
-  /** Writes what the handler decides, until it has decided how the attempt ends or the fence turns it away. */
+  /**
+   * Settles what the handler decides; after `go_on` also its next decision, until the attempt ends or the fence
+   * refuses a write.
+   */
   async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<Settlement> {
     if (closing) return await settled(job, giveBack('the worker is stopping'))
     const handler = handlerOf(job.name)
@@ -136,7 +144,7 @@ export function createPerformer(
         if (decision.kind !== 'go_on' || settlement.outcome === 'fenced') return settlement
         next = decision.next
       } catch (error) {
-        // Without the database nothing can be written; the lease lapses and the job is found again.
+        // Without the database nothing can be written; the lease lapses and the job is claimed again.
         if (over || isUnavailable(error) || error instanceof NotStarted) throw error
         over = true
         log.error({ err: error, ...factsOf(job) }, 'a job threw')
@@ -159,7 +167,7 @@ export function createPerformer(
   function observe(job: ClaimedJob, settlement: Settlement, run_ms: number): void {
     const { outcome, state } = settlement
     metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
-    context.story.ended(job, settlement, run_ms)
+    context.job_log.ended(job, settlement, run_ms)
     if (outcome === 'fenced') {
       metrics.fenced.inc({ queue: job.queue, job: job.name })
       log.warn(factsOf(job), 'a late write was fenced')
@@ -172,7 +180,7 @@ export function createPerformer(
           provider: handlerOf(job.name).definition.call?.provider,
           reason: settlement.error?.message,
         },
-        'a job waits for the configuration to be mended: credentials are refused or a key is missing',
+        'a job waits until the configuration is corrected: credentials are refused or a key is missing',
       )
     if (state !== 'ready') {
       metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
@@ -183,7 +191,7 @@ export function createPerformer(
   return {
     async perform({ id, queue: name, by }) {
       if (by === 'bell') bells.set(name, performance.now())
-      // A bell and a walk may bring the same job to one process.
+      // A bell and the sweep may bring the same job to one process.
       if (closing || active.has(id)) return
       const running = slots
         .get(name)!
@@ -211,8 +219,8 @@ function byItsRule(job: ClaimedJob): ClaimedJob {
   return looks ? { ...job, call: { ...call, look_only: true } } : job
 }
 
-// Attempts count that ended in no known way. When they are used up a call is only looked up, one attempt a look; when a look
-// ends its performer too, nobody looks by himself any more.
+// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. When
+// a look dies or throws too, the job is parked.
 function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const looks = call?.look_only === true
   if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined

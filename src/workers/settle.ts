@@ -1,11 +1,11 @@
-// Settling steps: each writes what a decision tells of a noun, and the job, behind the fence.
+// Settling steps. Each writes what a decision tells of a noun, and the job, in one fenced statement.
 import { batcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 
 /** What a decision tells. */
 export type Tells = {
-  /** Writes it together with what becomes of the job. False: the job is no longer ours, and nothing was written. */
+  /** Writes it together with the job. False when the lease is lost: then nothing was written. */
   settle(sql: Sql, settlement: Settlement): Promise<boolean>
 }
 
@@ -13,9 +13,9 @@ export type Tells = {
 export type Told<S extends Settlement> = Omit<S, keyof Settlement>
 
 /**
- * Declares the settling step of a noun, which answers the jobs that were still ours: what is settled while one statement is under
- * way travels in the next, and settlements of one `key` never share one. Answers what a decision tells through it. `step` names
- * it in the metrics.
+ * Declares the settling step of a noun. `settle` returns the jobs whose lease was still ours. Settlements that arrive during a
+ * statement are gathered into the next; two of the same `key` never share one. Returns what makes the `tells` of a decision.
+ * `step` is its name in the metrics.
  */
 export function settling<What extends object>(
   step: string,

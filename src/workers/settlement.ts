@@ -1,4 +1,4 @@
-// From a decision to what is written about the job: when it is tried again, when looked at, when given up.
+// Turns a decision into what is written about the job: its state, and when it is tried or looked at again.
 import assert from 'node:assert/strict'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
@@ -7,7 +7,7 @@ import type { Decision } from './decision.ts'
 
 const MISCONFIGURED_MS = 30_000
 
-/** What becomes of the job, by its own schedule. */
+/** The settlement of a decision, by the retry schedule of the job's definition. */
 export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision: Decision): Settlement {
   const settlement: Settlement = {
     job_id: job.id,
@@ -28,7 +28,7 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
       return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure }
     case 'retry': {
       const { why = 'retry', after_ms = 0, counts = false } = decision
-      // What may only be looked up is not sent again: it is looked up again.
+      // A call that may only be looked up is looked up again, not sent.
       const looks = job.call?.look_only === true
       if (looks && decision.unanswered !== true)
         return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
@@ -56,7 +56,7 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
   }
 }
 
-/** Exponential with jitter: never less than a tenth, and no sooner than the provider asks for. */
+/** Exponential with jitter: between a tenth and the whole of the delay, and no sooner than the provider asks for. */
 function retryDelay(
   { failures }: ClaimedJob,
   { base_ms, cap_ms }: JobDefinition['retry'],

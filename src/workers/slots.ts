@@ -1,16 +1,17 @@
-// The slots of one queue in this process: how many of its jobs are under way at once, whoever brought them.
+// The slots of one queue in this process: they limit how many of its jobs run at once, whether a bell or the sweep
+// brought them.
 
-/** A bell, or the walk over what waits in the database. */
+/** What brought a job: a bell, or the sweep's walk over the waiting jobs in the database. */
 export type Bringer = 'bell' | 'walk'
 
 export type Slots = {
-  /** Runs `work` when a slot is free. Under contention bells and walks are served in turns. */
+  /** Runs `work` when a slot is free. When none is, bells and walks are served in turns. */
   run(by: Bringer, work: () => Promise<void>): Promise<void>
-  /** How many more a walk may bring. */
+  /** How many more jobs a walk may bring. */
   room(): number
 }
 
-/** One slot in eight is never taken by a walk: beside a backlog a new job finds one free. */
+/** One slot in eight is kept free of walks, so that a new job finds one beside a backlog. */
 const KEPT = 8
 
 export function createSlots(size: number): Slots {

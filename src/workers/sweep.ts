@@ -1,4 +1,5 @@
-// Finds work without being told: what is due and no bell will bring, by turns, and a watchdog over the bells.
+// The sweep claims due jobs that no bell will bring, by turns of the tenants. The watchdog restarts a consumer that
+// brings no bells.
 import { metrics } from '#core/metrics.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
@@ -7,10 +8,12 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 import { every, type Loop } from './clock.ts'
 
-/** A bell that has brought nobody for this long is taken for lost. */
+/** A bell is taken for lost when its job has not been claimed for this long. */
 const OVERDUE_MS = 1000
 const SWEEP_MS = 50
-/** While more waits than was taken; then only for queues with room for this part of their places. */
+/**
+ * The interval while more jobs wait than were taken; then only queues with this share of their slots free are swept.
+ */
 const BUSY_SWEEP_MS = 5
 const WORTH_A_WALK = 0.25
 const WATCHDOG_MS = 10_000
@@ -25,14 +28,18 @@ type SweepOptions = {
 }
 
 /**
- * Claims straight from the database what is due and no bell will bring, always; while the queue is away, all that is due. One
- * statement for all queues, and of each no more than it has room for: a backlog waits in the database, not here.
+ * Claims due jobs straight from the database: those that no bell will bring, or all while the queue is away. One
+ * statement serves all queues, and takes from each only what this worker has room for: a backlog waits in the
+ * database, not here.
  */
 export function sweep(
   context: WorkerContext,
   { queue, queues, performer, concurrency, watchdog }: SweepOptions,
 ): Loop {
-  /** Where the walk of each queue goes on, and whether this round of the tenants or the one before found more than was taken. */
+  /**
+   * Where the walk of each queue continues, and whether this round through the tenants, or the last, found more than
+   * was taken.
+   */
   const rounds = new Map(
     queues.map((name) => [name, { after: null as string | null, more: false, had: false }]),
   )
@@ -70,13 +77,13 @@ export function sweep(
 }
 
 export type Watchdog = Loop & {
-  /** A job of this queue was found overdue: its bell did not come. */
+  /** A job of this queue was found overdue: its bell was lost. */
   missed(queue: string): void
 }
 
 /**
- * Restarts the consumer of a queue that brings no bells although there are some: jobs are found overdue again and again, or wait
- * although there is room. What is claimed directly says nothing about a consumer.
+ * Restarts the consumer of a queue that brings no bells although some were rung: jobs keep being found overdue, or
+ * wait although there are free slots. Jobs that the sweep claims do not prove that the consumer works.
  */
 export function watch(
   context: WorkerContext,
@@ -86,7 +93,7 @@ export function watch(
     restart,
   }: { queues: readonly string[]; performer: Performer; restart: (queue: string) => Promise<void> },
 ): Watchdog {
-  /** The first and the last time that a bell was missed, since one came. */
+  /** When a bell was first and last missed since one came. */
   const misses = new Map<string, { first: number; last: number }>()
 
   async function look(): Promise<void> {

@@ -1,4 +1,4 @@
-// One payment's capture under a magnifying glass: held at the processor, its job and attempts looked at.
+// Observes one capture: holds it at the processor, and reads its job and attempts.
 import { expect } from 'vitest'
 import { freshKey, type Answer } from './client.ts'
 import type { Paid } from './load.ts'

@@ -22,7 +22,7 @@ export type Fault = {
   minutes?: number
   /** Nobody is turned away while it lasts, and bells ring again within `bar_ms`. */
   unnoticed?: true
-  /** Somebody writes too late afterwards, and is fenced. */
+  /** A worker writes too late afterwards, and is fenced. */
   fences?: true
   /** Resolves when it is over. What it finds wrong by itself it answers. */
   inflict(system: System, random: Random): Promise<Found[] | void>

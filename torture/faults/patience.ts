@@ -1,4 +1,4 @@
-// The end of patience: attempts used up, credentials refused for a day, news that concern somebody else.
+// Limits of retrying: attempts used up, credentials refused for a day, notifications of another application.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
@@ -10,7 +10,7 @@ const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
 /** After the last attempt that a job has by its count. */
 const ATTEMPTS_MORE = 2
 const FOREIGN_PAYMENTS = 20
-/** One look at each object tells that it is not ours. */
+/** One fetch of each object is enough to see that it is not ours. */
 const LOOKS_AT_MOST = 2
 
 export const PATIENCE_FAULTS: Fault[] = [

@@ -89,7 +89,7 @@ async function stopWorker(system: System, random: Random): Promise<void> {
   }
 }
 
-/** So that whoever falls asleep then has something to write when it wakes. */
+/** Makes sure that a worker that is frozen then has something to write when it wakes up. */
 export async function withAnswersOnTheirWay({ provider }: System, then: () => void): Promise<void> {
   const late = await provider('stripe').fault({
     match: { method: 'POST' },

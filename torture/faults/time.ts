@@ -75,7 +75,7 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
   const { sql, wires, workers, provider, tenant_id } = system
   const stripe = provider('stripe')
   const label = `day-passed-${random.between(0, 1e9)}`
-  // Nor may anybody be told otherwise than by looking.
+  // Nor may notifications settle them: only looks may.
   await stripe.control('POST', '/webhooks', { paused: true })
   const paid = await captured(system, `${label}-paid`)
   wires.provider('stripe').withholdAnswersTo(paid.processor_reference, label)
@@ -88,7 +88,7 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
     return effects.flat().length === 2
   })
 
-  // Nothing else is under way then: whoever is met on the way to the processor by such a day stays unknown for long.
+  // Nothing else may be under way: a call that is being sent while the day passes would stay unknown for long.
   await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
   await until('all others are settled', async () => {
     const others = await sql`

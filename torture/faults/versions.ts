@@ -39,8 +39,8 @@ export const paymentJobs = { takePayment, `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: '      capturePayment,\n      sql`p`,',
-    to: '      takePayment,\n      sql`p`,',
+    from: 'askFor(sql, capturePayment, ',
+    to: 'askFor(sql, takePayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',

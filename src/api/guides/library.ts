@@ -17,7 +17,10 @@ export type Guide = {
   name: string
   title: string
   html: string
-  /** Words that people look for and that it may not hold: its first line, a comment `keywords: ...`. */
+  /**
+   * Words that people may search for and that its text may not contain: from its first line, a comment `keywords:
+   * ...`.
+   */
   keywords: string[]
   sections: Section[]
 }
@@ -37,7 +40,10 @@ export function wordsOf(query: string): string[] {
   return query.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
 }
 
-/** The sections that hold all words: first the guides whose keyword one is, then those with a word in a title. */
+/**
+ * The sections that contain all words: first those of guides with a matching keyword, then those with a word in the
+ * title.
+ */
 export function search(guides: Guide[], words: string[]): { guide: Guide; section: Section }[] {
   if (words.length === 0) return []
   const found = guides.flatMap((guide) =>
@@ -55,7 +61,7 @@ export function search(guides: Guide[], words: string[]): { guide: Guide; sectio
   return found.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
 }
 
-export function escape(text: string): string {
+export function escapeHtml(text: string): string {
   return text
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
@@ -93,7 +99,7 @@ const marked = new Marked({
       const body = rows.map((cells) => row(cells, 'td')).join('')
       return scrolled(`<table><thead>${row(header, 'th')}</thead><tbody>${body}</tbody></table>`)
     },
-    code: ({ text }) => scrolled(`<pre><code>${escape(text)}</code></pre>`, 'code'),
+    code: ({ text }) => scrolled(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
   },
 })
 

@@ -1,5 +1,5 @@
 // The guides as pages: no script, nothing from another host.
-import { escape, search, wordsOf, type Guide, type Library, type Section } from './library.ts'
+import { escapeHtml, search, wordsOf, type Guide, type Library, type Section } from './library.ts'
 
 const EXCERPT = 220
 const SHOWN = 30
@@ -8,7 +8,7 @@ const SHOWN = 30
 export function guidePage(library: Library, guide: Guide): string {
   const contents = guide.sections.filter(({ anchor }) => anchor !== '')
   const list = contents
-    .map(({ anchor, title }) => `<li><a href="#${anchor}">${escape(title)}</a></li>`)
+    .map(({ anchor, title }) => `<li><a href="#${anchor}">${escapeHtml(title)}</a></li>`)
     .join('')
   const inside = `<nav class="inside" aria-label="On this page"><h2>On this page</h2><ul>${list}</ul></nav>`
   return page(library, {
@@ -24,7 +24,7 @@ export function searchPage(library: Library, query: string): string {
   const found = search(library.guides, words)
   const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, words))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
-  const said = words.length === 0 ? 'Type the words to look for.' : `${count} with “${escape(query)}”.`
+  const said = words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(query)}”.`
   return page(library, {
     title: 'Search',
     current: null,
@@ -51,7 +51,7 @@ function page(
   const links = guides
     .map(({ name, title }) => {
       const mark = name === current ? ' aria-current="page"' : ''
-      return `<li><a href="/docs/guides/${name}"${mark}>${escape(title)}</a></li>`
+      return `<li><a href="/docs/guides/${name}"${mark}>${escapeHtml(title)}</a></li>`
     })
     .join('\n')
   return `<!doctype html>
@@ -60,14 +60,14 @@ function page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escape(title)} · Sluice</title>
+<title>${escapeHtml(title)} · Sluice</title>
 <link rel="stylesheet" href="/docs/guides/style.css">
 </head>
 <body>
 <a class="skip" href="#main">Skip to the text</a>
 <header>
 <a class="brand" href="/docs/guides">Sluice guides</a>
-<form action="/docs/guides/search" role="search"><input type="search" name="q" value="${escape(query)}" placeholder="Search the guides" aria-label="Search the guides"><button>Search</button></form>
+<form action="/docs/guides/search" role="search"><input type="search" name="q" value="${escapeHtml(query)}" placeholder="Search the guides" aria-label="Search the guides"><button>Search</button></form>
 <a href="/docs/">API reference</a>
 </header>
 <div class="columns">
@@ -82,7 +82,7 @@ function page(
 function nextOf({ guides }: Library, guide: Guide): string {
   const next = guides[guides.indexOf(guide) + 1]
   if (next === undefined || guide.name === '') return ''
-  return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escape(next.title)}</a></p>`
+  return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escapeHtml(next.title)}</a></p>`
 }
 
 function result(guide: Guide, { anchor, title, text }: Section, words: string[]): string {
@@ -98,6 +98,6 @@ function marked(text: string, words: string[]): string {
   const any = new RegExp(`(${words.map((word) => RegExp.escape(word)).join('|')})`, 'giu')
   return text
     .split(any)
-    .map((part, index) => (index % 2 === 1 ? `<mark>${escape(part)}</mark>` : escape(part)))
+    .map((part, index) => (index % 2 === 1 ? `<mark>${escapeHtml(part)}</mark>` : escapeHtml(part)))
     .join('')
 }

@@ -2,7 +2,7 @@
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { AREAS, AREA_NAMES } from '#domain/areas.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
-import { codesOf, operationOf, type Route } from './operation.ts'
+import { codesOf, operationOf, type DocumentedRoute } from './operation.ts'
 import { errorExamples } from './error.ts'
 import { eventsOf } from './events.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
@@ -105,7 +105,7 @@ export const INFO = {
 }
 
 /** The document of `/v1`. `origin`: where this API is reached. */
-export function apiDocument(routes: Route[], origin: string): JsonSchema {
+export function apiDocument(routes: DocumentedRoute[], origin: string): JsonSchema {
   const schemas = createSchemas()
   const paths: Record<string, JsonSchema> = {}
   const codes = new Set<ErrorCode>()

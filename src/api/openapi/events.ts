@@ -8,12 +8,12 @@ export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
   return Object.fromEntries(
     EVENTS.map(({ type, noun, about, data }) => [
       type,
-      { post: operationOf(type, subjectOf(noun).table, about, schemas.of(data, 'output'), schemas) },
+      { post: eventOperation(type, subjectOf(noun).table, about, schemas.of(data, 'output'), schemas) },
     ]),
   )
 }
 
-function operationOf(
+function eventOperation(
   type: string,
   tag: string,
   about: string,
@@ -39,7 +39,7 @@ function operationOf(
                 type: 'string',
                 format: 'uuid',
                 description: 'The id of the event.',
-                examples: [EXAMPLE_ID],
+                examples: [EXAMPLE_EVENT_ID],
               },
               type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
               timestamp: {
@@ -52,7 +52,7 @@ function operationOf(
             },
           },
           example: {
-            id: EXAMPLE_ID,
+            id: EXAMPLE_EVENT_ID,
             type,
             timestamp: '2026-11-20T10:15:30.123456Z',
             data: schemas.exampleOf(data),
@@ -64,4 +64,4 @@ function operationOf(
   }
 }
 
-const EXAMPLE_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
+const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'

@@ -35,7 +35,7 @@ export type Literal = {
 }
 
 /** A route as the router has it. */
-export type Route = { method: string; path: string; literal: Literal }
+export type DocumentedRoute = { method: string; path: string; literal: Literal }
 
 /** What every `/v1` route can end in, besides its own. */
 const COMMON: ErrorCode[] = [
@@ -63,7 +63,7 @@ const SUCCESS: Record<number, string> = {
 }
 
 /** The operation of a route. */
-export function operationOf({ literal }: Route, schemas: Schemas): JsonSchema {
+export function operationOf({ literal }: DocumentedRoute, schemas: Schemas): JsonSchema {
   const { operation_id, summary, description, area, tag, scope, params, querystring, waits, key } = literal
   const needs = scope === null ? 'Needs a valid key and no scope.' : `Needs the scope \`${scope}\`.`
   const headers: (keyof typeof PARAMETERS)[] = [

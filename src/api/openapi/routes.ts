@@ -2,12 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '#core/config.ts'
 import { apiDocument } from './document.ts'
-import type { Route } from './operation.ts'
+import type { DocumentedRoute } from './operation.ts'
 import { webhooksDocument } from './webhooks-host.ts'
 
 /** Collects every route that is registered from now on and has a literal, and serves what they come to. */
 export function openapiRoutes(app: FastifyInstance, config: Config): void {
-  const routes: Route[] = []
+  const routes: DocumentedRoute[] = []
   app.addHook('onRoute', ({ method, url, config: of }) => {
     if (of?.literal !== undefined && typeof method === 'string')
       routes.push({ method, path: url, literal: of.literal })

@@ -60,7 +60,7 @@ function parsed(schema: object): { $defs?: Record<string, JsonSchema>; items: Js
   return JSON.parse(text) as { $defs?: Record<string, JsonSchema>; items: JsonSchema }
 }
 
-/** What zod says more or less than a generator wants to read. */
+/** Removes what zod adds and generators cannot use, and adds what they need. */
 function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
   // An answer may get new fields at any time.
   if (io === 'output' && schema['additionalProperties'] === false) delete schema['additionalProperties']
@@ -69,7 +69,8 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
     if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
     schema['format'] ??= 'int64'
   }
-  // Generators take what has a default for always there; zod drops that of what is converted, so it comes by another name.
+  // Generators treat a field with a default as always present. zod drops the default of a converted value, so it is
+  // given as `standard`.
   if ('$ref' in schema) delete schema['default']
   if ('standard' in schema) {
     schema['default'] = schema['standard']

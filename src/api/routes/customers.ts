@@ -17,7 +17,7 @@ import { findCustomers, listCustomers } from '#domain/customers/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, page, route } from '../route.ts'
+import { idParams, nextPage, pageQuery, route } from '../route.ts'
 
 const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
 const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }
@@ -60,7 +60,9 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
   )
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
-  /** Who asks for what is under way joins it: each statement would wait for the same row, on a connection of its own. */
+  /**
+   * A second deletion joins the one under way: its statement would only wait for the same row, on another connection.
+   */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
     const under_way = deleting.get(key)
@@ -115,7 +117,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       scope: null,
       operation_id: 'listCustomers',
       summary: 'List customers, newest first',
-      querystring: page.extend({
+      querystring: pageQuery.extend({
         email: z
           .string()
           .max(320)

@@ -8,7 +8,7 @@ import { listByKey } from '#domain/idempotency.ts'
 import { NOUNS } from '#domain/subjects.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
+import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
 const remembered = z
   .object({
@@ -43,7 +43,7 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteCont
       params: z.strictObject({
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),
-      querystring: page,
+      querystring: pageQuery,
       response: { 200: z.array(remembered) },
       errors: ['idempotency_key_not_found'],
     }),

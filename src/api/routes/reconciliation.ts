@@ -5,9 +5,9 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
 import type { RouteContext } from '../context.ts'
-import { EXAMPLE_ID, nextPage, page, route } from '../route.ts'
+import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
-const listQuery = page.extend({
+const listQuery = pageQuery.extend({
   state: driftState.optional().meta({ description: 'Only those of this state.' }),
   subject: driftSubject.optional().meta({ description: 'Only those of payments, or of refunds.' }),
   payment_id: z

@@ -15,7 +15,7 @@ import { createRefund } from '#jobs/refunds.ts'
 import { accept, type Answers } from '../accept.ts'
 import { idempotencyKey, metadata } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, page, route } from '../route.ts'
+import { idParams, nextPage, pageQuery, route } from '../route.ts'
 
 const createBody = z
   .strictObject({
@@ -128,7 +128,7 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'listRefunds',
       summary: 'List the refunds of a payment, newest first',
       params: idParams,
-      querystring: page,
+      querystring: pageQuery,
       response: { 200: z.array(refundSchema) },
       errors: ['payment_not_found'],
     }),

@@ -1,4 +1,4 @@
-// The table of variables as people read it: in `--help` and in the README.
+// The table of variables for people: in `--help` and in the README.
 import type { z } from 'zod'
 import { neededBy, VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName } from './variables.ts'
 
@@ -11,7 +11,7 @@ type Variable = {
   read_by: ProcessName[]
 }
 
-/** The table as people read it. */
+/** One entry for each variable, in the order of the table. */
 export function variables(): Variable[] {
   return VARIABLE_NAMES.map((name) => {
     const [must_be, example, about, read_by] = VARIABLES[name]
@@ -28,7 +28,7 @@ function standardOf(must_be: z.ZodType): string {
   return typeof standard === 'string' ? standard : JSON.stringify(standard)
 }
 
-/** What `--help` says: the variables that a process reads, those without which it does not start marked. */
+/** The text of `--help`: every variable that a process reads; those that it cannot start without are marked. */
 export function describeVariables(process: ProcessName): string {
   const needed = neededBy(process)
   const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))

@@ -1,6 +1,6 @@
-// Names that were meant to be others.
+// Finds the name that a misspelt one was probably meant to be.
 
-/** The known name that `name` nearly is; undefined when it is one, or near to none. */
+/** The known name that is closest to `name`; undefined when `name` is known itself, or close to none. */
 export function nearestName(name: string, known: string[]): string | undefined {
   if (known.includes(name)) return undefined
   const near = known
@@ -13,7 +13,7 @@ function bare(name: string): string {
   return name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '')
 }
 
-/** How many letters have to be put in, taken out or replaced (Levenshtein). */
+/** How many letters must be inserted, removed or replaced to turn one into the other (Levenshtein distance). */
 function changesBetween(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at)
   for (const [index, letter] of Array.from(one).entries()) {

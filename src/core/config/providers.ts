@@ -1,10 +1,10 @@
-// Who does for us what we do not do ourselves, and what things are called there. Beside a provider's own files nothing else names it.
+// Which provider is used for payments, and how its ids look. Apart from a provider's own files, no other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
-  /** What payments and refunds are called there. */
+  /** The form of its ids of payments and refunds. */
   reference: /^(pi|re|pyr)_\w+$/,
-  /** What the documentation shows. */
+  /** For the documentation. */
   examples: {
     payment: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
     refund: 're_3SV0Zw2eZvKYlo2C0aBcDeFg',

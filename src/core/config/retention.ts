@@ -1,13 +1,13 @@
-// How long what is over is kept.
+// How long finished work and events are kept.
 import type { z } from 'zod'
 
-/** What is kept for how many days, and for how many unless said otherwise. */
+/** The kinds that are dropped after some days, each with its default number of days. */
 const RETENTION_DAYS = { jobs: 90, notifications: 90, events: 400 }
-/** Keys are remembered for 30 days, and as long a provider may tell the same again: one day more. */
+/** Idempotency keys are kept for 30 days, and a provider may repeat a notification for as long: hence one day more. */
 const LEAST_RETENTION_DAYS = 31
 type RetentionDays = typeof RETENTION_DAYS
 
-/** Of `kind:days` pairs separated by commas; the kinds that are left out keep their standard. */
+/** Parses `kind:days` pairs separated by commas. A kind that is left out keeps its default. */
 export function parseRetention(text: string, context: z.RefinementCtx): RetentionDays {
   const days: RetentionDays = { ...RETENTION_DAYS }
   for (const part of text

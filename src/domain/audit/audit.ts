@@ -1,6 +1,6 @@
-// The audit: whether the invariants hold, of everything there is or of what changed since; it only reads.
+// The audit checks the invariants of all rows, or of those that changed since a time. It only reads.
 import { databaseCode, type Sql, type Tx } from '#core/db.ts'
-import { findStage, type Walk } from '../reconciliation/looks.ts'
+import { findStage, type Cursor } from '../reconciliation/looks.ts'
 import { partsOf, PROVIDER_NOUNS, SUBJECTS } from '../subjects.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
@@ -22,14 +22,14 @@ type CheckResult = {
   check: string
   problems: number
   duration_ms: number
-  /** It took longer than it may and says nothing. */
+  /** The check took too long and has no result. */
   unfinished: boolean
 }
 
 export type AuditOptions = {
-  /** 600 unless told. */
+  /** 600 by default. */
   stuck_after_s?: number
-  /** For each check; 600,000 unless told. */
+  /** For each check; 600,000 by default. */
   timeout_ms?: number
 }
 
@@ -38,30 +38,30 @@ export const CHECK_NAMES = Object.keys(CHECKS)
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
 const MOST_ROWS = 1000
-/** Payments looked at in one go where only those that changed are, and about the most events of a step. */
+/** Changed payments that are audited together, and about the most events of a step. */
 const PAYMENTS_AT_ONCE = 5_000
-/** The clocks that make ids may be this far apart. */
+/** The clocks of processes that create ids may differ by this much. */
 const CLOCKS_APART_MS = 600_000
 const STEP_MS = 60_000
 const LEAST_STEP_MS = 1_000
 
 /**
- * Audits every row. Each check is one statement and so sees one snapshot: work under way contradicts nothing. None holds the snapshot
- * of another, which would keep the database from cleaning up for as long as all of them take.
+ * Audits every row. Each check is one statement and so sees one snapshot, in which work under way contradicts
+ * nothing. Checks do not share a snapshot, because a long one would keep the database from cleaning up.
  */
 export async function auditEverything(sql: Sql, options: AuditOptions = {}): Promise<AuditReport> {
   return merged(await inTurn(sql, options, CHECKS, everything(sql), limitsOf(options)))
 }
 
 export type ChangesOptions = AuditOptions & {
-  /** Told after each step to what time all was audited, and what was found till then. */
+  /** Called after each step with the time up to which everything was audited, and what was found so far. */
   reached?: (time: string, report: AuditReport) => Promise<void>
 }
 
 /**
- * Audits the payments of which something was told or posted since (ISO 8601), those named in `again`, and what belongs
- * to no payment. Goes in steps, each in a snapshot of its own and none longer than some thousand rows take: what is open and the
- * balances first, then the time since, bit by bit.
+ * Audits the payments that had an event or a transfer since then (ISO 8601), the payments in `again`, and everything
+ * that belongs to no payment. It goes in steps of some thousand rows, each with its own snapshot: first balances and
+ * open work, then the time since.
  */
 export async function auditChanges(
   sql: Sql,
@@ -76,8 +76,8 @@ export async function auditChanges(
     ...(await auditWhatIsUnderWay(sql, options)),
     ...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_OPEN, everything(sql), limits)),
   ]
-  // What is wrong is told once.
-  const told = new Set<string | null>(again.map(({ payment_id }) => payment_id))
+  // Each problem is reported once.
+  const reported = new Set<string | null>(again.map(({ payment_id }) => payment_id))
   const end_ms = Date.now() + 3 * CLOCKS_APART_MS
   let step_ms = STEP_MS
   for (let from_ms = Date.parse(since) - CLOCKS_APART_MS; from_ms < end_ms;) {
@@ -90,14 +90,14 @@ export async function auditChanges(
       step_ms = Math.max(LEAST_STEP_MS, step_ms / 4)
       continue
     }
-    const fresh = changed.filter(({ payment_id }) => !told.has(payment_id))
+    const fresh = changed.filter(({ payment_id }) => !reported.has(payment_id))
     reports.push(...(await auditPayments(sql, fresh, options)))
     reports.push(...(await inTurn(sql, options, CHECKS_OF_A_TIME, everything(sql), { ...limits, ...time })))
     from_ms = until_ms
     if (changed.length < PAYMENTS_AT_ONCE / 8) step_ms *= 4
     const found = merged(reports)
     reports.splice(0, reports.length, found)
-    for (const { payment_id } of found.problems) told.add(payment_id)
+    for (const { payment_id } of found.problems) reported.add(payment_id)
     await options.reached?.(time.until, found)
   }
   return merged(reports)
@@ -118,7 +118,7 @@ async function auditPayments(sql: Sql, keys: PaymentKey[], options: AuditOptions
   return reports
 }
 
-/** Tenant by tenant. */
+/** Audits the accounts, tenant by tenant. */
 async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const { balances } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
@@ -127,29 +127,29 @@ async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditRepo
   return reports
 }
 
-/** What is open, walked through. */
+/** Audits the rows that are under way, a part at a time. */
 async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const { in_flight } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const noun of PROVIDER_NOUNS) {
     const { table, at_provider } = SUBJECTS[noun]
-    let walk: Walk = null
+    let cursor: Cursor = null
     do {
-      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, walk)
+      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, cursor)
       const scope = underWay(sql, noun, stage.within)
       reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
-      walk = stage.walk
-    } while (walk !== null)
+      cursor = stage.cursor
+    } while (cursor !== null)
   }
   return reports
 }
 
-/** How many problems each check has, also those that have none. */
+/** How many problems each check has, including checks with none. */
 export function countsOf(report: AuditReport): Record<string, number> {
   return Object.fromEntries(report.checks.map(({ check, problems }) => [check, problems]))
 }
 
-/** Each check in a snapshot of its own. */
+/** Makes each check in a snapshot of its own. */
 async function inTurn(
   sql: Sql,
   options: AuditOptions,
@@ -184,7 +184,7 @@ async function look(tx: Tx, checks: Checks, scope: AuditScope, limits: Limits): 
   return report
 }
 
-// Undefined when it takes too long; what is read before and after is not lost with it.
+// Undefined when it takes too long. The savepoint keeps the transaction usable then.
 async function inTime<T>(tx: Tx, ask: (step: Tx) => Promise<T>): Promise<T | undefined> {
   try {
     return (await tx.savepoint(ask)) as T
@@ -194,7 +194,7 @@ async function inTime<T>(tx: Tx, ask: (step: Tx) => Promise<T>): Promise<T | und
   }
 }
 
-// The settings of a connection are for keyed look-ups; an audit reads tables from end to end.
+// Our connections are set up for look-ups by key. An audit reads whole tables, so it changes those settings.
 async function inSnapshot<T>(
   sql: Sql,
   { timeout_ms = TIMEOUT_MS }: AuditOptions,
@@ -202,40 +202,45 @@ async function inSnapshot<T>(
 ) {
   return (await sql.begin('isolation level repeatable read read only', async (tx) => {
     await tx`
-      select set_config('statement_timeout', ${String(timeout_ms)}, true), set_config('plan_cache_mode', 'force_custom_plan', true),
-        set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true)`
+      select set_config('statement_timeout', ${String(timeout_ms)}, true),
+        set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true),
+        set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true)`
     return await ask(tx)
   })) as T
 }
 
 type Time = { since: string; until: string }
 
-/** Whether more was told in this time than a step is for. */
+/** Whether this time has more events than one step should handle. */
 async function areMany(tx: Tx, { since, until }: Time): Promise<boolean> {
-  const told = await tx`
+  const events = await tx`
     select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${PAYMENTS_AT_ONCE + 1}`
-  return told.count > PAYMENTS_AT_ONCE
+  return events.count > PAYMENTS_AT_ONCE
 }
 
-/** The payments that changed in this time: each state change has its event, each movement its transfer. */
+/** The payments that changed in this time: every change of state has an event, every movement of money a transfer. */
 async function findChanged(tx: Tx, { since, until }: Time): Promise<PaymentKey[]> {
+  const of_parts = partsOf('payment')
+    .map(
+      ({ table, by }) => tx`
+        union
+        select r.tenant_id, ${tx(`r.${by}`)} from touched
+        join ${tx(table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
+    )
+    .reduce((all, each) => tx`${all} ${each}`, tx``)
   return await tx<PaymentKey[]>`
     with touched as (
       select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
       union
-      select t.tenant_id, t.subject_id from ledger_transfers t where t.created_at >= ${since} and t.created_at < ${until}
+      select t.tenant_id, t.subject_id from ledger_transfers t
+      where t.created_at >= ${since} and t.created_at < ${until}
     )
-    select p.tenant_id, p.id as payment_id from touched join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
-    ${partsOf('payment')
-      .map(
-        ({ table, by }) => tx`
-    union
-    select r.tenant_id, ${tx(`r.${by}`)} from touched join ${tx(table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
-      )
-      .reduce((all, each) => tx`${all} ${each}`, tx``)}`
+    select p.tenant_id, p.id as payment_id from touched
+    join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
+    ${of_parts}`
 }
 
-/** Every check is named, also where there was nothing to look at. */
+/** One report of all. It names every check, even if there was nothing to audit. */
 function merged(reports: AuditReport[]): AuditReport {
   const checks = new Map<string, CheckResult>(
     CHECK_NAMES.map((check) => [check, { check, problems: 0, duration_ms: 0, unfinished: false }]),

@@ -1,46 +1,46 @@
-// The invariants as statements: each answers the rows that contradict it, so nothing when all is well.
+// The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** Something that does not hold, and where. Amounts in the smallest unit; `off_by` is found minus expected. */
+/** A contradiction and where it is. Amounts are in the smallest unit; `off_by` is found minus expected. */
 export type Problem = {
-  /** Its name in `index.ts`, where all are listed. */
+  /** The name of the check, as in `index.ts`. */
   check: string
   problem: string
   tenant_id: string | null
-  /** The payment that it belongs to, where it belongs to one. */
+  /** The payment that it belongs to, if any. */
   payment_id: string | null
   /** The row at fault, or what it points at. */
   id: string | null
-  /** Its state, kind or account. */
+  /** The row's state, kind or account. */
   what: string | null
   expected: number | null
   found: number | null
   off_by: number | null
 }
 
-/** Every one selects what `Problem` has, in its order, without `check`. */
+/** A check selects the fields of `Problem` without `check`, in that order. */
 type Check = (sql: Sql | Tx, scope: AuditScope, limits: Limits) => Fragment
 
 /** By name. */
 export type Checks = Readonly<Record<string, Check>>
 
-/** What a noun adds to the audit. */
+/** The checks of one noun. */
 export type SubjectChecks = {
-  /** Of payments and what belongs to them, also of a part of the payments. */
+  /** Checks of payments and what belongs to them; they also work for some of the payments. */
   of_payments?: Checks
-  /** What is on its way has a job that works on it. `rows`: where the rows under way are among. */
+  /** Checks that a job works on every row that is under way. `rows`: the source that includes those rows. */
   in_flight?: (sql: Sql | Tx, rows: Fragment) => Fragment
 }
 
-/** Sources of rows, to be put after `from` under an alias of the check's own. */
+/** What an audit covers: sources of rows, to be used after `from` with an alias. */
 export type AuditScope = {
   payments: Fragment
-  /** The jobs and the transfers of these payments and their refunds; of everything, all that there are. */
+  /** The jobs and transfers of these payments and their refunds, or all of them. */
   jobs: Fragment
   ledger_transfers: Fragment
-  /** Where the rows of each noun that are under way are among. */
+  /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
-  /** Whose ledger accounts and transfers: a condition on `tenant_id`. */
+  /** The tenants whose ledger accounts and transfers are audited: a condition on `tenant_id`. */
   whose: Fragment
   /** Every noun that has rows, and the columns by which a provider knows them. */
   subjects: readonly { noun: string; table: string; provider?: string; reference?: string }[]
@@ -49,7 +49,7 @@ export type AuditScope = {
 export type Limits = {
   /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
   stuck_after_s: number
-  /** What arrived in this time, ISO 8601; null: ever. Only for what belongs to no payment. */
+  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to rows that belong to no payment. */
   since: string | null
   until: string | null
 }
@@ -71,12 +71,12 @@ export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Frag
     where t.seq is not null and follows.expected is distinct from t.balance_after_minor`
 }
 
-/** Each balance is the sum of its transfers, and nothing is reserved that nobody asks for. */
+/** Each balance is the sum of its transfers, and nothing is reserved without a request. */
 export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
-    select told.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
-      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what, told.expected::bigint as expected,
-      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    select finding.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
+      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what,
+      finding.expected::bigint as expected, finding.found::bigint as found, (finding.found - finding.expected)::bigint as off_by
     from (select * from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
@@ -87,11 +87,11 @@ export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
       ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
       ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
       ('an account reserves what nobody asks for', 0, coalesce(a.reserved_minor, 0))
-    ) as told(problem, expected, found)
-    where told.found <> told.expected`
+    ) as finding(problem, expected, found)
+    where finding.found <> finding.expected`
 }
 
-/** What was posted to `available` for a subject of the payment `p`; 0 where nothing was. */
+/** The sum that was posted to `available` for a subject of the payment `p`; 0 if nothing was. */
 export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
     select coalesce(sum(${toAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
@@ -100,19 +100,20 @@ export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fr
 
 /** By how much the transfer `t` changed the balance of `available`. */
 function toAvailable(sql: Sql | Tx): Fragment {
-  return sql`case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
+  return sql`
+    case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
-/** What succeeded has sent its provider call. */
+/** Every job that succeeded has sent its provider call. */
 export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
   return sql`
-    select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id, j.id::text as id,
-      c.operation as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id,
+      j.id::text as id, c.operation as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
     from ${jobs} j join all_provider_calls c on c.tenant_id = j.tenant_id and c.job_id = j.id
     where j.state = 'succeeded' and c.outcome = 'done' and c.first_sent_at is null`
 }
 
-/** Every open job is due at some time or held by somebody; none waits for ever. */
+/** Every open job is claimed soon after it is due, or paused. */
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
@@ -122,19 +123,21 @@ export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limit
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
       and not exists (
-        select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
+        select from pauses p
+        where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
 }
 
-/** The least id that is made at that time. */
+/** The smallest id that could be created at that time. */
 function idAt(time: string): string {
   const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
 /**
- * Rows point at rows of their own tenant. What the hottest steps write has no foreign keys, which would cost them a tenth: the
- * steps take the tenant from the row that they have locked, and this looks whether they did. Keys have a check of their own.
- * Of a time: rows whose ids are of it, so notifications, whose ids are not of any, are left to the audit of everything.
+ * Rows point at rows of their own tenant. The tables that the hottest statements write have no foreign keys, which
+ * would cost a tenth: those statements take the tenant from the row that they lock, and this check makes sure that
+ * they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
+ * notifications have no time in theirs, so their ids are only covered by an audit of everything.
  */
 export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until }: Limits): Fragment {
   const ever = since === null || until === null
@@ -142,22 +145,26 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
-    select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id, p.what,
-      null::bigint as expected, null::bigint as found, null::bigint as off_by
+    select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id,
+      p.what, null::bigint as expected, null::bigint as found, null::bigint as off_by
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
       from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
-      where ${made(sql`a.job_id`)} and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
+      where ${made(sql`a.job_id`)}
+        and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
       union all
-      select case when s.noun <> all(${nouns}) then s.what || ' of a ' || s.noun || ', which is not known here' else s.what end,
+      select case when s.noun <> all(${nouns})
+          then s.what || ' of a ' || s.noun || ', which is not known here' else s.what end,
         s.tenant_id, s.at
       from (
         select 'jobs' as what, split_part(j.name, '.', 1) as noun, j.tenant_id, j.subject_id as at from all_jobs j
         where ${made(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', split_part(e.type, '.', 1), e.tenant_id, e.subject_id from events e where ${written(sql`e.created_at`)}
+        select 'events', split_part(e.type, '.', 1), e.tenant_id, e.subject_id from events e
+        where ${written(sql`e.created_at`)}
         union all
-        select 'notifications', n.subject, n.tenant_id, n.subject_id from ${ever ? sql`all_notifications` : sql`notifications`} n
+        select 'notifications', n.subject, n.tenant_id, n.subject_id
+        from ${ever ? sql`all_notifications` : sql`notifications`} n
         where ${written(sql`n.received_at`)} and n.subject_id is not null
         union all
         select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${written(sql`d.created_at`)}
@@ -169,7 +176,7 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
     ) p`
 }
 
-/** Whether the row of this id is there; `noun` null: of whichever noun. One that no noun knows is nowhere. */
+/** Whether the row of this id exists; `noun` null: for any noun. The row of an unknown noun counts as missing. */
 function isThere(
   sql: Sql | Tx,
   subjects: AuditScope['subjects'],
@@ -179,22 +186,27 @@ function isThere(
 ): Fragment {
   const rows = subjects.map(
     (subject) => sql`
-      select from ${sql(subject.table)} r where coalesce(${noun}, ${subject.noun}) = ${subject.noun} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
+      select from ${sql(subject.table)} r
+      where coalesce(${noun}, ${subject.noun}) = ${subject.noun} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
   )
   return sql`exists (${rows.reduce((all, each) => sql`${all} union all ${each}`)})`
 }
 
-/** Whether a row came at a time that is looked at. */
+/** Whether a row arrived in the audited time. */
 function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'since' | 'until'>): Fragment {
-  return sql`${since === null ? sql`true` : sql`${at} >= ${since}`} and ${until === null ? sql`true` : sql`${at} < ${until}`}`
+  const from = since === null ? sql`true` : sql`${at} >= ${since}`
+  const to = until === null ? sql`true` : sql`${at} < ${until}`
+  return sql`${from} and ${to}`
 }
 
-/** An idempotency key protects something that exists: its job as long as the key is remembered. */
+/** An idempotency key protects a row that exists, and a job that exists for as long as the key is kept. */
 export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): Fragment {
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   return sql`
-    select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id, k.resource_id::text as id,
-      k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id,
+      k.resource_id::text as id,
+      k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what,
+      null::bigint as expected, null::bigint as found, null::bigint as off_by
     from idempotency_keys k
     where ${arrived(sql, sql`k.created_at`, limits)} and (
       not ${isThere(sql, subjects, sql`k.resource`, sql`k.tenant_id`, sql`k.resource_id`)}

@@ -1,16 +1,17 @@
-// The invariants of notifications: nothing that a provider told us is forgotten.
+// The invariants of notifications: none is forgotten.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Limits, AuditScope } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
 const FITS_BY_NOW = 'a parked notification sleeps and its refund fits by now'
-/** Found as long as they last, whatever time is looked at: of what is parked. */
+/** Problems of parked notifications: they are found again by every audit, whatever time it covers. */
 export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_BY_NOW, FITS_BY_NOW])
 
 /**
- * A notification that is not over has its open job, and one whose job has ended was applied or ignored. None was given up, and
- * none sleeps on when what it waits for is known, or there is room for its refund.
+ * A notification that is not finished has an open job, and one whose job has ended was applied or ignored. None was
+ * given up, and none stays parked although the object that it waits for is known here, or although there is room for
+ * its refund.
  */
 export function notifications(
   sql: Sql | Tx,
@@ -21,19 +22,22 @@ export function notifications(
     provider === undefined || reference === undefined
       ? []
       : [
-          sql`select from ${sql(table)} r where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for`,
+          sql`
+            select from ${sql(table)} r
+            where ${sql(`r.${provider}`)} = n.provider and ${sql(`r.${reference}`)} = n.waits_for`,
         ],
   )
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
-    select told.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
-      n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what, null::bigint as expected,
-      null::bigint as found, null::bigint as off_by
+    select finding.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
+      n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
+      null::bigint as expected, null::bigint as found, null::bigint as off_by
     from notifications n left join jobs j on j.id = n.id
     cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
     cross join lateral (values
       ('a notification has no job', j.id is null and not n_is.over),
-      ('the job of a notification ended and it was neither applied nor ignored', j.finished_at is not null and not n_is.over),
+      ('the job of a notification ended and it was neither applied nor ignored',
+        j.finished_at is not null and not n_is.over),
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
       (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
@@ -44,6 +48,6 @@ export function notifications(
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
             and case when jsonb_typeof(${amount}) = 'number'
               then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
-    ) as told(problem, wrong)
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and told.wrong`
+    ) as finding(problem, wrong)
+    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and finding.wrong`
 }

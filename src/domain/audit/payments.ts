@@ -1,12 +1,13 @@
-// What must hold of payments, and of the events of payments and their refunds.
+// The invariants of payments, and of the events of payments and their refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
 
-/** Captured within authorized, refunds within captured and as their rows say, and what was captured is posted. */
+/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger. */
 function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
-    select told.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what, told.expected::bigint as expected,
-      told.found::bigint as found, (told.found - told.expected)::bigint as off_by
+    select finding.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what,
+      finding.expected::bigint as expected, finding.found::bigint as found,
+      (finding.found - finding.expected)::bigint as off_by
     from ${payments} p
     cross join lateral (
       select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
@@ -16,16 +17,19 @@ function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'capture')}) c
     cross join lateral (values
       ('more was captured than authorized', amount_captured_minor > amount_minor, amount_minor, amount_captured_minor),
-      ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor, amount_refund_reserved_minor),
-      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded, amount_refunded_minor),
-      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved, amount_refund_reserved_minor),
+      ('more was refunded than captured', amount_refund_reserved_minor > amount_captured_minor, amount_captured_minor,
+        amount_refund_reserved_minor),
+      ('the refunded amount is not that of its refunds', amount_refunded_minor <> r.refunded, r.refunded,
+        amount_refunded_minor),
+      ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
+        amount_refund_reserved_minor),
       ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
       ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
-    ) as told(problem, wrong, expected, found)
-    where told.wrong`
+    ) as finding(problem, wrong, expected, found)
+    where finding.wrong`
 }
 
-/** An event exists if and only if its state change does. */
+/** There is exactly one event for each change of state. */
 function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
@@ -37,9 +41,10 @@ function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
     from ${payments} p
     cross join lateral (
       select * from (
-        select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id, count(*) as times
+        select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id,
+          count(*) as times
         from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id
-          -- So that the partitions from before are not asked.
+          -- So that earlier partitions are not read.
           and e.created_at >= p.created_at - interval '1 hour'
         group by 1, 2
       ) t full join (
@@ -47,26 +52,28 @@ function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
         union all
         select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
         union all
-        select told.type, r.id::text from refunds r cross join lateral (
-          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') told
+        select expected.type, r.id::text from refunds r cross join lateral (
+          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') expected
         where r.tenant_id = p.tenant_id and r.payment_id = p.id
       ) e on e.type = t.type and e.id = t.id
-    ) as told(t_type, t_id, times, e_type, e_id)
+    ) as compared(t_type, t_id, times, e_type, e_id)
     cross join lateral (select t_type as type, t_id as id, times) t
     cross join lateral (select e_type as type, e_id as id) e
-    -- Of a payment that is older than the events that are kept, some are gone.
+    -- Some events of payments that are older than the retention are gone.
     where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
       where kept.parent = 'events' and not kept.is_default)
       and case when e.type is not null then coalesce(t.times, 0) <> 1
-      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed') or (t.type like 'refund.%' and not exists (
+      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed')
+        or (t.type like 'refund.%' and not exists (
         select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
 }
 
-/** What is on its way has a job that works on it. */
+/** A job works on every payment that is under way. */
 function inFlight(sql: Sql | Tx, rows: Fragment): Fragment {
   return sql`
-    select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id, p.id::text as id,
-      p.status || ' since ' || p.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+    select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id,
+      p.id::text as id, p.status || ' since ' || p.updated_at as what,
+      null::bigint as expected, null::bigint as found, null::bigint as off_by
     from ${rows} p
     where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
       select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)`

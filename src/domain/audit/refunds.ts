@@ -1,12 +1,13 @@
-// What must hold of refunds.
+// The invariants of refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
 
-/** What was refunded is posted, and given back when the refund failed after all. */
+/** A refund that succeeded is posted, and posted back when it failed later. */
 function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
-    select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id, r.status as what,
-      r.expected, (taken.posted + given.posted)::bigint as found, (taken.posted + given.posted - r.expected)::bigint as off_by
+    select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id,
+      r.status as what, r.expected, (taken.posted + given.posted)::bigint as found,
+      (taken.posted + given.posted - r.expected)::bigint as off_by
     from ${payments} p
     cross join lateral (
       select r.*, case when r.status = 'succeeded' then -r.amount_minor else 0 end as expected
@@ -18,14 +19,16 @@ function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
       or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
 }
 
-/** What is on its way has a job that works on it, or waits for the processor, which was asked. */
+/** A job works on every pending refund, or has asked the processor for it. */
 function inFlight(sql: Sql | Tx, rows: Fragment): Fragment {
   return sql`
     select 'a refund is under way and nothing works on it' as problem, r.tenant_id, r.payment_id, r.id::text as id,
-      r.status || ' since ' || r.updated_at as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+      r.status || ' since ' || r.updated_at as what,
+      null::bigint as expected, null::bigint as found, null::bigint as off_by
     from ${rows} r
     where r.status = 'pending' and not r.imported and not exists (
-      select from all_jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
+      select from all_jobs j
+      where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
         and (j.finished_at is null or j.state = 'succeeded'))`
 }
 

@@ -1,4 +1,4 @@
-// What an audit looks at: every payment there is, or those that changed.
+// The scopes of an audit: every row, or only some.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { NOUNS, partsOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
 import type { AuditScope } from './checks.ts'
@@ -20,12 +20,12 @@ export function everything(sql: Sql | Tx): AuditScope {
   }
 }
 
-/** Everything, but of the accounts only those of a tenant. */
+/** Everything, but only the accounts of one tenant. */
 export function accountsOf(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }
 
-/** Everything, but of what is under way only a part of one noun: `within` are conditions on a row `p`. */
+/** Everything, but only some of the rows under way of one noun. `within` is a condition on a row `p`. */
 export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): AuditScope {
   const { table, at_provider } = SUBJECTS[noun]
   const rows = sql`(select p.* from ${sql(table)} p where ${at_provider.open(sql)} and ${within} offset 0)`
@@ -33,12 +33,19 @@ export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): A
 }
 
 /**
- * These payments. How many there are is not known when a statement is planned, so all that belongs to them is looked up
- * one by one (`lateral`, `offset 0`), here as in the checks: a join would be planned for a handful.
+ * Only these payments. The planner does not know how many there are and would plan a join for a handful, so
+ * everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and in the checks.
  */
 export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
   const ids = keys.map(({ payment_id }) => payment_id)
+  const of_parts = partsOf('payment')
+    .map(
+      ({ table, by }) => sql`
+        union all
+        select r.id from ${sql(table)} r where r.tenant_id = p.tenant_id and ${sql(`r.${by}`)} = p.id`,
+    )
+    .reduce((all, each) => sql`${all} ${each}`, sql``)
   const payments = sql`(
     select p.* from unnest(${tenants}::uuid[], ${ids}::uuid[]) as asked(tenant_id, id)
     cross join lateral (select p.* from payments p where p.tenant_id = asked.tenant_id and p.id = asked.id offset 0) p)`
@@ -47,18 +54,11 @@ export function ofPayments(sql: Sql | Tx, keys: PaymentKey[]): AuditScope {
     payments,
     jobs: sql`(
       select j.* from ${payments} p
-      cross join lateral (select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
+      cross join lateral (
+        select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
     ledger_transfers: sql`(
       select t.* from ${payments} p
-      cross join lateral (
-        select p.id as subject_id
-        ${partsOf('payment')
-          .map(
-            ({ table, by }) =>
-              sql`union all select r.id from ${sql(table)} r where r.tenant_id = p.tenant_id and ${sql(`r.${by}`)} = p.id`,
-          )
-          .reduce((all, each) => sql`${all} ${each}`, sql``)}
-      ) subject
+      cross join lateral (select p.id as subject_id ${of_parts}) subject
       cross join lateral (
         select t.* from ledger_transfers t
         where t.tenant_id = p.tenant_id and t.subject_id = subject.subject_id offset 0) t)`,

@@ -1,4 +1,4 @@
-// Customers created, changed, and erased but for their id, which the books keep.
+// Creates, changes and deletes customers. Deleting erases personal data and keeps the id, which the books need.
 import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
@@ -17,36 +17,37 @@ export type CreateCustomer = CustomerFields &
   IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
- * Creates customers, in the order asked; `known` stands for one whose key was used before. Throws a unique violation when
- * a key is taken at the same time: the whole step has then left no trace.
+ * Creates customers and returns them in the order of `requests`; `known` stands for one whose key was used before.
+ * Throws a unique violation when a key is used by another request at the same moment; nothing was written then.
  */
 export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<(Customer | 'known')[]> {
+  const keys = sql`select *, customer_id as resource_id, null::uuid as job_id from asked`
+  const announced = sql`
+    select c.*, a.event_id, ${'customer.created' satisfies EventType} as event
+    from c join asked a on a.tenant_id = c.tenant_id and a.customer_id = c.id`
   const rows = await sql<Customer[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, scope text, fingerprint text, name text, email text,
-        phone text, external_id text, metadata jsonb)
+        tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, scope text, fingerprint text, name text,
+        email text, phone text, external_id text, metadata jsonb)
       where not ${isKnown(sql, 'customer')}
     ), c as (
       insert into customers (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata)
-      select tenant_id, customer_id, idempotency_key, name, email, phone, external_id, coalesce(metadata, 'null') from asked
+      select tenant_id, customer_id, idempotency_key, name, email, phone, external_id, coalesce(metadata, 'null')
+      from asked
       returning *
-    ), remembered as (${remember(sql, 'customer', sql`select *, customer_id as resource_id, null::uuid as job_id from asked`)}
-    ), event as (
-      ${announce(
-        sql,
-        'customer',
-        sql`
-      select c.*, a.event_id, ${'customer.created' satisfies EventType} as event
-      from c join asked a on a.tenant_id = c.tenant_id and a.customer_id = c.id`,
-      )}
-    )
+    ),
+    remembered as (${remember(sql, 'customer', keys)}),
+    event as (${announce(sql, 'customer', announced)})
     select ${customerColumns(sql)} from c`
   const byId = new Map(rows.map((row) => [row.id, row]))
   return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'known')
 }
 
-/** Changes the fields given (a field that is absent stays, null empties it). Undefined: there is none, or it is deleted. */
+/**
+ * Changes the given fields: an absent field stays, null empties it. Undefined when there is no such customer, or it
+ * is deleted.
+ */
 export async function updateCustomer(
   sql: Sql,
   tenant_id: string,
@@ -54,6 +55,8 @@ export async function updateCustomer(
   event_id: string,
   fields: Partial<CustomerFields>,
 ): Promise<Customer | undefined> {
+  const announced = sql`
+    select c.*, ${event_id}::uuid as event_id, ${'customer.updated' satisfies EventType} as event from c`
   const [row] = await sql<Customer[]>`
     with c as (
       update customers c set updated_at = clock_timestamp(),
@@ -65,16 +68,15 @@ export async function updateCustomer(
       from (select ${sql.json(fields)}::jsonb as f) fields
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
-    ), event as (
-      ${announce(sql, 'customer', sql`select c.*, ${event_id}::uuid as event_id, ${'customer.updated' satisfies EventType} as event from c`)}
-    )
+    ),
+    event as (${announce(sql, 'customer', announced)})
     select ${customerColumns(sql)} from c`
   return row
 }
 
 /**
- * Deletes: erases what is personal, keeps the id. What earlier events told is erased by `eraseNextEvents`. Deleting twice
- * answers the same. Undefined: there is none.
+ * Deletes a customer: erases personal data and keeps the id. Earlier events are erased later, by `eraseNextEvents`.
+ * Deleting twice has the same result. Undefined when there is no such customer.
  */
 export async function deleteCustomer(
   sql: Sql,
@@ -82,21 +84,22 @@ export async function deleteCustomer(
   id: string,
   event_id: string,
 ): Promise<Customer | undefined> {
+  const announced = sql`
+    select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const [row] = await sql<Customer[]>`
     with c as (
-      update customers set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(), deleted_at = clock_timestamp()
+      update customers set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
+        deleted_at = clock_timestamp()
       where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
       returning *
-    ), event as (
-      ${announce(sql, 'customer', sql`select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`)}
-    ), erasure as (
-      insert into erasures (tenant_id, customer_id) select tenant_id, id from c
-    )
+    ),
+    event as (${announce(sql, 'customer', announced)}),
+    erasure as (insert into erasures (tenant_id, customer_id) select tenant_id, id from c)
     select ${customerColumns(sql)} from c`
   return row ?? (await findCustomers(sql, [{ tenant_id, id }]))[0]
 }
 
-/** A step of erasing what events told of deleted customers, of at most `most` events; false when nothing is left. */
+/** Erases personal data of deleted customers from at most `most` events; false when nothing is left to erase. */
 export async function eraseNextEvents(sql: Sql, most: number): Promise<boolean> {
   const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${most}) as erased`
   return row!.erased !== null

@@ -1,9 +1,9 @@
-// The customer: what it is in rows, answers and events.
+// The customer: its schema in rows, answers and events.
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 
-/** A customer as it is answered. */
+/** A customer in answers. */
 export const customerSchema = z
   .object({
     id: z
@@ -30,7 +30,7 @@ export const customerSchema = z
 
 export type Customer = z.output<typeof customerSchema>
 
-/** A customer as events tell of it. What is personal is erased from them with the customer. */
+/** A customer in events. Personal data is erased from them when the customer is deleted. */
 export const customerEventSchema = customerSchema
   .partial({ name: true, email: true, phone: true, metadata: true })
   .meta({
@@ -38,7 +38,7 @@ export const customerEventSchema = customerSchema
     description: 'The customer as it then stood; without what is personal once it is deleted.',
   })
 
-/** What is announced of customers, by the word after `customer.`. */
+/** The events of customers, by the word after `customer.`, each with its meaning. */
 export const CUSTOMER_EVENTS = {
   created: 'A customer was created.',
   updated: 'A customer was changed.',

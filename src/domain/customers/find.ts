@@ -1,4 +1,4 @@
-// How customers are found.
+// Reads customers.
 import type { Fragment, Sql } from '#core/db.ts'
 import { findWithJobs } from '../jobs/found.ts'
 import type { Customer } from './customer.ts'
@@ -10,7 +10,7 @@ export async function listCustomers(
   filters: { email?: string; external_id?: string; before?: string; deleted: boolean; limit: number },
 ): Promise<Customer[]> {
   const { email, external_id, before = 'infinity', deleted, limit } = filters
-  // A statement of its own only for what has an index of its own: each text costs every connection a plan.
+  // Only filters with an index of their own change the text of the statement: each text costs every connection a plan.
   return await sql<Customer[]>`
     select ${customerColumns(sql)} from customers
     where tenant_id = ${tenant_id} and created_at < ${before} and (${deleted} or deleted_at is null)
@@ -29,7 +29,8 @@ export async function findCustomers(
   return found.map((each) => each?.resource)
 }
 
-/** The columns that are answered, in the order of the schema. */
+/** The columns of an answer, in the order of the schema. */
 export function customerColumns(sql: Sql): Fragment {
-  return sql`id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at`
+  return sql`
+    id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at`
 }

@@ -1,4 +1,4 @@
-// What operators do about jobs: each act is guarded by the job's state and on record, with who and why.
+// What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
@@ -11,23 +11,25 @@ import { settleRefunds } from '../refunds/settle.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }
-/** How the job stands after it; undefined: its state forbids it, and nothing was written. */
-export type Done = { after: string; look_only: boolean } | undefined
+/** The job's state after the act; undefined when its state did not allow the act, and nothing was written. */
+export type ActResult = { after: string; look_only: boolean } | undefined
 
 /**
- * Makes an open job due, or opens a discarded one that makes no provider call, with all its attempts. A call that is open is
- * made again under the same key; one whose key is too old is only looked up.
+ * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
+ * sent again with the same key; when the key is too old, it is only looked up.
  */
-export async function retryJob(sql: Sql, act: Act): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
-      where j.id = ${act.job_id} and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
+      where j.id = ${act.job_id}
+        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
       for update
     ), attempt as (
-      -- It did not end the job after all.
+      -- The last attempt did not end the job after all.
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error)
-      select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error from before where worker is not null
+      select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
+      from before where worker is not null
     ), after as (
       update jobs j set state = case when before.look_only then 'unknown' else 'ready' end,
         unknown_since = case when before.look_only then coalesce(j.unknown_since, now()) end,
@@ -40,9 +42,12 @@ export async function retryJob(sql: Sql, act: Act): Promise<Done> {
   return done
 }
 
-/** Ends an open job without doing it. Not one whose payment or refund is under way: what became of that must be said. */
-export async function discardJob(sql: Sql, act: Act): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+/**
+ * Ends an open job without doing it. Refused while a payment or refund waits for it: then the operator must say what
+ * became of that.
+ */
+export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
@@ -62,19 +67,19 @@ export async function discardJob(sql: Sql, act: Act): Promise<Done> {
 }
 
 /**
- * Says that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is what the processor
- * calls the new payment or refund; null for what changes a payment that it knows.
+ * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
+ * processor's id of the new payment or refund; null for a capture or cancellation, whose payment is known.
  */
-export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<Done> {
-  const [done] = await sql<NonNullable<Done>[]>`
+export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
         and (j.operation in ('authorize', 'refund')) = (${reference}::text is not null)
       for update
     ), after as (
-      update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(), rung_at = null,
-        max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
+      update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(),
+        rung_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${recorded(sql, 'resolve', act)}
@@ -85,13 +90,14 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
 const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the processor.' }
 
 /**
- * Says that the call of a job never took effect and will not: its payment or refund is settled by the worker's own step, as
- * after a definitive failure. One that is not under way any more has been settled by the processor's news, which knows better:
- * `settled` says how it stands, and nothing was written. The processor is looked at then, lest a wrong word stay unseen.
+ * Records that the call of a job never took effect and will not: its payment or refund is settled as after a
+ * definitive failure, by the same statement that workers use. When a notification has settled it meanwhile, nothing
+ * is written and `settled` says how it stands. Afterwards the processor is asked, so that a wrong decision shows as a
+ * drift.
  */
-export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { settled: string }> {
+export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
   return await sql.begin(async (tx) => {
-    // No news moves what it works on from here on.
+    // From here on no notification can change the payment.
     await tx`
       select from jobs j join payments p on p.tenant_id = j.tenant_id and p.id = j.subject_id
       where j.id = ${act.job_id} for update of j, p`
@@ -118,7 +124,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<Done | { sett
     if (!under_way)
       return { settled: `the ${noun} ${noun === 'refund' || status === 'failed' ? 'has' : 'is'} ${status}` }
     await settleAsFailed(tx, job)
-    // An authorization that nobody has a name of cannot be asked for; news of it bear our ids.
+    // Without a reference the processor cannot be asked. If the payment exists there, its notifications carry our ids.
     if (reference !== null) {
       const look = lookAt(processor, { subject: 'payment', reference }, `resolved:${job.job_id}`)
       await storeNotifications(tx, [{ ...look, rung: false, request_id: null }])
@@ -163,7 +169,7 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   const told: PaymentTold = {
     tenant_id,
     payment_id,
-    // What fails to change a payment leaves it as it was.
+    // A capture or cancellation that failed leaves the payment as it was before.
     status: operation === 'authorize' ? 'failed' : payment?.held === true ? 'authorized' : 'requires_action',
     failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
     processor_reference: null,
@@ -177,18 +183,19 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
   await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
 }
 
-// What the call of the job `j` is about, and whether it is still to come; no row where there is no such call.
+// The row that the call of the job `j` is about, and whether it is still under way; no row when the job has no such
+// call.
 function subject(sql: Sql | Tx): Fragment {
   return sql`
     select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r
     where j.operation = 'refund' and r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid
     union all
-    select 'payment', p.status, p.status = case j.operation when 'authorize' then 'pending' when 'capture' then 'capturing'
-      when 'cancel' then 'canceling' end
+    select 'payment', p.status, p.status = case j.operation
+      when 'authorize' then 'pending' when 'capture' then 'capturing' when 'cancel' then 'canceling' end
     from payments p where j.operation <> 'refund' and p.tenant_id = j.tenant_id and p.id = j.subject_id`
 }
 
-// The act in the same step as what it did. `before` and `after` are parts of the step.
+// A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.
 function recorded(sql: Sql | Tx, act: string, { who, reason }: Act, becomes = sql`after.state`): Fragment {
   return sql`
     recorded as (

@@ -1,7 +1,10 @@
-// What operators see of jobs.
+// Reads jobs for operators.
 import type { Fragment, Sql } from '#core/db.ts'
 
-/** The states of jobs, and what they have in common. Parked is what is not performed by itself any more. */
+/**
+ * The filters of `npm run jobs -- list`: the states, and `all`, `open` (not finished) and `parked` (waits for an
+ * operator).
+ */
 export const JOB_FILTERS = [
   'all',
   'open',
@@ -28,9 +31,9 @@ export type ListedJob = {
   queue: string
   name: string
   state: string
-  /** Nobody performs it until an operator says so. */
+  /** Whether it waits for an operator. */
   parked: boolean
-  /** The payment, where it works on one. */
+  /** The payment that it works on, if any. */
   subject_id: string | null
   attempt: number
   /** Null when it is parked. */
@@ -42,12 +45,12 @@ export type ListedJob = {
   finished_at: string | null
 }
 
-/** Jobs, newest first; of those that are over for long, the ones that ended last. */
+/** Jobs, newest first. Of the finished ones, those that finished last are taken. */
 export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
   const { state, queue, payment_id, tenant_id, limit } = filters
   const conditions: Fragment[] = [
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
-    // One that is being looked up is unknown too.
+    // A job that is being looked up is `running`, and unknown too.
     ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
     ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
@@ -55,13 +58,19 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
   ]
   const filtered = conditions.reduce((all, each) => sql`${all} ${each}`, sql``)
   const is_open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
-  const open = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
+  const open = sql`(
+    select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
     order by j.created_at desc, j.id desc limit ${limit})`
-  // What is over is found from its end on, by an index: nothing sorts all of it.
-  const over = sql`(select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered} order by j.finished_at desc limit ${limit})
-    union all (select ${jobColumns(sql)} from job_history j where true ${filtered} order by j.finished_at desc limit ${limit})`
+  // Finished jobs are read from the end of an index on `finished_at`, so that nothing sorts all of them.
+  const finished = sql`(
+    select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered}
+    order by j.finished_at desc limit ${limit})`
+  const moved = sql`(
+    select ${jobColumns(sql)} from job_history j where true ${filtered}
+    order by j.finished_at desc limit ${limit})`
+  const over = sql`${finished} union all ${moved}`
   const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
-  // Payments are found by their tenant; whose it is, the operator need not know.
+  // The index of a payment's jobs begins with the tenant, which the operator need not know: every tenant is tried.
   const source =
     payment_id === undefined
       ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
@@ -103,10 +112,11 @@ export type ShownJob = ListedJob & {
   interventions: Intervention[]
 }
 
-/** A job with all that was tried and done about it, or undefined. */
+/** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
   const [job] = await sql<Omit<ShownJob, 'attempts' | 'calls' | 'interventions'>[]>`
-    select ${listed(sql)}, j.payload, j.max_attempts from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
+    select ${listed(sql)}, j.payload, j.max_attempts
+    from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
   if (job === undefined) return undefined
   const { tenant_id } = job
   return {
@@ -115,7 +125,8 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
     calls: await sql<ShownJob['calls']>`
-      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference from all_provider_calls
+      select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference
+      from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
     interventions: await sql<Intervention[]>`
       select at, who, act, reason, before, after from job_interventions
@@ -123,18 +134,20 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
   }
 }
 
-// What is over for long is in the history.
+// Jobs that finished some time ago are in the history.
 function everyJob(sql: Sql): Fragment {
   return sql`(select ${jobColumns(sql)} from jobs j union all select ${jobColumns(sql)} from job_history j)`
 }
 
 function jobColumns(sql: Sql): Fragment {
-  return sql`j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts, j.unknown_since,
-    j.last_error, j.first_sent_at, j.created_at, j.finished_at`
+  return sql`
+    j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
+    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.finished_at`
 }
 
 function listed(sql: Sql): Fragment {
   return sql`
-    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id, j.attempt,
-    nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at, j.created_at, j.finished_at`
+    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id,
+    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at,
+    j.created_at, j.finished_at`
 }

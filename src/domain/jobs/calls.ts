@@ -1,18 +1,21 @@
-// The provider call of a job: in the job's row, under a key of its own.
+// The provider call of a job. It is stored in the job's row, with its own idempotency key.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 
-/** A provider call as it was stored with the job. */
+/** A provider call as it is stored with its job. */
 export type ProviderCall = {
   generation: number
   key: string
   request: Json
-  /** It may be looked up, never sent: its key is too old, or its effect was given up as unknown. */
+  /** The call may only be looked up, not sent: its key is too old, or its effect is unknown. */
   look_only: boolean
-  /** An attempt before this one may have reached the provider: it was ambiguous, or never came to an end. */
+  /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
-  /** How long each try has been turned away before it had an effect; null when the last one was not, or came to no end. */
+  /**
+   * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
+   * never ended.
+   */
   refused_ms: number | null
-  /** What the provider calls its effect, where somebody said so before it was settled. */
+  /** The provider's id of the object that the call made, when it became known before the call was settled. */
   reference: string | null
 }
 

@@ -1,22 +1,25 @@
-// Jobs under a lease: claimed and renewed.
+// Leases: claims jobs and renews their leases.
 import type { Json, Sql } from '#core/db.ts'
 import { keyIsTooOld, type ProviderCall } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
 
-/** A job that this process holds until its lease lapses; `lease_token` is the fencing token of every write. */
+/**
+ * A job that this process holds until its lease lapses. `lease_token` is the fencing token of everything it writes
+ * about the job.
+ */
 export type ClaimedJob = {
   id: string
   tenant_id: string
   queue: string
   name: string
   payload: Json
-  /** The request that asked for it; null where none did. */
+  /** The API request that asked for the job; null when none did. */
   request_id: string | null
   attempt: number
   max_attempts: number
-  /** How many attempts failed since one last got an answer; what was given back untouched does not count. */
+  /** How many attempts in a row got no answer; those that were given back untouched do not count. */
   failures: number
   lease_token: string
   waited_ms: number
@@ -27,10 +30,10 @@ export type ClaimedJob = {
 }
 
 /**
- * Claims those of `ids` that are due, not paused, not held by anyone and called one of `names`: during a deployment there are
- * jobs that only another version knows. Marks the provider call as sent before it is, unless it may only be looked up. Of a job
- * whose lease has lapsed the lost attempt is written down, and its call is in doubt. One statement; the answer holds only what
- * was claimed.
+ * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a
+ * deployment another version may have jobs that this one does not know). The provider call is marked as sent before
+ * it is sent, unless it may only be looked up. If the lease of a job has lapsed, the lost attempt is recorded and the
+ * call is in doubt. One statement; returns only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
@@ -46,7 +49,8 @@ export async function claimJobs(
         where j.id = asked.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
-            select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
+            select from pauses p where (p.queue is null or p.queue = j.queue)
+              and (p.tenant_id is null or p.tenant_id = j.tenant_id))
         for update of j skip locked
       ) j
     ), lost as (
@@ -57,9 +61,10 @@ export async function claimJobs(
         lease_token = gen_random_uuid(), lease_until = now() + ${LEASE_MS} * interval '1 millisecond',
         failures = j.failures + due.lapsed::integer,
         in_doubt = j.in_doubt or (due.lapsed and j.operation is not null),
-        first_sent_at = case when j.operation is null or ${look_only} then j.first_sent_at else coalesce(j.first_sent_at, now()) end,
+        first_sent_at = case when j.operation is null or ${look_only}
+          then j.first_sent_at else coalesce(j.first_sent_at, now()) end,
         last_sent_at = case when j.operation is not null then now() end,
-        -- What nobody took up for an hour was paused, and was not turned away meanwhile; what came to no end may have got in.
+        -- Reset when the job was paused (due for an hour), as nobody refused it then, and after an attempt that never ended.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
       returning j.*, ${look_only} as look_only
@@ -71,13 +76,14 @@ export async function claimJobs(
       case when operation is not null then jsonb_build_object(
         'generation', generation, 'key', key, 'request', request,
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
-        'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000, 'reference', provider_reference) end as call
+        'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
+        'reference', provider_reference) end as call
     from claimed`
 }
 
 /**
- * Renews the leases that are still ours; answers the ids of those. One whose row is locked is passed over and not lost: its own
- * settlement has it, perhaps waiting behind others, and who waited for that would lose all the other leases.
+ * Renews the leases that are still ours and returns their jobs' ids. A row that is locked is skipped without losing
+ * its lease: its own settlement holds it, and waiting for that could cost all the other leases.
  */
 export async function renewLeases(
   sql: Sql,
@@ -93,6 +99,8 @@ export async function renewLeases(
         for update skip locked
       ) j
     )
-    update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond' from held where j.id = held.id returning j.id`
+    update jobs j set lease_until = now() + ${LEASE_MS} * interval '1 millisecond'
+    from held where j.id = held.id
+    returning j.id`
   return new Set(rows.map((row) => row.id))
 }

@@ -1,36 +1,40 @@
-// Whose turn it is: due jobs that no bell will bring, taken by turns of the tenants, a bounded walk at a time.
+// Finds due jobs that no bell will bring, by turns of the tenants, with a bounded amount of work for each statement.
 import type { Fragment, Sql } from '#core/db.ts'
 
-/** How many tenants with open jobs one walk visits at most, whether they have due work or not. */
+/** The most tenants with open jobs that one walk visits, whether they have due jobs or not. */
 const TENANTS_A_WALK = 250
-/** Before every tenant: where the first walk starts. */
+/** Sorts before every tenant: the first walk starts here. */
 const START = '00000000-0000-0000-0000-000000000000'
 
-/** What a walk over one queue asks for, and what it found. */
+/**
+ * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first).
+ */
 export type QueueWalk = { queue: string; room: number; after: string | null }
 export type DueJobs = {
   queue: string
   ids: string[]
-  /** Of these, those whose bell rang in vain or whose lease lapsed; the others waited for their turn. */
+  /** How many of these have a lost bell or a lapsed lease; the others waited for their turn. */
   overdue: number
-  /** Where the next walk goes on; null: from the start. */
+  /** Where the next walk continues; null: from the first tenant. */
   after: string | null
 }
 
 /**
- * Due jobs, called one of `names`, that nobody works on and no bell will bring: nobody rang for them (retries, follow-ups, what
- * waits above its tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At most `room` a queue.
+ * Finds due jobs named in `names` that nobody performs and no bell will bring: nobody rang for them (retries,
+ * follow-ups, jobs above their tenant's window), their bell is older than `grace_ms`, or their lease has lapsed. At
+ * most `room` jobs for each queue.
  *
- * By turns: each tenant's next before any tenant's second. A walk goes from tenant to tenant in the index of open jobs, from
- * `after` on, until it has met `room` tenants with due jobs; so what it costs follows from what it takes, however many
- * tenants and jobs wait, and who was not reached comes first in the next.
+ * The jobs come by turns: the next job of every tenant before the second of any. A walk goes from tenant to tenant in
+ * the index of open jobs, beginning after `after`, until it has met `room` tenants with due jobs. Its cost depends on
+ * what it takes, not on how many tenants and jobs wait; tenants that were not reached come first in the next walk.
  */
 export async function findDue(
   sql: Sql,
   walks: QueueWalk[],
   { names, grace_ms }: { names: readonly string[]; grace_ms: number },
 ): Promise<DueJobs[]> {
-  const due = sql`j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`
+  const due = sql`
+    j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`
   return await sql<DueJobs[]>`
     with recursive visit as (
       select w.queue, w.room, coalesce(w.after, ${START}) as tenant_id, 0 as visited, 0 as served, false as due
@@ -54,14 +58,15 @@ export async function findDue(
         case when visited = ${TENANTS_A_WALK} or served = room then tenant_id end as after
       from visit order by queue, visited desc
     ), picked as (
-      select w.queue, mine.id, mine.overdue, row_number() over (partition by w.queue order by mine.turn, mine.run_at) as place
+      select w.queue, mine.id, mine.overdue,
+        row_number() over (partition by w.queue order by mine.turn, mine.run_at) as place
       from walked w join visit v on v.queue = w.queue and v.due
       cross join lateral (
         select j.id, j.run_at, j.state = 'running' or j.rung_at is not null as overdue,
           row_number() over (order by j.priority, j.run_at) as turn
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
-        -- Twice its share, as another tenant may have less.
+        -- Twice the tenant's share, because another tenant may have fewer.
         limit (2 * w.room + w.served - 1) / w.served
       ) mine
     )
@@ -71,7 +76,10 @@ export async function findDue(
     group by w.queue, w.after`
 }
 
-/** Seconds since the oldest due and unclaimed job of each queue, called one of `names`, became due; queues without one are left out. */
+/**
+ * For each queue the seconds since its oldest due and unclaimed job, named in `names`, became due. Queues without one
+ * are left out.
+ */
 export async function findOldestDue(
   sql: Sql,
   queues: readonly string[],
@@ -100,23 +108,27 @@ export async function findOldestDue(
     group by v.queue`
 }
 
-/** Of jobs that are held, those whose lease is still ours and whose queue and tenant are not paused: their calls may start. */
+/**
+ * The held jobs whose calls may start: their lease is still ours, and neither their queue nor their tenant is paused.
+ */
 export async function findStartable(
   sql: Sql,
   held: { id: string; lease_token: string }[],
 ): Promise<Set<string>> {
+  const leases = held.map(({ id, lease_token }) => ({ id, lease_token }))
   const rows = await sql<{ id: string }[]>`
-    select j.id from jsonb_to_recordset(${sql.json(held.map(({ id, lease_token }) => ({ id, lease_token })))}) as l(id uuid, lease_token uuid)
+    select j.id from jsonb_to_recordset(${sql.json(leases)}) as l(id uuid, lease_token uuid)
     cross join lateral (
       select j.id from jobs j
       where j.id = l.id and j.lease_token = l.lease_token and j.lease_until > now()
         and not exists (
-          select from pauses p where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
+          select from pauses p
+          where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))
     ) j`
   return new Set(rows.map((row) => row.id))
 }
 
-// Nobody has it and no bell is expected to bring it.
+// Whether nobody performs the job and no bell is expected for it.
 function unclaimed(sql: Sql, grace_ms: number): Fragment {
   return sql`(
     case when j.state = 'running' then j.lease_until <= now()

@@ -1,15 +1,15 @@
-// What a request waits for: a resource and the job that works on it, read in one statement.
+// Reads a resource together with the job that a request waits for, in one statement.
 import type { Fragment, Sql } from '#core/db.ts'
 import { subjectOf, type Noun } from '../subjects.ts'
 import type { JobOutcome } from './outcomes.ts'
 
-/** `job_id` null: nobody waits for a job. */
+/** A resource, and the job that a request waits for; null when it waits for none. */
 export type AskedFor = { tenant_id: string; id: string; job_id: string | null }
 
-/** `job` is undefined where none was asked for, or it is no longer there. */
+/** `job` is undefined when none was asked for, or when it no longer exists. */
 export type Found<T> = { resource: T; job: Pick<JobOutcome, 'state' | 'last_error'> | undefined }
 
-/** What was asked for, in that order; undefined where the tenant has no such row. */
+/** The resources and jobs, in the order of `asked`; undefined where the tenant has no such row. */
 export async function findWithJobs<T extends object>(
   sql: Sql,
   noun: Noun,
@@ -19,16 +19,21 @@ export async function findWithJobs<T extends object>(
   type Row = T & { nth: number; job_state: string | null; job_error: JobOutcome['last_error'] }
   const rows = await sql<Row[]>`
     select a.nth, j.state as job_state, j.last_error as job_error, r.*
-    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, id uuid, job_id uuid)
-    cross join lateral (select ${columns} from ${sql(subjectOf(noun).table)} where tenant_id = a.tenant_id and id = a.id offset 0) r
-    left join lateral (select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0) j on true`
+    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
+      nth integer, tenant_id uuid, id uuid, job_id uuid)
+    cross join lateral (
+      select ${columns} from ${sql(subjectOf(noun).table)} where tenant_id = a.tenant_id and id = a.id offset 0
+    ) r
+    left join lateral (
+      select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0
+    ) j on true`
   const found: (Found<T> | undefined)[] = asked.map(() => undefined)
   for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
     found[nth] = {
       resource: resource as unknown as T,
       job: state === null ? undefined : { state, last_error },
     }
-  // A replay may ask for a job that finished long ago.
+  // A replay may ask for a job that finished long ago and is in the history.
   const missing = asked.flatMap(({ tenant_id, job_id }, nth) =>
     job_id !== null && found[nth] !== undefined && found[nth].job === undefined
       ? [{ nth, tenant_id, job_id }]
@@ -38,7 +43,9 @@ export async function findWithJobs<T extends object>(
   const past = await sql<({ nth: number } & NonNullable<Found<T>['job']>)[]>`
     select a.nth, j.state, j.last_error
     from jsonb_to_recordset(${sql.json(missing)}) as a(nth integer, tenant_id uuid, job_id uuid)
-    cross join lateral (select state, last_error from job_history where tenant_id = a.tenant_id and id = a.job_id offset 0) j`
+    cross join lateral (
+      select state, last_error from job_history where tenant_id = a.tenant_id and id = a.job_id offset 0
+    ) j`
   for (const { nth, ...job } of past) found[nth]!.job = job
   return found
 }

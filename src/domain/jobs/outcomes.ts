@@ -1,10 +1,10 @@
-// How jobs stand, as those who wait for them ask.
+// Reads the states of jobs for requests that wait for them, and counts unknown jobs.
 import type { Sql } from '#core/db.ts'
 import type { Settlement } from './settle.ts'
 
 export type JobOutcome = { id: string; state: string; last_error: Settlement['error'] }
 
-/** How jobs stand; ids that do not exist are left out. */
+/** The states of jobs; ids that do not exist are left out. */
 export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
   const found = await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
@@ -18,7 +18,7 @@ export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[
   ]
 }
 
-/** How many jobs have an effect at their provider that nobody knows. */
+/** How many jobs have a provider call whose effect is unknown. */
 export async function countUnknown(sql: Sql): Promise<number> {
   const [row] = await sql<
     { count: number }[]

@@ -1,13 +1,17 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import type { Sql } from '#core/db.ts'
 
-/** Stops claims of a queue, of a tenant, or of a tenant in a queue: no provider call starts from a second later on. */
+/**
+ * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
+ * calls starts.
+ */
 export async function pauseJobs(
   sql: Sql,
   what: { queue?: string; tenant_id?: string; reason?: string },
 ): Promise<void> {
   await sql`
-    insert into pauses (queue, tenant_id, reason) values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
+    insert into pauses (queue, tenant_id, reason)
+    values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
     on conflict do nothing`
 }
 

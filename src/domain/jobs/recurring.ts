@@ -1,21 +1,21 @@
-// Work that comes again by the clock: one worker at a time has the turn, under a lease, and leaves its position behind.
+// Recurring work: one worker at a time takes the turn, under a lease, and stores how far it got.
 import type { Json, Sql } from '#core/db.ts'
 
-/** `token` fences every write of the turn. */
+/** The turn of one worker at some recurring work. `token` is the fencing token of everything the turn writes. */
 export type Turn = {
   name: string
   token: string
   /** ISO 8601. */
   started_at: string
-  /** Where the last turn got to; null at first. */
+  /** How far the last turn got; null at first. */
   position: Json
   /** What the last turn found; null at first. */
   result: Json
 }
 
 /**
- * Takes the turn if it is due and nobody has it; undefined otherwise. The first is due at once, or `first_after_s` after
- * the first look. The lease lasts `lease_s`; `keepTurn` renews it.
+ * Takes the turn if it is due and nobody has it; undefined otherwise. The first turn is due at once, or
+ * `first_after_s` seconds after the first call. The lease lasts `lease_s` seconds; `keepTurn` renews it.
  */
 export async function takeTurn(
   sql: Sql,
@@ -23,7 +23,8 @@ export async function takeTurn(
   { lease_s, first_after_s = 0 }: { lease_s: number; first_after_s?: number },
 ): Promise<Turn | undefined> {
   const take = () => sql<Turn[]>`
-    update recurring_work set lease_token = gen_random_uuid(), lease_until = now() + ${lease_s} * interval '1 second', started_at = now()
+    update recurring_work set lease_token = gen_random_uuid(), lease_until = now() + ${lease_s} * interval '1 second',
+      started_at = now()
     where name = ${name} and due_at <= now() and (lease_until is null or lease_until <= now())
     returning name, lease_token as token, started_at, position, result`
   const [turn] = await take()
@@ -42,20 +43,21 @@ export async function keepTurn(sql: Sql, turn: Turn, position: Json, lease_s: nu
   return kept.count > 0
 }
 
-/** Ends the turn; the next is due in `next_s`. False when it was no longer ours: then nothing was written. */
+/** Ends the turn; the next is due in `next_s` seconds. False when it was no longer ours: then nothing was written. */
 export async function endTurn(
   sql: Sql,
   turn: Turn,
   { position, result = null, next_s }: { position: Json; result?: Json; next_s: number },
 ): Promise<boolean> {
   const ended = await sql`
-    update recurring_work set lease_token = null, lease_until = null, position = ${sql.json(position)}, result = ${sql.json(result)},
+    update recurring_work set lease_token = null, lease_until = null,
+      position = ${sql.json(position)}, result = ${sql.json(result)},
       ended_at = now(), due_at = now() + ${next_s} * interval '1 second'
     where name = ${turn.name} and lease_token = ${turn.token} and lease_until > now()`
   return ended.count > 0
 }
 
-/** What the last turn found and how many seconds ago it ended; undefined while none has. */
+/** The result of the last turn and how many seconds ago it ended; undefined before the first has ended. */
 export async function findLastTurn(
   sql: Sql,
   name: string,

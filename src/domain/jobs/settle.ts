@@ -1,46 +1,52 @@
-// The end of an attempt: settled behind the fence of its lease, in its job's row.
+// Settles attempts: writes how an attempt ended into the row of its job, behind the fence of its lease.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Failure } from '#core/outcome.ts'
 
-/** What became of an attempt. What ends a job closes its provider call too; else the call is made again under the same key. */
+/**
+ * How an attempt ended. If it ends the job, the provider call is over too; otherwise the call is made again with the
+ * same key.
+ */
 export type Settlement = {
   job_id: string
   lease_token: string
-  /** `running`: what it learnt is written, and it goes on under its lease. */
+  /** `running`: what the attempt was told is written, and it goes on under its lease. */
   state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded' | 'running'
   outcome: string
   error: (Omit<Failure, 'code'> & { code: string }) | null
-  /** Until the next attempt (`ready`) or the next look (`unknown`); null: when an operator says so. */
+  /** Until the next attempt (`ready`) or the next look (`unknown`); null: not before an operator retries it. */
   delay_ms: number | null
-  /** What the provider calls the effect of the call; null where it has not said. */
+  /** The provider's id of the object that the call made or changed; null when it is not known. */
   provider_reference: string | null
-  /** The next generation of the call, with a new key: only after a definitive failure. */
+  /** Begins the next generation of the call, with a new key: only after a definitive failure. */
   rotate: boolean
-  /** Nothing left: if no other attempt may have sent the call, it counts as never sent. */
+  /** The attempt sent nothing: if no other attempt may have sent the call, it counts as never sent. */
   unsent: boolean
-  /** The attempt does not count: only those count that ended in no known way. */
+  /** The attempt does not count towards `max_attempts`: only attempts that died or threw do. */
   forgive: boolean
 }
 
 /**
- * The fence: opens a settling statement with `held`, the settlements whose lease is still ours, their rows locked. Every
- * later part selects from it: what lost its lease changes nothing. `change` is what the noun's own parts read. The rows are
- * looked up one by one, in order (`lateral`): no plan can scan for them, and no two batches can deadlock over them.
+ * The fence. It is the first part of a settling statement: `held` has the settlements whose lease is still ours, with
+ * their rows locked. Every later part selects from it, so that a job whose lease was lost changes nothing. `change`
+ * is for the parts of the noun. The rows are looked up one by one, in order (`lateral`): no plan can scan for them,
+ * and no two batches can deadlock over them.
  */
 export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
     held as (
-      select s.*, j.*, s.state in ('ready', 'unknown') as comes_again, s.state in ('succeeded', 'failed', 'discarded') as over
+      select s.*, j.*,
+        s.state in ('ready', 'unknown') as comes_again,
+        s.state in ('succeeded', 'failed', 'discarded') as over
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
-          job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8, provider_reference text,
-          rotate boolean, unsent boolean, forgive boolean, change jsonb)
+          job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8,
+          provider_reference text, rotate boolean, unsent boolean, forgive boolean, change jsonb)
         order by job_id
       ) s
       cross join lateral (
-        select j.tenant_id, j.request_id, j.attempt, j.worker, j.started_at, j.generation, j.key, j.first_sent_at, j.last_sent_at,
-          j.provider_reference as known_reference,
-          -- Only this attempt can have sent it, and nothing left.
+        select j.tenant_id, j.request_id, j.attempt, j.worker, j.started_at, j.generation, j.key, j.first_sent_at,
+          j.last_sent_at, j.provider_reference as known_reference,
+          -- Only this attempt can have sent the call, and it did not.
           (s.unsent and j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as never_sent
         from jobs j
         where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()
@@ -50,17 +56,17 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * Closes a settling statement: the job rows of what is `held`, and the attempts that did not end their job, a rotation with the
- * key that it used up. Answers as `job (id, state)`.
- * `delay_ms`: where the statement itself finds out when to come again.
+ * The last parts of a settling statement: they update the rows of the jobs that are `held` and record the attempts
+ * that did not end their job (for a rotation with the key that was used up). The part `job` has `id, state`.
+ * `delay_ms`: the delay until the next attempt, where the statement itself computes it.
  */
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`): Fragment {
   return sql`
     attempt as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
         generation, key, first_sent_at, last_sent_at, provider_reference)
-      select held.tenant_id, held.job_id, held.attempt, held.worker, held.started_at, clock_timestamp(), held.outcome, held.error,
-        used_up.*
+      select held.tenant_id, held.job_id, held.attempt, held.worker, held.started_at, clock_timestamp(), held.outcome,
+        held.error, used_up.*
       from held left join lateral (
         select held.generation, held.key, held.first_sent_at, held.last_sent_at,
           coalesce(held.provider_reference, held.known_reference)
@@ -79,28 +85,29 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
         max_attempts = j.max_attempts + held.forgive::integer,
         failures = case when held.outcome in ('retry', 'ambiguous') then j.failures + 1
           when held.outcome in ('returned', 'misconfigured') or held.state = 'running' then j.failures else 0 end,
-        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now()) when not held.rotate then j.unknown_since end,
+        unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now())
+          when not held.rotate then j.unknown_since end,
         finished_at = case when held.over then now() end,
         generation = j.generation + held.rotate::integer,
         key = case when held.rotate then j.id || ':' || j.generation + 1 else j.key end,
         first_sent_at = case when not (held.rotate or held.never_sent) then j.first_sent_at end,
         last_sent_at = case when not (held.rotate or held.never_sent) then j.last_sent_at end,
-        -- Whoever does not say that nothing left may have been heard.
-        in_doubt = not held.rotate and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
+        -- An attempt that does not say that it sent nothing may have reached the provider.
+        in_doubt = not held.rotate
+          and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),
         refused_since = case when held.unsent and held.outcome = 'retry' then coalesce(j.refused_since, now())
           when held.unsent and held.outcome = 'returned' then j.refused_since end,
         provider_reference = case when not held.rotate then coalesce(held.provider_reference, j.provider_reference) end,
-        -- The tokens of a call that is over are of no more use.
+        -- Once the call is over its tokens are no longer needed.
         request = case when held.over and j.request ? 'sealed' then j.request - 'sealed' else j.request end
       from held where j.id = held.job_id
       returning j.id, j.state
     )`
 }
 
-/** Settles attempts that change nothing but the job. Answers the ids that were still ours. */
+/** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still ours. */
 export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<Set<string>> {
-  const rows = await sql<
-    { id: string }[]
-  >`with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))
 }

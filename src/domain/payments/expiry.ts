@@ -1,9 +1,9 @@
-// Holds lapse: a day before, an event says so; afterwards the worker gives them up. So it does with what no buyer completes.
+// Finds payments whose hold will lapse, has lapsed, or whose buyer never acted.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 
-/** Tells of holds that lapse within a day, each once. At most `limit` at a time; answers how many. */
+/** Writes an event for each hold that lapses within a day, once. At most `limit` at a time; returns how many. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
   const due = await sql<{ tenant_id: string; id: string }[]>`
     select tenant_id, id from payments
@@ -12,15 +12,17 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
     order by capture_before limit ${limit}`
   if (due.length === 0) return 0
   const items = due.map(({ tenant_id, id }) => ({ tenant_id, id, event_id: newId() }))
+  const announced = sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`
   const rows = await sql`
     with asked as (
       select * from jsonb_to_recordset(${sql.json(items)}) as a(tenant_id uuid, id uuid, event_id uuid)
     ), p as (
       update payments p set capture_expiry_warned_at = now()
-      from asked a where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
+      from asked a
+      where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
       returning p.*, a.event_id
     )
-    ${announce(sql, 'payment', sql`select p.*, ${'payment.capture_expiring' satisfies EventType} as event from p`)}
+    ${announce(sql, 'payment', announced)}
     returning id`
   return rows.length
 }
@@ -33,7 +35,7 @@ export async function findLapsed(sql: Sql, limit: number): Promise<{ tenant_id: 
     order by capture_before limit ${limit}`
 }
 
-/** Payments that have waited for their buyer for `ttl_s`, without anything happening to them. */
+/** Payments that have waited for their buyer for `ttl_s` seconds without any change. */
 export async function findAbandoned(
   sql: Sql,
   ttl_s: number,

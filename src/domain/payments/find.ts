@@ -1,4 +1,4 @@
-// How payments are found: listed, read with their jobs, and by what a processor calls them.
+// Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
 import type { Fragment, Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import type { Payment, PaymentStatus } from './payment.ts'
@@ -20,21 +20,25 @@ export type PaymentFilters = {
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, currency, amount_min = 0, amount_max = Number.MAX_SAFE_INTEGER } = filters
   const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
-  // What is open is few among many and has an index of its own, as what is a customer's has. A statement of its own only for
-  // these: each text costs every connection a plan.
+  // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters
+  // change the text of the statement: each text costs every connection a plan.
   const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
-    where tenant_id = ${tenant_id} and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
-      ${customer_id === undefined ? sql`` : sql`and customer_id = ${customer_id}`} ${open ? sql`and open` : sql``}
-      and status = coalesce(${status ?? null}, status) and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
+    where tenant_id = ${tenant_id}
+      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      ${customer_id === undefined ? sql`` : sql`and customer_id = ${customer_id}`}
+      ${open ? sql`and open` : sql``}
+      and status = coalesce(${status ?? null}, status)
+      and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
       and amount_minor between ${amount_min} and ${amount_max}
       and not exists (
-        select from jsonb_each_text(${sql.json(filters.metadata)}) wanted where metadata ->> wanted.key is distinct from wanted.value)
+        select from jsonb_each_text(${sql.json(filters.metadata)}) wanted
+        where metadata ->> wanted.key is distinct from wanted.value)
     order by created_at desc limit ${filters.limit}`
 }
 
-/** Payments with the jobs that are asked about, in the order asked. */
+/** Payments with the jobs that were asked for, in the order of `asked`. */
 export async function findPayments(sql: Sql, asked: AskedFor[]): Promise<(Found<Payment> | undefined)[]> {
   return await findWithJobs<Payment>(sql, 'payment', paymentColumns(sql), asked)
 }
@@ -46,7 +50,7 @@ export async function findPayment(sql: Sql, tenant_id: string, id: string): Prom
   return payment
 }
 
-/** Whose a payment is and how it stands, for what a processor tells. */
+/** What is needed of a payment to apply what a processor says of it. */
 export type KnownPayment = Pick<
   Payment,
   | 'tenant_id'
@@ -60,7 +64,7 @@ export type KnownPayment = Pick<
   | 'processor_reference'
 > & { amount_refund_reserved_minor: number }
 
-/** The payment that a processor knows by `reference`, whoever's it is. */
+/** The payment, of any tenant, that a processor knows by `reference`. */
 export async function findPaymentByReference(
   sql: Sql,
   processor: string,
@@ -78,7 +82,8 @@ export async function findPaymentByIds(
   reference: string,
 ): Promise<KnownPayment | undefined> {
   const [payment] = await sql<KnownPayment[]>`
-    select ${knownColumns(sql)} from payments where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
+    select ${knownColumns(sql)} from payments
+    where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
   return payment
 }
 
@@ -88,10 +93,11 @@ function knownColumns(sql: Sql): Fragment {
     amount_refund_reserved_minor, currency, processor_reference`
 }
 
-/** The columns that are answered, in the order of the schema. */
+/** The columns of an answer, in the order of the schema. */
 function paymentColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, idempotency_key, status, amount_minor, currency, method, customer_id, description, return_url,
-    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference, client_secret,
-    failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata, created_at, updated_at`
+    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference,
+    client_secret, failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata,
+    created_at, updated_at`
 }

@@ -1,4 +1,4 @@
-// The payment: what it is in rows, answers and events.
+// The payment: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { metadataJson } from '#core/json.ts'
@@ -28,7 +28,7 @@ export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
 /** An amount in a payment. */
 const moved = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
 
-/** A payment as it is answered. */
+/** A payment in answers. */
 export const paymentSchema = z
   .object({
     id: z
@@ -99,15 +99,15 @@ export const paymentSchema = z
   })
   .meta({ id: 'Payment', description: 'Money that is held, taken and perhaps given back.' })
 
-/** A payment as its row is read. `client_secret` is sealed. */
+/** A payment as it is read from its row, with `client_secret` still sealed. */
 export type Payment = z.output<typeof paymentSchema>
 
-/** A payment as events tell of it: without what is only for its owner's browser. */
+/** A payment in events: without the secret, which is only for the buyer's browser. */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true })
   .meta({ id: 'PaymentEventData', description: 'The payment as it then stood.' })
 
-/** What is announced of payments, by the word after `payment.`. */
+/** The events of payments, by the word after `payment.`, each with its meaning. */
 export const PAYMENT_EVENTS = {
   created: 'A payment was asked for; its authorization is under way.',
   requires_action: 'The buyer has to act.',

@@ -1,4 +1,5 @@
-// What callers ask of a payment: each is one statement that guards the state, remembers the key and asks for the job.
+// What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
+// inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -22,54 +23,49 @@ export type CreateRequest = Asked & {
 }
 
 /**
- * Creates payments and asks for their authorization. Answers by id what was `accepted` and whose key was `known`; one that is
- * missing names a customer that does not exist. Throws a unique violation when a key is taken at the same time: the whole
- * step has then left no trace.
+ * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `known` key;
+ * a payment that is missing there named a customer that does not exist. Throws a unique violation when a key is used
+ * by another request at the same moment; nothing was written then.
  */
 export async function createPayments(
   sql: Sql,
   requests: CreateRequest[],
 ): Promise<Map<string, 'accepted' | 'known'>> {
+  const currencies = sql`select tenant_id, currency from p`
+  const keys = sql`select *, payment_id as resource_id from asked`
+  const announced = sql`
+    select p.*, a.event_id, ${'payment.created' satisfies EventType} as event
+    from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id`
+  const request = requestJson(sql, authorizePayment, {
+    amount_minor: sql`amount_minor`,
+    currency: sql`currency`,
+    description: sql`description`,
+    return_url: sql`return_url`,
+    sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
+    metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+  })
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-        request_id text, amount_minor bigint, currency text, method text, customer_id uuid, description text, payment_method text,
-        return_url text, metadata jsonb, processor text)
+        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
+        fingerprint text, request_id text, amount_minor bigint, currency text, method text, customer_id uuid,
+        description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), asked as (
       select * from given a
       where not known and (a.customer_id is null or exists (
         select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null))
     ), p as (
-      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url,
-        metadata, processor)
-      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url,
-        coalesce(metadata, 'null'), processor
+      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description,
+        return_url, metadata, processor)
+      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description,
+        return_url, coalesce(metadata, 'null'), processor
       from asked
       returning *
-    ), opened as (${openAccounts(sql, sql`select tenant_id, currency from p`)}
-    ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from asked`)}
-    ), event as (
-      ${announce(
-        sql,
-        'payment',
-        sql`
-      select p.*, a.event_id, ${'payment.created' satisfies EventType} as event
-      from p join asked a on a.tenant_id = p.tenant_id and a.payment_id = p.id`,
-      )}
-    ), job as (${askFor(
-      sql,
-      authorizePayment,
-      sql`asked`,
-      requestJson(sql, authorizePayment, {
-        amount_minor: sql`amount_minor`,
-        currency: sql`currency`,
-        description: sql`description`,
-        return_url: sql`return_url`,
-        sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
-        metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
-      }),
-    )})
+    ),
+    opened as (${openAccounts(sql, currencies)}),
+    remembered as (${remember(sql, 'payment', keys)}),
+    event as (${announce(sql, 'payment', announced)}),
+    job as (${askFor(sql, authorizePayment, sql`asked`, request)})
     select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
@@ -79,74 +75,73 @@ export type CaptureRequest = Asked & {
   amount_minor: number | null
 }
 
-/** Requests the capture of authorized payments. Answers the ids for which it was accepted. */
+/** Asks for the capture of authorized payments. Returns the ids for which it was accepted. */
 export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Promise<Set<string>> {
+  const guard = sql`p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor`
+  const keys = sql`select *, payment_id as resource_id from p`
+  const request = requestJson(sql, capturePayment, {
+    reference: sql`processor_reference`,
+    amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
+  })
   const rows = await sql<{ id: string }[]>`
-    with ${lockedAsAsked(sql, requests, sql`p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor`)},
+    with ${lockedAsAsked(sql, requests, guard)},
     p as (
       update payments p set status = 'capturing', failure = null, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
-    ), remembered as (${remember(sql, 'payment', sql`select *, payment_id as resource_id from p`)}
-    ), job as (${askFor(
-      sql,
-      capturePayment,
-      sql`p`,
-      requestJson(sql, capturePayment, {
-        reference: sql`processor_reference`,
-        amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
-      }),
-    )})
+    ),
+    remembered as (${remember(sql, 'payment', keys)}),
+    job as (${askFor(sql, capturePayment, sql`p`, request)})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
 
 export type CancelRequest = Asked & {
-  /** One that the processor knows, or null. */
+  /** The reason for the processor, in its words, or null. */
   reason: string | null
-  /** As it is shown; `expired` when the hold lapsed, `abandoned` when the buyer never acted. */
+  /** The reason that the payment shows; `expired` when the hold lapsed, `abandoned` when the buyer never acted. */
   cancellation_reason: string | null
 }
 
 /**
- * Requests the cancellation of payments. A hold is voided by a job; while the authorization is under way the wish is
- * recorded, and settling the authorization voids the hold. Answers by id what was accepted: `canceling` or `recorded`.
+ * Asks for the cancellation of payments. A job releases the hold (`canceling`). While the authorization is still
+ * under way the request is only `recorded`, and settling the authorization asks for that job. Returns by id what was
+ * accepted, and how.
  */
 export async function requestCancels(
   sql: Sql,
   requests: CancelRequest[],
 ): Promise<Map<string, 'canceling' | 'recorded'>> {
+  const guard = sql`
+    p.status in ('pending', 'requires_action', 'authorized')
+    and (p.status <> 'pending' or p.cancel_requested_at is null)`
+  const keys = sql`
+    select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
+      case when status = 'canceling' then job_id end as job_id
+    from p`
+  const canceling = sql`(select * from p where status = 'canceling') p`
+  const request = requestJson(sql, cancelPayment, {
+    reference: sql`processor_reference`,
+    reason: sql`reason`,
+  })
   const rows = await sql<{ id: string; accepted: 'canceling' | 'recorded' }[]>`
-    with ${lockedAsAsked(
-      sql,
-      requests,
-      sql`p.status in ('pending', 'requires_action', 'authorized')
-        and (p.status <> 'pending' or p.cancel_requested_at is null)`,
-    )}, p as (
+    with ${lockedAsAsked(sql, requests, guard)},
+    p as (
       update payments p set status = case when p.status = 'pending' then 'pending' else 'canceling' end, failure = null,
         cancel_requested_at = now(), cancellation_reason = l.cancellation_reason, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, p.status, l.*, p.processor_reference
-    ), remembered as (${remember(
-      sql,
-      'payment',
-      sql`
-      select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
-        case when status = 'canceling' then job_id end as job_id from p`,
-    )}
-    ), job as (${askFor(
-      sql,
-      cancelPayment,
-      sql`(select * from p where status = 'canceling') p`,
-      requestJson(sql, cancelPayment, { reference: sql`processor_reference`, reason: sql`reason` }),
-    )})
+    ),
+    remembered as (${remember(sql, 'payment', keys)}),
+    job as (${askFor(sql, cancelPayment, canceling, request)})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
 
 /**
- * Joins a cancellation that is under way, or recorded, and remembers the key with its job; null while it is only recorded.
- * Answers undefined when there is none. Asked after `requestCancels` has refused: what made it refuse is visible then.
+ * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns
+ * the job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
+ * `requestCancels` has refused.
  */
 export async function joinCancel(
   sql: Sql,
@@ -156,7 +151,8 @@ export async function joinCancel(
     with joined as (
       select a.*, p.id as resource_id, (
         select j.id from jobs j
-        where j.tenant_id = a.tenant_id and j.subject_id = a.payment_id and j.name = ${cancelPayment.name} and j.finished_at is null
+        where j.tenant_id = a.tenant_id and j.subject_id = a.payment_id and j.name = ${cancelPayment.name}
+          and j.finished_at is null
         order by j.created_at desc limit 1) as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
         tenant_id uuid, payment_id uuid, idempotency_key text, scope text, fingerprint text)
@@ -168,7 +164,8 @@ export async function joinCancel(
   return joined
 }
 
-// The rows asked for whose guard holds, locked in one order everywhere: batches that share payments cannot deadlock.
+// The requested payments for which the guard holds, locked in the same order everywhere, so that batches cannot
+// deadlock.
 function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
   return sql`
     locked as (
@@ -186,10 +183,9 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
 }
 
 function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
-  return enqueue(
-    sql,
-    job,
-    sql`select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
-      null::text as dedupe_key, request_id, ${request} as request from ${rows}`,
-  )
+  const asked = sql`
+    select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
+      null::text as dedupe_key, request_id, ${request} as request
+    from ${rows}`
+  return enqueue(sql, job, asked)
 }

@@ -1,12 +1,15 @@
-// What of a payment is kept sealed, and where: who seals and who opens name the place alike.
+// The places to which the secrets of a payment are sealed, so that sealing and opening name the same place.
 import type { SealedPlace } from '#core/secrets.ts'
 
-/** Of `payments.client_secret`. */
+/** The place of `payments.client_secret`. */
 export function clientSecretPlace(tenant_id: string, payment_id: string): SealedPlace {
   return { tenant_id, table: 'payments', row: payment_id, column: 'client_secret' }
 }
 
-/** Of the token in the request of an authorization. What was sealed when requests had a table of their own opens here only. */
+/**
+ * The place of the token in an authorization's request. The table is one of earlier versions: what they sealed must
+ * still open.
+ */
 export function paymentMethodPlace(tenant_id: string, job_id: string): SealedPlace {
   return { tenant_id, table: 'provider_calls', row: job_id, column: 'request.sealed.payment_method' }
 }

@@ -1,4 +1,5 @@
-// What became of a payment, as its processor tells it: one statement moves it forward, posts the ledger and ends the job.
+// Settles payments by what their processor says: one statement moves the payment on, posts to the ledger and ends the
+// job.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
@@ -6,10 +7,13 @@ import { enqueue, requestJson } from '#jobs/job.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { noted, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications.ts'
 import type { PaymentStatus } from './payment.ts'
 
-/** Where a payment may come from on its way to a status. What is not listed moves nothing: states never go backwards. */
+/**
+ * The statuses from which a payment may move to each status. From any other it stays as it is: a payment never goes
+ * backwards.
+ */
 const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
   requires_action: ['pending'],
   authorized: ['pending', 'requires_action'],
@@ -17,15 +21,15 @@ const FROM: Record<PaymentTold['status'], PaymentStatus[]> = {
   canceled: ['pending', 'requires_action', 'authorized', 'capturing', 'canceling'],
   failed: ['pending', 'requires_action'],
 }
-/** What a failed operation leaves is as the processor shows it. */
+/** The status of a payment while an operation is under way. */
 const UNDER_WAY = { capture: 'capturing', cancel: 'canceling' } as const
 
-/** What the processor said. Null amounts leave what is known. */
+/** What the processor said of a payment. Where an amount is null, ours stays as it is. */
 export type PaymentTold = {
   tenant_id: string
   payment_id: string
   status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed'
-  /** What was asked for, failed for good and left the payment in `status`. */
+  /** The operation that failed for good and left the payment in `status`. */
   failed_operation: 'capture' | 'cancel' | null
   processor_reference: string | null
   amount_capturable_minor: number | null
@@ -38,8 +42,8 @@ export type PaymentTold = {
 }
 
 /**
- * A settlement of a job together with what it learnt of a payment, and of the notification that brought the news. `orphaned`:
- * the payment is under way and no job of its own works on it.
+ * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one
+ * did. `orphaned`: the payment is under way and no job of its own works on it.
  */
 export type PaymentSettlement = Settlement & {
   told: PaymentTold
@@ -48,15 +52,15 @@ export type PaymentSettlement = Settlement & {
 }
 
 /**
- * Settles jobs that learnt something of a payment. Set-based; no two settlements of one call may be of the same payment.
- * Answers the ids of the jobs that were still ours; of the others nothing was written.
+ * Settles jobs that were told something of a payment, in one statement. No two settlements of one call may be of the
+ * same payment. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, orphaned = false, ...settlement }) => ({
     ...settlement,
     change: {
       ...told,
-      // What goes on is not applied yet.
+      // The notification of a job that goes on is not applied yet.
       notification_id: settlement.state === 'running' ? null : notification_id,
       to: told.status,
       ...stepOf(told, notification_id !== null && !orphaned),
@@ -65,13 +69,31 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       follow_up_job_id: newId(),
     },
   }))
+  const announced = sql`select * from p where event is not null`
+  const captured = sql`
+    select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
+      'available' as credit_account, currency, amount_captured_minor as amount_minor
+    from p where p."to" = 'captured'`
+  const cancel_request = requestJson(sql, cancelPayment, {
+    reference: sql`p.processor_reference`,
+    reason: sql`nullif(p.cancellation_reason, 'expired')`,
+  })
+  const to_cancel = sql`
+    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id, ${cancel_request} as request
+    from p
+    join told on told.follow_up_job_id = p.follow_up_job_id
+    join held on held.job_id = told.job_id
+    where p.status = 'canceling'`
+  const moved = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text, amount_capturable_minor bigint,
-        amount_captured_minor bigint, client_secret text, capture_before timestamptz, cancellation_reason text, failure jsonb,
-        event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid, notification_id uuid)
+        tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text,
+        amount_capturable_minor bigint, amount_captured_minor bigint, client_secret text, capture_before timestamptz,
+        cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
+        notification_id uuid)
     ), locked as (
       select told.* from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
@@ -81,15 +103,18 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
         processor_reference = coalesce(p.processor_reference, l.processor_reference),
-        amount_capturable_minor = case when l."to" = 'authorized' then coalesce(l.amount_capturable_minor, p.amount_capturable_minor) else 0 end,
-        amount_captured_minor = case when l."to" = 'captured' then l.amount_captured_minor else p.amount_captured_minor end,
+        amount_capturable_minor = case when l."to" = 'authorized'
+          then coalesce(l.amount_capturable_minor, p.amount_capturable_minor) else 0 end,
+        amount_captured_minor = case when l."to" = 'captured'
+          then l.amount_captured_minor else p.amount_captured_minor end,
         client_secret = case when l."to" = 'requires_action' then coalesce(l.client_secret, p.client_secret) end,
         capture_before = coalesce(l.capture_before, p.capture_before),
         failure = l.failure,
         cancellation_reason = case when l."to" = 'canceled' then coalesce(p.cancellation_reason, l.cancellation_reason)
           when p.status <> 'canceling' then p.cancellation_reason end,
         cancel_requested_at = case when l."to" = 'canceled' or p.status <> 'canceling' then p.cancel_requested_at end,
-        authorized_at = case when l."to" in ('authorized', 'captured') then coalesce(p.authorized_at, clock_timestamp()) else p.authorized_at end,
+        authorized_at = case when l."to" in ('authorized', 'captured')
+          then coalesce(p.authorized_at, clock_timestamp()) else p.authorized_at end,
         captured_at = case when l."to" = 'captured' then clock_timestamp() end,
         canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
         updated_at = clock_timestamp()
@@ -97,44 +122,27 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = any(l."from")
         and (p.status <> l."to" or p.failure is distinct from l.failure)
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
-    ), event as (
-      ${announce(sql, 'payment', sql`select * from p where event is not null`)}
-    ), ${postings(
-      sql,
-      sql`
-      select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
-        'available' as credit_account, currency, amount_captured_minor as amount_minor
-      from p where p."to" = 'captured'`,
-    )},
-    follow_up as (${enqueue(
-      sql,
-      cancelPayment,
-      sql`
-      select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id, jsonb_build_object('payment_id', p.id) as payload,
-        false as rung, null::text as dedupe_key, held.request_id,
-        ${requestJson(sql, cancelPayment, {
-          reference: sql`p.processor_reference`,
-          reason: sql`nullif(p.cancellation_reason, 'expired')`,
-        })} as request
-      from p
-      join told on told.follow_up_job_id = p.follow_up_job_id
-      join held on held.job_id = told.job_id
-      where p.status = 'canceling'`,
-    )}
-    ), ${noted(sql, 'payment')}, ${waking(sql, sql`select processor as provider, processor_reference as reference from p`)}, ${finishing(sql)}
+    ),
+    event as (${announce(sql, 'payment', announced)}),
+    ${postings(sql, captured)},
+    follow_up as (${enqueue(sql, cancelPayment, to_cancel)}),
+    ${filing(sql, 'payment')},
+    ${waking(sql, moved)},
+    ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
-// Where the payment must be for what is told to move it, and what the event of it is called.
+// The statuses from which what is told moves the payment, and the type of the event.
 function stepOf(
   { status, failed_operation, failure }: PaymentTold,
   beside_job: boolean,
 ): { from: PaymentStatus[]; event: EventType | null } {
   if (failed_operation !== null)
     return { from: [UNDER_WAY[failed_operation]], event: `payment.${failed_operation}_failed` }
-  // While the payment is pending and its own job is open, only that knows whether the buyer may still act: a declined card
-  // leaves the same status at the processor. Later the buyer's own tries fail, and are begun anew.
+  // While the payment is pending and its own job is open, only that job knows whether the buyer may still act,
+  // because a declined card leaves the same status at the processor. Later it is the buyer who tries, fails and tries
+  // again.
   if (beside_job && status === 'requires_action')
     return {
       from: ['requires_action'],
@@ -143,7 +151,9 @@ function stepOf(
   return { from: FROM[status], event: `payment.${status}` }
 }
 
-// A cancellation that was wished while the authorization was under way voids the hold that came of it.
+// Whether a cancellation was asked for while the authorization was under way: then the new hold is released.
 function voids(sql: Sql | Tx): Fragment {
-  return sql`(l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action') and p.cancel_requested_at is not null)`
+  return sql`(
+    l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action')
+    and p.cancel_requested_at is not null)`
 }

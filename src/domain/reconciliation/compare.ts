@@ -1,18 +1,18 @@
-// Whether we and the processor see the same: what is settled must be settled alike, what is under way must be worked on.
+// Compares our side with the processor's: what is settled must be settled alike, and what is under way must have a job.
 import { SUBJECTS, type AtProvider, type ProviderNoun } from '../subjects.ts'
 import type { Ours, Side } from './drift.ts'
 
 export type Disagreement = {
   state: 'stale' | 'differs'
-  /** What differs, where it is not the status. */
+  /** What differs, if it is not the status, the amount or the currency. */
   detail: string | null
-  /** Only the total of refunds differs: each has news of its own, which may be on its way. */
+  /** Only the total of refunds differs. It may soon agree, because each refund has its own notification. */
   passing: boolean
 }
 
 /**
- * How the two disagree; null when they do not. While a job works on ours, what is under way is nobody's mistake: but what
- * the processor did that finds no place here is, whoever works on what.
+ * How the two sides disagree; null when they agree. A row under way with a job is no disagreement, but a notification
+ * that does not fit into our books is one, whatever else is under way.
  */
 export function disagreement(
   subject: ProviderNoun,
@@ -39,7 +39,7 @@ export function disagreement(
   return null
 }
 
-// Theirs counts what is pending there; of what is reserved here some may not have reached them yet.
+// Their total includes pending refunds; some of the refunds that are reserved here may not have reached them yet.
 function refundsAgree(ours: Side, theirs: Side): boolean {
   const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
   const { amount_refunded_minor: there } = theirs

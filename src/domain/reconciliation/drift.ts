@@ -1,4 +1,4 @@
-// The drift: what stands otherwise at its processor, or of which nobody knows how it stands.
+// Drifts: payments and refunds whose state at the processor differs from ours, or is not known.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
@@ -47,10 +47,10 @@ const sideSchema = z
       .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
   })
   .meta({ id: 'DriftSide', description: 'How one side sees it.' })
-/** How one side sees it. The amounts that are held, captured and refunded are those of payments only. */
+/** One side's view. Only payments have amounts that are held, captured and refunded. */
 export type Side = z.output<typeof sideSchema>
 
-/** A drift as it is answered. */
+/** A drift in answers. */
 export const driftSchema = z
   .object({
     id: z
@@ -97,14 +97,16 @@ export type DriftFilters = {
 /** The open drifts of a tenant, newest first. */
 export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilters): Promise<Drift[]> {
   const { state = null, subject = null, payment_id = null, before = 'infinity', limit } = filters
-  // Why a job of ours knows nothing may be in the words of an exception: that is for its operators.
+  // The detail of an unknown job may be the text of an exception, which is only for operators.
   return await sql<Drift[]>`
     select id, tenant_id, subject, subject_id, payment_id, state, ours, theirs,
-      case when state = 'unknown' then split_part(detail, ': ', 1) || ': whether it took effect is not known' else detail end as detail,
+      case when state = 'unknown'
+        then split_part(detail, ': ', 1) || ': whether it took effect is not known' else detail end as detail,
       since, greatest(0, floor(extract(epoch from now() - since)))::integer as age_s, checked_at, created_at
     from drifts
-    where tenant_id = ${tenant_id} and mended_at is null and created_at < ${before} and state = coalesce(${state}, state)
-      and subject = coalesce(${subject}, subject) and (${payment_id}::uuid is null or payment_id = ${payment_id})
+    where tenant_id = ${tenant_id} and mended_at is null and created_at < ${before}
+      and state = coalesce(${state}, state) and subject = coalesce(${subject}, subject)
+      and (${payment_id}::uuid is null or payment_id = ${payment_id})
     order by created_at desc limit ${limit}`
 }
 
@@ -119,7 +121,7 @@ export async function countDrifts(
 
 type DriftOf = { tenant_id: string; subject: ProviderNoun; subject_id: string; payment_id: string | null }
 
-/** Records that they disagree, or what the processor says by now of a drift that is open. */
+/** Opens a drift, or updates the open one with what the processor says now. */
 export async function openDrift(
   sql: Sql,
   of: DriftOf,
@@ -133,15 +135,16 @@ export async function openDrift(
 ): Promise<void> {
   await sql`
     insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, theirs, detail, since, checked_at)
-    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${of.payment_id}, ${drift.state}, ${sql.json(drift.ours)},
-      nullif(${sql.json(drift.theirs)}::jsonb, 'null'), ${drift.detail}, ${drift.since}, now())
+    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${of.payment_id}, ${drift.state},
+      ${sql.json(drift.ours)}, nullif(${sql.json(drift.theirs)}::jsonb, 'null'), ${drift.detail}, ${drift.since}, now())
     on conflict (tenant_id, subject, subject_id) where mended_at is null do update set state = excluded.state,
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
 }
 
 /**
- * Records that they agree. While refunds are under way in `ours` a total of theirs agrees that is anywhere in between, so a drift
- * of the total stays open until they are settled: what is reserved may hide it.
+ * Closes the drift of a row on which both sides agree. While refunds of ours are under way, any total of theirs in
+ * between counts as agreeing, which could hide a difference: so a drift of the total stays open until those refunds
+ * are settled.
  */
 export async function mendDrift(
   sql: Sql,
@@ -157,9 +160,10 @@ export async function mendDrift(
 }
 
 /**
- * Brings the drifts of state `unknown` in line with the jobs: open for each whose effect nobody knows, mended for the
- * others. These jobs look again by themselves. What is known to differ stays on record as that, as it may outlast the job.
- * Answers the names of jobs that belong to no noun that is compared: of these no drift can be opened.
+ * Brings the drifts in state `unknown` in line with the jobs: one is open for each job whose effect is unknown, and
+ * closed when it is known. (These jobs look again by themselves.) A drift in state `differs` is left alone, because
+ * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
+ * drift can be opened for them.
  */
 export async function followUnknownJobs(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_NOUNS.map((noun) => {
@@ -172,7 +176,8 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
-        split_part(j.name, '.', 1) as subject, (j.payload ->> (split_part(j.name, '.', 1) || '_id'))::uuid as subject_id,
+        split_part(j.name, '.', 1) as subject,
+        (j.payload ->> (split_part(j.name, '.', 1) || '_id'))::uuid as subject_id,
         j.name || ': ' || (j.last_error ->> 'message') as detail
       from jobs j where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
       order by j.tenant_id, subject, subject_id, j.unknown_since
@@ -186,49 +191,60 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
       on conflict (tenant_id, subject, subject_id) where mended_at is null do update
         set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
-        where d.state <> 'differs' and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
+        where d.state <> 'differs'
+          and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
     select distinct name from unknown where subject <> all(${PROVIDER_NOUNS}::text[]) order by name`
   return rows.map(({ name }) => name)
 }
 
-/** As we see it, since when, whether a job works on it, and what the processor did that finds no place in our books. */
+/**
+ * Our side of a row, since when it has been so, whether a job works on it, and notifications that do not fit into our
+ * books.
+ */
 export type Ours = {
   ours: Side
   since: string
   worked_on: boolean
-  /** News of the payment that was given up, or has not found its place for more than `WAITS_MS`. */
+  /** Notifications about it that were given up, or that have not fitted for more than `WAITS_MS`. */
   waiting: { object_id: string; reason: string }[]
 }
 
-/** So long the processor may be ahead of us without that being a drift. */
+/** For this long the processor may be ahead of us without a drift. */
 export const WAITS_MS = 5_000
 
-/** A row as we see it now; undefined when there is none. `news`: a notification that does not count as waiting. */
+/**
+ * Our side of a row as it is now; undefined when there is no such row. `news`: a notification that does not count as
+ * waiting.
+ */
 export async function findOurs(
   sql: Sql,
   { tenant_id, subject, subject_id, news = null }: Omit<DriftOf, 'payment_id'> & { news?: string | null },
 ): Promise<Ours | undefined> {
   const { table, at_provider } = SUBJECTS[subject]
   const [row] = await sql<Ours[]>`
-    select ${objectOf(sql, 'p', at_provider.side)} as ours, p.updated_at as since, ${waitingNews(sql, subject, news)} as waiting,
+    select ${objectOf(sql, 'p', at_provider.side)} as ours, p.updated_at as since,
+      ${waitingNews(sql, subject, news)} as waiting,
       exists (
-        select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(filedBy(subject))} and j.finished_at is null) as worked_on
+        select from jobs j
+        where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(filedBy(subject))} and j.finished_at is null
+      ) as worked_on
     from ${sql(table)} p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
   return row
 }
 
-/** News of the row `p` that finds no place here; not `besides`. */
+/** Notifications about the row `p` that do not fit into our books, except `besides`. */
 export function waitingNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]')
-    -- The offset keeps it a look-up: planned while nothing was parked, it would go through all that is parked for ever.
+    -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
     where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${besides}::uuid
-      and (n.reason = 'poison' or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
+      and (n.reason = 'poison'
+        or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 
-// The payment of a row, itself or what it is a part of; null where it has none.
+// The payment of a row: the row itself or what it is a part of; null if it has none.
 function paymentOf(sql: Sql, noun: ProviderNoun, row: string): Fragment {
   const root = subjectOf(noun).part_of?.noun ?? noun
   return root === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`

@@ -1,93 +1,104 @@
-// Looks: what stands still for longer than it should, and when the processor is asked about it.
+// Looks: which rows have been in one state for too long, and when the processor is asked about them.
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { notificationOf, type Notification } from '../notifications.ts'
 import { filedBy, PROVIDER_NOUNS, SUBJECTS, worksOn, type ProviderNoun } from '../subjects.ts'
 
-/** The `kind` of the notifications that we write ourselves, to have an object looked at as if the processor had told of it. */
+/**
+ * The `kind` of a look: a notification that we write ourselves, as if the processor had notified us about an object.
+ */
 export const LOOK_KIND = 'reconciliation.look'
 
-/** After so long the processor is asked again; then every day. */
+/** The processor is asked again after these times, and then every day. */
 const LOOKS_S = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 24 * 3600]
 const DAY_S = 24 * 3600
-/** Rows that are looked through in one go: most of the open payments are held, and as they should be. */
+/** Rows that are read at once. Most open payments are simply held, and need no look. */
 const ROWS_AT_ONCE = 10_000
 
 type Stale = {
   subject: ProviderNoun
   reference: string | null
-  /** Since when it stands like this, and for how long. */
+  /** Since when it has been like this, and for how long. */
   since: string
   age_s: number
 }
 
-/** Where a walk through the rows of all tenants got to; null at the beginning. */
-export type Walk = { tenant_id: string; created_at: string } | null
+/** How far the rows of all tenants have been read; null at the beginning. */
+export type Cursor = { tenant_id: string; created_at: string } | null
 
-/** What was found on a part of the way, and where to go on; null when this was the end of it. */
-export type Stage = { stale: Stale[]; walk: Walk }
+/** What was found in one part of the rows, and where to continue; null when this was the last part. */
+export type Stage = { stale: Stale[]; cursor: Cursor }
 
 /**
- * Rows of a noun under way on which no job works: the processor has them and takes its time, or its news was lost. What is
- * open is walked through.
+ * Rows of a noun that are under way without a job: the processor is taking its time, or its notification was lost.
  */
-export async function findStale(sql: Sql, noun: ProviderNoun, walk: Walk): Promise<Stage> {
+export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): Promise<Stage> {
   const { table } = SUBJECTS[noun]
   const { open, under_way, reference } = SUBJECTS[noun].at_provider
-  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, walk)
+  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, cursor)
   const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}`
   const stale = await sql<Stale[]>`
     select ${noun} as subject, coalesce(${sql(`p.${reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
-          select c.provider_reference from all_provider_calls c where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
+          select c.provider_reference from all_provider_calls c
+          where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
         where ${filed} and ${worksOn(sql, noun, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
     from ${sql(table)} p
     where ${open(sql)} and ${stage.within} and p.status = any(${[...under_way]}::text[])
       and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
       and not exists (select from jobs j where ${filed} and j.finished_at is null)`
-  return { stale, walk: stage.walk }
+  return { stale, cursor: stage.cursor }
 }
 
-/** What is known to differ, and since when it stands as it does: whatever moved it may have mended it. */
-export async function findDrifting(sql: Sql, walk: Walk): Promise<Stage> {
-  const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, walk)
+/**
+ * Rows with an open drift, and since when they have been as they are: whatever changed a row may have ended its
+ * drift.
+ */
+export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
+  const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, cursor)
   const rows = PROVIDER_NOUNS.map((noun) => {
     const { table, at_provider } = SUBJECTS[noun]
     return sql`
-      select ${sql(`o.${at_provider.reference}`)} as reference, greatest(p.since, o.updated_at) as since from ${sql(table)} o
+      select ${sql(`o.${at_provider.reference}`)} as reference, greatest(p.since, o.updated_at) as since
+      from ${sql(table)} o
       where p.subject = ${noun} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   }).reduce((all, each) => sql`${all} union all ${each}`)
   const stale = await sql<Stale[]>`
     select p.subject, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${rows}) s
     where p.mended_at is null and ${stage.within} and p.state <> 'unknown'`
-  return { stale, walk: stage.walk }
+  return { stale, cursor: stage.cursor }
 }
 
-/** The next rows of a table that has an index of just these, by tenant and creation. `rows` names them `p`. */
+/**
+ * The next part of rows that have an index by tenant and creation. `rows` is their source and condition, with the
+ * alias `p`.
+ */
 export async function findStage(
   sql: Sql,
   rows: Fragment,
-  walk: Walk,
-): Promise<{ within: Fragment; walk: Walk }> {
-  const { tenant_id, created_at } = walk ?? {
+  cursor: Cursor,
+): Promise<{ within: Fragment; cursor: Cursor }> {
+  const { tenant_id, created_at } = cursor ?? {
     tenant_id: '00000000-0000-0000-0000-000000000000',
     created_at: '-infinity',
   }
   const after = sql`(p.tenant_id, p.created_at) > (${tenant_id}, ${created_at})`
-  const [last] = await sql<NonNullable<Walk>[]>`
+  const [last] = await sql<NonNullable<Cursor>[]>`
     select p.tenant_id, p.created_at from ${rows} and ${after}
     order by p.tenant_id, p.created_at offset ${ROWS_AT_ONCE - 1} limit 1`
-  if (last === undefined) return { within: after, walk: null }
+  if (last === undefined) return { within: after, cursor: null }
   const { tenant_id: last_tenant_id, created_at: last_created_at } = last
   return {
     within: sql`${after} and (p.tenant_id, p.created_at) <= (${last_tenant_id}, ${last_created_at})`,
-    walk: last,
+    cursor: last,
   }
 }
 
-/** The look that is due at something of this age, each with an id of its own: asking for it twice is asking once. */
+/**
+ * The looks that are due for rows of this age. Each has an id of its own, so that asking for it twice stores it once.
+ */
 export function looksOf(processor: string, stale: Stale[]): Notification[] {
   return stale.flatMap(({ subject, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKS_S[0]!) return []
@@ -98,7 +109,10 @@ export function looksOf(processor: string, stale: Stale[]): Notification[] {
 
 const lookSchema = z.object({ subject: z.string(), reference: z.string() })
 
-/** A look at something of the processor, to be stored as its news are. `name` tells it from other looks at the same. */
+/**
+ * A look at an object of the processor, as a notification. `name` distinguishes it from other looks at the same
+ * object.
+ */
 export function lookAt(
   processor: string,
   look: { subject: ProviderNoun; reference: string },
@@ -113,7 +127,7 @@ export function lookAt(
   })
 }
 
-/** What a look looks at. Its noun may be one that only another version knows. */
+/** The object of a look. Its noun may be one that only another version knows. */
 export function lookOf({ payload }: Pick<Notification, 'payload'>): z.output<typeof lookSchema> {
   return lookSchema.parse(payload)
 }

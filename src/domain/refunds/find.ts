@@ -1,19 +1,20 @@
-// How refunds are found: listed, read with their jobs, and by what a processor calls them.
+// Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
 import type { Fragment, Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import type { Refund } from './refund.ts'
 
-/** Whose a refund is and how it stands, for what a processor tells. */
+/** What is needed of a refund to apply what a processor says of it. */
 export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
 
-/** The refund that a processor knows by `reference`, whoever's it is. */
+/** The refund, of any tenant, that a processor knows by `reference`. */
 export async function findRefundByReference(
   sql: Sql,
   processor: string,
   reference: string,
 ): Promise<KnownRefund | undefined> {
   const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status from refunds where processor = ${processor} and processor_reference = ${reference}`
+    select tenant_id, payment_id, id, status from refunds
+    where processor = ${processor} and processor_reference = ${reference}`
   return row
 }
 
@@ -30,7 +31,7 @@ export async function findRefundByIds(
   return row
 }
 
-/** Refunds with the jobs that are asked about, in the order asked. */
+/** Refunds with the jobs that were asked for, in the order of `asked`. */
 export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
   return await findWithJobs<Refund>(sql, 'refund', columns(sql), asked)
 }

@@ -1,11 +1,11 @@
-// The refund: what it is in rows, answers and events.
+// The refund: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 
-/** A refund as it is answered. */
+/** A refund in answers and events. */
 export const refundSchema = z
   .object({
     id: z
@@ -60,7 +60,7 @@ export const refundSchema = z
 
 export type Refund = z.output<typeof refundSchema>
 
-/** What is announced of refunds, by the word after `refund.`. */
+/** The events of refunds, by the word after `refund.`, each with its meaning. */
 export const REFUND_EVENTS = {
   created: 'A refund was asked for, or made at the processor.',
   succeeded: 'The money is on its way to the buyer.',

@@ -1,4 +1,4 @@
-// What callers ask of a refund: reserved on the payment's own row, in the statement that asks for the job.
+// Asks for refunds: one statement reserves the amount on the payment's own row, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -15,23 +15,39 @@ export type RefundRequest = JobRequest & {
 }
 
 /**
- * Reserves refunds on captured payments and asks for them. The guard reads only the row it locks. Answers by id the refunds
- * `accepted`, and those whose key was `known`. No two requests of one call may be of the same payment or have the same key.
+ * Reserves refunds on captured payments and asks for their jobs. The guard reads only the row that it locks. Returns
+ * by id which refunds were `accepted` and which had a `known` key. No two requests of one call may be of the same
+ * payment or have the same key.
  */
 export async function requestRefunds(
   sql: Sql,
   requests: RefundRequest[],
 ): Promise<Map<string, 'accepted' | 'known'>> {
+  const keys = sql`select *, refund_id as resource_id from p`
+  const announced = sql`
+    select r.*, p.event_id, ${'refund.created' satisfies EventType} as event from r join p on p.refund_id = r.id`
+  const request = requestJson(sql, createRefund, {
+    payment_reference: sql`processor_reference`,
+    amount_minor: sql`coalesce(amount_minor, left_minor)`,
+    reason: sql`reason`,
+    metadata: sql`jsonb_build_object(
+      'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+  })
+  const to_refund = sql`
+    select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
+      jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload, ${request} as request
+    from p`
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
-        fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+        tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
+        scope text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
     ), locked as (
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from (select * from given where not known) a
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
-      where p.status = 'captured' and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
+      where p.status = 'captured'
+        and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
       order by p.tenant_id, p.id
       for update of p
     ), p as (
@@ -41,34 +57,14 @@ export async function requestRefunds(
       returning l.*, p.currency, p.processor, p.processor_reference
     ), r as (
       insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
-      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason, processor,
-        coalesce(metadata, 'null')
+      select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason,
+        processor, coalesce(metadata, 'null')
       from p
       returning *
-    ), remembered as (${remember(sql, 'refund', sql`select *, refund_id as resource_id from p`)}
-    ), event as (
-      ${announce(
-        sql,
-        'refund',
-        sql`
-      select r.*, p.event_id, ${'refund.created' satisfies EventType} as event from r join p on p.refund_id = r.id`,
-      )}
-    ), job as (${enqueue(
-      sql,
-      createRefund,
-      sql`
-      select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
-        jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload,
-        ${requestJson(sql, createRefund, {
-          payment_reference: sql`processor_reference`,
-          amount_minor: sql`coalesce(amount_minor, left_minor)`,
-          reason: sql`reason`,
-          metadata: sql`jsonb_build_object(
-            'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
-        })} as request
-      from p`,
-    )}
-    )
+    ),
+    remembered as (${remember(sql, 'refund', keys)}),
+    event as (${announce(sql, 'refund', announced)}),
+    job as (${enqueue(sql, createRefund, to_refund)})
     select id, 'accepted' as became from r union all select refund_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }

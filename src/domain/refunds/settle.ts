@@ -1,13 +1,13 @@
-// What a processor says of refunds: settled as it tells, imported when they were made there.
+// Settles refunds by what their processor says, and imports refunds that were made there.
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { noted, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications.ts'
 import { findRefundByReference } from './find.ts'
 
-/** What the processor said of a refund that we know. */
+/** What the processor said of a refund of ours. */
 export type RefundTold = {
   tenant_id: string
   payment_id: string
@@ -20,28 +20,39 @@ export type RefundTold = {
 export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
 
 /**
- * Settles jobs that learnt something of a refund: pending to succeeded or failed, and succeeded to failed, which gives the
- * money back to the tenant. No two settlements of one call may be of the same payment. Answers the ids still ours.
+ * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded
+ * to failed, which gives the money back to the tenant. No two settlements of one call may be of the same payment.
+ * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
     ...settlement,
     change: {
       ...told,
-      // What goes on is not applied yet.
+      // The notification of a job that goes on is not applied yet.
       notification_id: settlement.state === 'running' ? null : notification_id,
-      // What becomes pending was announced when it was asked for.
+      // A pending refund was announced when it was created.
       event: told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType),
       event_id: newId(),
       transfer_id: newId(),
     },
   }))
+  const announced = sql`select * from moved_on`
+  const moved = sql`
+    select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
+      'processor_clearing' as credit_account, currency, amount_minor
+    from moved_on where status = 'succeeded'
+    union all
+    select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
+    from moved_on where before = 'succeeded'`
+  const known = sql`
+    select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb, event text,
-        event_id uuid, transfer_id uuid, notification_id uuid)
+        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb,
+        event text, event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
       select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
       from told
@@ -64,36 +75,24 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
           when m.status = 'succeeded' then m.amount_minor
           when m.before = 'succeeded' then -m.amount_minor
           else 0 end,
-        amount_refund_reserved_minor = p.amount_refund_reserved_minor - case when m.status = 'failed' then m.amount_minor else 0 end
+        amount_refund_reserved_minor = p.amount_refund_reserved_minor
+          - case when m.status = 'failed' then m.amount_minor else 0 end
       from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
-    ), event as (
-      ${announce(sql, 'refund', sql`select * from moved_on`)}
-    ), ${postings(
-      sql,
-      sql`
-      select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
-        'processor_clearing' as credit_account, currency, amount_minor
-      from moved_on where status = 'succeeded'
-      union all
-      select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
-      from moved_on where before = 'succeeded'`,
-    )},
-    ${noted(sql, 'payment')},
-    ${waking(
-      sql,
-      sql`
-      select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`,
-    )},
+    ),
+    event as (${announce(sql, 'refund', announced)}),
+    ${postings(sql, moved)},
+    ${filing(sql, 'payment')},
+    ${waking(sql, known)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
 }
 
 /**
- * Takes in a refund that was made outside, as pending: settling it is the next step. One that has failed by now is taken
- * in as failed and reserves nothing. One that is known already stays as it is. Answers whose it is, or undefined when the
- * payment is not captured here yet or the amount is still reserved by refunds that the processor will have to refuse: then
- * it must be tried again.
+ * Imports a refund that was made at the processor, as pending; settling it is the next step. A refund that has
+ * already failed is imported as failed and reserves nothing; one that is known here already stays as it is. Returns
+ * its id. Undefined when the payment is not captured here yet, or the amount is reserved by refunds that the
+ * processor will have to refuse: then try again later.
  */
 export async function importRefund(
   sql: Sql,
@@ -109,6 +108,13 @@ export async function importRefund(
 ): Promise<{ id: string } | undefined> {
   const status = refund.failure === null ? 'pending' : 'failed'
   const reserved_minor = refund.failure === null ? refund.amount_minor : 0
+  const announced = sql`
+    select r.*, ${newId()}::uuid as event_id, ${'refund.created' satisfies EventType} as event from r
+    union all
+    select r.*, ${newId()}::uuid, ${'refund.failed' satisfies EventType} from r where status = 'failed'`
+  const known = sql`
+    select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
+    from r cross join locked`
   try {
     const [row] = await sql<{ id: string }[]>`
       with locked as (
@@ -117,7 +123,8 @@ export async function importRefund(
           and p.amount_refund_reserved_minor + ${reserved_minor} <= p.amount_captured_minor
         for update of p
       ), r as (
-        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor, processor_reference, status, failure)
+        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor,
+          processor_reference, status, failure)
         select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
           ${refund.processor_reference}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
         from locked returning *
@@ -125,25 +132,13 @@ export async function importRefund(
         update payments p set updated_at = clock_timestamp(),
           amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
-      ), event as (
-        ${announce(
-          sql,
-          'refund',
-          sql`
-        select r.*, ${newId()}::uuid as event_id, ${'refund.created' satisfies EventType} as event from r
-        union all
-        select r.*, ${newId()}::uuid, ${'refund.failed' satisfies EventType} from r where status = 'failed'`,
-        )}
-      ), ${waking(
-        sql,
-        sql`
-        select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
-        from r cross join locked`,
-      )}
+      ),
+      event as (${announce(sql, 'refund', announced)}),
+      ${waking(sql, known)}
       select id from r`
     return row
   } catch (error) {
-    // Another notification of the same refund was faster; the whole step left no trace.
+    // Another notification of the same refund was faster; nothing was written here.
     if (violatedConstraint(error) !== 'refunds_processor_reference') throw error
     return await findRefundByReference(sql, refund.processor, refund.processor_reference)
   }

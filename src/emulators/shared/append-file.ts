@@ -14,7 +14,7 @@ const NEWLINE = 10
 /** Opens or creates the file, which only this user may read, after handing each line that it holds to `read`. A last line that a crash has cut off is dropped. */
 export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+', 0o600)
-  // One of an earlier version was made for all to read.
+  // Earlier versions made the file readable by everybody.
   await handle.chmod(0o600)
   let rest: Buffer = Buffer.alloc(0)
   let whole = 0

@@ -1,6 +1,6 @@
 // Scripted failures: which requests they meet, how often, and what goes wrong.
 
-/** What goes wrong, and whether it does so when it is usual for it: before or after the effect. */
+/** What goes wrong, and whether that happens before or after the effect by default. */
 const ACTIONS = {
   drop_before: { action: 'drop', when: 'before' },
   drop_after: { action: 'drop', when: 'after' },
@@ -59,7 +59,7 @@ export function noFaults(): Faults {
   return { list: [], waiting: [] }
 }
 
-/** What each provider has its own way of: the id of a new fault, and how a script is refused that cannot be understood. */
+/** What differs between providers: the id of a new fault, and the error for a script that cannot be understood. */
 type ScriptRules = { id: string; refuse: (message: string, param: string) => Error }
 
 /**
@@ -67,7 +67,7 @@ type ScriptRules = { id: string; refuse: (message: string, param: string) => Err
  * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
  * It happens once, unless `times` says otherwise or a `probability` (0..1) is given: then until it is deleted.
  */
-export function addFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
+export function scriptFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
   const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)
   const { method, path, contains, nth } = objectOf(match ?? {}, 'match', refuse)
   const {
@@ -173,7 +173,7 @@ export function release(faults: Faults, id: string | null): number {
   return held.length
 }
 
-/** Forgets one fault or all, and lets go whom they hold. */
+/** Removes one fault or all, and releases the requests that they hold. */
 export function removeFaults(faults: Faults, id: string | null): void {
   release(faults, id)
   faults.list = faults.list.filter((each) => id !== null && each.id !== id)

@@ -4,8 +4,8 @@ import { isIP } from 'node:net'
 import { header } from './http.ts'
 
 /**
- * Why a request for a page or a control is refused, or null. A page elsewhere can make a browser post here, and, by a name of
- * its own that leads here, read the answers too: so a name must be one that nobody else can have, and a post our own page's.
+ * Why a request for a page or a control is refused, or null. Another site can make a browser post here and, with a host name that
+ * points here, also read the answers. So the host must be an address or localhost, and a post must come from our own page.
  */
 export function refusalOf(request: IncomingMessage, host: string): string | null {
   const authority = header(request, 'host') ?? ''

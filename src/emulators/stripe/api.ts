@@ -1,4 +1,4 @@
-// Answering the API: who asks, whether it was asked before, what goes wrong, and the answer.
+// Answers the API: authentication, idempotency, scripted faults, and the operation itself.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nowMs, type Emulator } from './emulator.ts'
 import {

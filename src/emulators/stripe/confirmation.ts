@@ -1,4 +1,4 @@
-// What comes of confirming a payment intent: an authorization, a decline or a challenge to the buyer.
+// Confirms payment intents: the result is an authorization, a decline or a challenge to the buyer.
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'

@@ -1,5 +1,5 @@
 // Faults as Stripe's emulator scripts them: where they can meet a request, and how a script is refused.
-import { addFault as add, type Fault, type Faults } from '../shared/faults.ts'
+import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import { parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 
@@ -15,5 +15,5 @@ export const PLACES: Record<string, { method?: string; path?: string }> = {
 
 /** Adds a fault, as scripted. */
 export function addFault(faults: Faults, script: unknown): Fault {
-  return add(faults, script, { id: stripeId('flt_', 12), refuse: parameterRefused })
+  return scriptFault(faults, script, { id: stripeId('flt_', 12), refuse: parameterRefused })
 }

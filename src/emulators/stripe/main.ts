@@ -22,13 +22,13 @@ import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { emptyStore } from './store.ts'
-import { startWebhooks, signStripe } from './webhooks.ts'
+import { startWebhookSender, signStripe } from './webhooks.ts'
 
 export { signStripe }
 
 const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
 const EXPIRY_CHECK_MS = 500
-/** Longer than any client keeps a connection idle: else one is closed while a request is on its way. */
+/** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
 const KEEP_ALIVE_MS = 120_000
 
 export type StripeEmulatorOptions = {
@@ -98,7 +98,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   emulator.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 
   if (options.webhook_url) {
-    emulator.webhooks = startWebhooks({
+    emulator.webhooks = startWebhookSender({
       url: options.webhook_url,
       secret: options.webhook_secret ?? 'whsec_emulator',
       types: options.webhook_events ?? null,
@@ -137,7 +137,7 @@ function answer(emulator: Emulator, host: string, exchange: Exchange): void {
   else void answerControl(emulator, exchange)
 }
 
-/** The effects are a file of their own: nothing else is ever computed from it, and it from nothing else. */
+/** The effects have a file of their own: an independent record, from which nothing is computed. */
 async function openFiles(emulator: Emulator, data_dir: string): Promise<void> {
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
   const journal = await openAppendFile(join(data_dir, 'stripe-journal.jsonl'), replayInto(emulator))

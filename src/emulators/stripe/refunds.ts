@@ -86,7 +86,7 @@ export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Re
   return settleRefund(emulator, call, refund, 'canceled', 'merchant_request')
 }
 
-/** Whatever it was, what became of it. A succeeded refund may fail; what failed stays failed. */
+/** Sets the final status of a refund. A succeeded refund may still fail; a failed one stays failed. */
 export function settleRefund(
   emulator: Emulator,
   call: Call,
@@ -141,7 +141,7 @@ export function listRefunds(emulator: Emulator, params: Params): Page {
   })
 }
 
-/** Where it is switched on: released money seen as a refund, although none was captured. No money moves by it. */
+/** If switched on, shows released money as a refund, although nothing was captured. No money moves by it. */
 export function releaseAsRefund(
   emulator: Emulator,
   call: Call,

@@ -60,7 +60,7 @@ export function signStripe(
 
 type Delivery = { event: StoredEvent; attempt: number; isDuplicate?: true }
 
-export function startWebhooks(options: WebhookOptions): Webhooks {
+export function startWebhookSender(options: WebhookOptions): Webhooks {
   const url = new URL(options.url)
   const isSecure = url.protocol === 'https:'
   const agent = isSecure

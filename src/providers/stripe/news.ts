@@ -44,8 +44,8 @@ export function newsOf(payload: Json): ProcessorNews | null {
   const marked = isMarked(about.metadata ?? {})
   if (object === 'payment_intent') return { subject: 'payment', reference: id, payment_reference: id, marked }
   if (object === 'refund') return { subject: 'refund', reference: id, payment_reference, marked }
-  // A charge changes with its payment, and bears the same ids. Its refunds come as events of their own: `charge.refunded`
-  // also fires when an uncaptured hold is released.
+  // A charge changes with its payment, and bears the same ids. Its refunds come as events of their own:
+  // `charge.refunded` also fires when an uncaptured hold is released.
   if (object === 'charge' && payment_reference !== null)
     return { subject: 'payment', reference: payment_reference, payment_reference, marked }
   return null

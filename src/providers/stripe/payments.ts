@@ -8,7 +8,10 @@ import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answer
 import { keyed, openStripe, type StripeOptions } from './client.ts'
 import { newsOf, readEvent } from './news.ts'
 
-/** The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same bytes. */
+/**
+ * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
+ * bytes.
+ */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
   const { stripe, deadline_ms, call, close } = openStripe(options)
 

@@ -1,4 +1,4 @@
-// What a handler is: bound to its job's definition, and given the job as that declares it.
+// Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -7,19 +7,19 @@ import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, type Decision } from '../decision.ts'
 
-/** A job as its handler gets it. */
+/** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
   payload: Payload
-  /** Aborted when the lease is lost or the worker stops. Calls to providers end with it by themselves. */
+  /** Aborted when the lease is lost or the worker stops. Provider calls end by themselves then. */
   signal: AbortSignal
 }
 
-/** With the call that it makes, as it was stored. */
+/** The same for a job with a provider call, with the stored request parsed. */
 type CallingJob<Payload, Request> = Job<Payload> & {
   call: Omit<ProviderCall, 'request'> & { request: Request }
 }
 
-/** The job of a definition. */
+/** The type of job that the handler of a definition gets. */
 export type JobOf<Definition> =
   Definition extends JobDefinition<string, infer Payload, CallDefinition<infer Request>>
     ? CallingJob<z.output<Payload>, z.output<Request>>
@@ -31,11 +31,17 @@ export type Handler<Name extends string = string> = {
   definition: JobDefinition<Name>
   /** Makes one attempt. */
   attempt(context: WorkerContext, job: ClaimedJob, signal: AbortSignal): Promise<Decision>
-  /** Ends a job that no attempt survives, or that cannot be read, where it ends otherwise than the rest. */
+  /**
+   * Ends a job that used up its attempts or whose stored data cannot be read. Without it the job becomes unknown or
+   * is discarded.
+   */
   giveUp?: (context: WorkerContext, job: ClaimedJob, reason: string) => Promise<Decision>
 }
 
-/** Binds a handler to a job that makes a call of its own. What is stored of it and cannot be read is parked and never sent. */
+/**
+ * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
+ * sent.
+ */
 export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
   handle: (
@@ -60,7 +66,7 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
   }
 }
 
-/** Binds a handler to a job that makes no call of its own, with how it ends when no attempt survives it. */
+/** Binds a handler to a job without a provider call. `giveUp` ends a job that used up its attempts. */
 export function handling<Name extends JobName, Payload extends z.ZodType>(
   definition: JobDefinition<Name, Payload, null>,
   handle: (context: WorkerContext, job: Job<z.output<Payload>>) => Promise<Decision>,
@@ -79,5 +85,5 @@ export function handling<Name extends JobName, Payload extends z.ZodType>(
 
 function unreadable(error: z.ZodError | undefined): string {
   const issues = error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? []
-  return `what is stored of it cannot be read: ${issues.join('; ')}`
+  return `the stored payload or request cannot be read: ${issues.join('; ')}`
 }

@@ -1,4 +1,4 @@
-// The registry of handlers: who performs which job. A job without one does not compile.
+// The registry of handlers, by the name of their job. A job without a handler does not compile.
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
 import type { Handler } from './handler.ts'
@@ -14,7 +14,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
 
 const byName = new Map<string, Handler>(Object.entries(HANDLERS))
 
-/** The handler of a job that was claimed. */
+/** The handler of a claimed job. */
 export function handlerOf(name: string): Handler {
   const handler = byName.get(name)
   assert(handler !== undefined, 'only jobs of known names are claimed')

@@ -1,4 +1,4 @@
-// Applies notifications: whatever they claim, the processor is asked how the object stands now, and that is applied.
+// Applies notifications. Their content is not trusted: the processor is asked for the present state of the object.
 import { findNotification, type StoredNotification } from '#domain/notifications.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
 import { applyNotification } from '#jobs/notifications.ts'
@@ -6,7 +6,7 @@ import type { ProcessorNews } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, type Decision } from '../decision.ts'
 import { handling, type JobOf } from './handler.ts'
-import { newsOf } from './notifications/news.ts'
+import { readNews } from './notifications/news.ts'
 import { over, parkPoison } from './notifications/parked.ts'
 import { applyPayment } from './notifications/payments.ts'
 import { applyRefund } from './notifications/refunds.ts'
@@ -25,11 +25,11 @@ type ApplyNews = (
 const APPLYING: Record<ProviderNoun, ApplyNews> = { payment: applyPayment, refund: applyRefund }
 const byNoun = new Map<string, ApplyNews>(Object.entries(APPLYING))
 
-/** Applies one notification; any order and any number of them end in the same state. */
+/** Applies one notification. In whatever order and however often they come, the result is the same. */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  const news = newsOf(context.processor, notification)
+  const news = readNews(context.processor, notification)
   if (news === null) return over(notification, 'ignored')
   const applyNews = byNoun.get(news.subject)
   if (applyNews === undefined) throw new Error(`nobody here applies news of a ${news.subject}`)

@@ -1,4 +1,4 @@
-// Performs what payments ask for: authorize, capture, cancel. One provider call, and what it came to.
+// Performs the jobs of payments: authorize, capture, cancel. Each makes one provider call and decides by its outcome.
 import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
@@ -17,11 +17,11 @@ type PaymentFailure = NonNullable<PaymentTold['failure']>
 type Refusal = { failure: PaymentFailure; reference?: string | null }
 
 const STILL_WORKING = 'the processor is still working on it'
-/** Each key that is used up by a stored error costs two calls. */
+/** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
 const MAX_GENERATIONS = 12
 /**
- * How long after its first refusal an authorization in doubt is refused and searched for again: a processor's search is usually
- * less than a minute behind.
+ * When an authorization that an earlier attempt may have made is refused, it is tried and searched for again this
+ * long after the first refusal: a processor's search is usually less than a minute behind.
  */
 const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 
@@ -39,12 +39,12 @@ export const paymentHandlers = {
 async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Decision> {
   const { call } = job
   const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job)
-  // While the processor works on it, the stored answer of this key goes on saying so: it is asked by its reference.
+  // Sending again would repeat the stored answer "processing", so ask by the reference instead.
   if (sent.kind === 'done' && sent.value.status === 'processing')
     return await search(context, job, { reference: sent.value.reference })
   if (sent.kind === 'done') return tell(context, job, sent.value)
-  // The stored answer of this key tells nothing, nor does a refusal after an attempt that may have authorized, or of a key
-  // that went out before with other parameters; only the processor's own books can.
+  // These answers do not say whether the payment was authorized: a stored error, a key that was used with other
+  // parameters, and a refusal after an earlier attempt that may have succeeded. Only the processor's own records do.
   if (sent.kind === 'ambiguous' && sent.replayed) return await search(context, job)
   if (sent.kind === 'declined' && sent.failure.code === 'processor_error') return await search(context, job)
   if (sent.kind === 'declined' && call.in_doubt) return await search(context, job, { refusal: sent })
@@ -53,7 +53,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   return undone(sent)
 }
 
-// The stored request with its secrets opened; where they cannot be, nothing is sent, and nothing is lost either.
+// Sends the stored request with its secrets opened. When they cannot be opened, nothing is sent and the job waits.
 async function send(
   { processor, vault }: WorkerContext,
   { tenant_id, id, call }: AuthorizeJob,
@@ -71,8 +71,8 @@ async function send(
   }
 }
 
-// What the processor's own books say of an authorization in doubt. `reference`: what it is called there; `refusal`: how it was
-// refused this time.
+// Decides an authorization in doubt by the processor's own records. `reference`: its id there, if known; `refusal`:
+// how this attempt was refused, if it was.
 async function search(
   context: WorkerContext,
   job: AuthorizeJob,
@@ -88,21 +88,21 @@ async function search(
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
   if (found === null) return unknown('the processor has not shown the payment yet; it may still exist')
   const { amount_minor, currency, payment_method, sealed } = job.call.request
-  // A person may have named another one.
+  // An operator may have given the reference of another payment.
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
   if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
     return unknown(`${found.reference} is another payment`)
   if (found.status === 'processing') return retry(STILL_WORKING, { reference: found.reference })
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
-  // The card that we sent was declined. Who fails to authenticate may try again.
+  // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
   if (by_card && declined && found.failure?.may_retry !== true)
     return refused(job, { failure: declineOf(found) ?? UNREACHABLE, reference: found.reference })
   return tell(context, job, found)
 }
 
-// Refused, after an attempt that may have got in and that the processor's search does not show: tried again under the same key
-// until the search has had its time.
+// Refused now, while an earlier attempt may have succeeded that the processor's search does not show yet: tried again
+// with the same key until the search must have caught up.
 function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   const refused_ms = job.call.refused_ms ?? 0
   const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
@@ -110,7 +110,7 @@ function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true })
 }
 
-// The authorization failed for good. Of what was never sent the processor has no reference.
+// The authorization failed for good. `reference` is null when the processor has no object of it.
 function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Decision {
   const told: PaymentTold = {
     ...idsOf(job),
@@ -127,7 +127,8 @@ function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Dec
   return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
 
-// Capture and cancel change a payment that the processor knows, so after any doubt or refusal its own state decides.
+// Capture and cancel change a payment that the processor knows, so after a refusal or in doubt its state at the
+// processor decides.
 async function change(
   context: WorkerContext,
   job: ChangeJob,
@@ -154,14 +155,15 @@ async function change(
   }
   const told = paymentTold(context, idsOf(job), found)
   if (told === undefined) return retry(STILL_WORKING)
-  // It stands untouched. A stored error of this key would be repeated for ever: only a new key can get through.
+  // The payment is unchanged there. The processor would repeat the stored error of this key for ever, so only a new
+  // key helps.
   if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
   const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
   const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
   return failed(failure, { tells: aboutPayment({ ...told, failed_operation, failure: shown(failure) }) })
 }
 
-// The job is over, or has failed with `failure`; either way the payment stands as the processor says.
+// Ends the job, as failed if there is a `failure`. Either way the payment becomes what the processor says.
 function tell(
   context: WorkerContext,
   job: AuthorizeJob | ChangeJob,

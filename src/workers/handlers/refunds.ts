@@ -1,4 +1,4 @@
-// Performs refunds: one provider call, or a look where sending again could refund twice.
+// Performs refunds: one provider call, or a look when sending again could refund twice.
 import type { Outcome } from '#core/outcome.ts'
 import type { RefundTold } from '#domain/refunds/settle.ts'
 import { createRefund } from '#jobs/refunds.ts'
@@ -39,7 +39,7 @@ async function create({ processor }: WorkerContext, job: RefundJob): Promise<Dec
   return undone(sent)
 }
 
-// By the name that somebody gave, else by our own id among the refunds of the payment.
+// Finds the refund by the reference that an operator gave, else by our own id among the refunds of the payment.
 async function look(processor: WorkerContext['processor'], { call, payload }: RefundJob) {
   return call.reference === null
     ? await processor.searchRefund(call.request.payment_reference, payload.refund_id)

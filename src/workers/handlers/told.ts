@@ -1,5 +1,5 @@
-// What the processor says of a payment or refund, in our words, and the steps that write it: for those who asked and for those
-// who were notified.
+// Translates what the processor says of a payment or refund into what the settling steps write, for jobs and for
+// notifications, and declares those steps.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
 import { settleRefunds, type RefundSettlement, type RefundTold } from '#domain/refunds/settle.ts'
@@ -19,7 +19,7 @@ export const settlingRefund = settling<Told<RefundSettlement>>(
   ({ told }) => told.payment_id,
 )
 
-/** Undefined while the processor is still working on it and a notification will tell. */
+/** Undefined while the processor is still working on the payment; a notification will follow. */
 export function paymentTold(
   { vault }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
@@ -41,7 +41,7 @@ export function paymentTold(
         : vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
-    // What has succeeded or was given up has no more failure, whatever was tried before.
+    // A payment that succeeded or was canceled has no failure, whatever was tried before.
     failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
   }
 }

@@ -1,4 +1,5 @@
-// The audit in production: what changed since the last one, by one worker at a time; what it finds is raised, not mended.
+// The recurring audit: checks what changed since the last one, by one worker at a time. It reports what it finds and
+// changes nothing.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Json, Sql } from '#core/db.ts'
@@ -18,27 +19,27 @@ import { every, type Loop } from '../clock.ts'
 
 const NAME = 'audit'
 const LOOK_MS = 10_000
-/** Of a worker that dies in the middle, so long until another begins; renewed while it audits. */
+/** If the worker dies in the middle, another one begins after this long; renewed during the audit. */
 const LEASE_S = 60
 const PATIENCE_MS = 1_000
-/** A check that takes longer says nothing and is reported so: an audit must not be what brings a database down. */
+/** A check that takes longer is stopped and reported as unfinished: an audit must not bring the database down. */
 const TIMEOUT_MS = 60_000
-/** Kept with the result, and looked at again by the next audit until they are mended. */
+/** Payments with problems are kept up to this number, and audited again each time until they are in order. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
-/** What they find belongs to no payment and is not found again where only what is new is looked at. */
+/** Checks whose problems belong to no payment, so an audit of a later time does not find them again. */
 const PAST_CHECKS = new Set<string>(['keys', 'notifications', 'tenants'])
 
 const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
-const positionSchema = z.object({ since: z.string().nullable(), again: z.array(key) })
+const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })
 const resultSchema = z.object({
   problems: z.record(z.string(), z.number()),
   unfinished: z.array(z.string()),
 })
 
 /**
- * Audits every `every_s`: at first everything, later what changed and what was wrong the last time. A worker that stops
- * does not wait for it: the audit is begun anew by another.
+ * Audits every `every_s` seconds: everything the first time, later what changed and what was wrong before. A worker
+ * that stops does not wait for its audit; another worker continues it.
  */
 export function audits(context: WorkerContext, every_s: number): Loop {
   const { sql, log } = context
@@ -50,10 +51,10 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       await measure(sql)
       const turn = await takeTurn(sql, NAME, { lease_s: LEASE_S, first_after_s: every_s })
       if (turn === undefined) return
-      const { since, again } = positionSchema.safeParse(turn.position).data ?? { since: null, again: [] }
+      const { since, again } = auditPosition.safeParse(turn.position).data ?? { since: null, again: [] }
       const options = { timeout_ms: TIMEOUT_MS }
       let position = { since, again }
-      // Whoever goes on if this worker ends begins there.
+      // Another worker continues here if this one ends.
       const reached = async (time: string, found: AuditReport) => {
         const wrong = paymentsOf(lostLater(found))
         const past = Date.parse(time) < Date.parse(turn.started_at) ? time : turn.started_at
@@ -76,7 +77,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
         unfinished,
         rows: report.problems.slice(0, MOST_KEPT),
       }
-      // Whoever has the turn now finds the same.
+      // When the turn was lost, the worker that has it now will report the same.
       if (!(await endTurn(sql, turn, { position, result, next_s: every_s }))) return
       raise(context, report, unfinished)
       await measure(sql)
@@ -89,7 +90,10 @@ export function audits(context: WorkerContext, every_s: number): Loop {
   }
 }
 
-/** What could not be seen, is too much to name or belongs to no payment must be within the next audit too. */
+/**
+ * Whether the next audit may begin after the time that this one covered: not when something is unfinished or would be
+ * missed then.
+ */
 function isWhole(report: AuditReport): boolean {
   const problems = lostLater(report)
   return (
@@ -99,7 +103,7 @@ function isWhole(report: AuditReport): boolean {
   )
 }
 
-/** What an audit of a later time does not find by itself: for the rest no time need be gone through again. */
+/** The problems that an audit of a later time would not find by itself. */
 function lostLater({ problems }: AuditReport): Problem[] {
   return problems.filter(({ problem }) => !FOUND_AT_ANY_TIME.has(problem))
 }
@@ -120,7 +124,7 @@ async function whileKept<T>(sql: Sql, turn: Turn, work: () => Promise<T>): Promi
   }
 }
 
-/** Sets the gauges from what the last audit found, whichever worker made it. */
+/** Sets the gauges from the result of the last audit, whichever worker made it. */
 async function measure(sql: Sql): Promise<void> {
   const last = await findLastTurn(sql, NAME)
   const result = resultSchema.safeParse(last?.result).data
@@ -137,9 +141,9 @@ function raise({ log }: WorkerContext, { problems, checks }: AuditReport, unfini
   if (problems.length > 0)
     log.error(
       { event: 'audit.failed', problems: problems.length },
-      'the audit found what must not be: `npm run audit` names every row',
+      'the audit found problems: `npm run audit` names every row',
     )
-  if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit took too long and say nothing')
+  if (unfinished.length > 0) log.warn({ unfinished }, 'checks of the audit took too long and have no result')
   else log.info({ checks }, 'audited')
 }
 

@@ -1,14 +1,14 @@
-// Gauges of what waits: parked notifications, and jobs whose effect is unknown.
+// Sets the gauges of parked notifications and of jobs whose effect is unknown.
 import { metrics } from '#core/metrics.ts'
 import { countUnknown } from '#domain/jobs/outcomes.ts'
 import { countParked } from '#domain/notifications.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** A gauge that says "many" need not count them all. */
+/** Counting stops here: beyond this number "many" is enough to know. */
 const MOST_COUNTED = 10_000
 
-/** Sets them, safely in several workers at once. */
+/** Sets the gauges every few seconds; each worker does. */
 export function gauge({ sql, log }: WorkerContext): Loop {
   return every(
     log,

@@ -1,11 +1,13 @@
-// Holds that lapse and payments whose buyer does nothing: announced, and given up.
+// Warns of holds that will lapse, and cancels payments whose hold has lapsed or whose buyer did nothing.
 import { newId } from '#core/ids.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Safe to run in several workers at once. Payments whose buyer does nothing for `action_ttl_s` are given up. */
+/**
+ * Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled.
+ */
 export function expire({ sql, log }: WorkerContext, { action_ttl_s }: { action_ttl_s: number }): Loop {
   return every(
     log,

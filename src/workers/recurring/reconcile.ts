@@ -1,9 +1,10 @@
-// The reconciler: asks the processor about what stands still, and reads from its list the events that never arrived.
+// The reconciler: asks the processor about payments and refunds that stay in one state too long, and reads missed
+// events from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
-import { findDrifting, findStale, looksOf, type Walk } from '#domain/reconciliation/looks.ts'
+import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
 import type { ProcessorEvent } from '#providers/payments.ts'
@@ -16,11 +17,11 @@ const LOOKS_AT_ONCE = 500
 
 export type ReconcileOptions = {
   every_s: number
-  /** So long an event may take to arrive by itself before it is read. */
+  /** How long an event may take to arrive by itself before it is read from the list, in seconds. */
   after_s: number
 }
 
-/** Both kinds of reconciling, each by one worker at a time. */
+/** Starts both kinds of reconciling; each is done by one worker at a time. */
 export function reconcile(context: WorkerContext, options: ReconcileOptions): Loop {
   const { log } = context
   const interval_ms = () => options.every_s * 1000
@@ -45,13 +46,16 @@ export function reconcile(context: WorkerContext, options: ReconcileOptions): Lo
   }
 }
 
-/** How far the walk through each table has got, by its name. */
-const walksSchema = z.record(
+/** How far each table has been read, by the table's name. */
+const cursorsSchema = z.record(
   z.string(),
   z.object({ tenant_id: z.string(), created_at: z.string() }).nullable(),
 )
 
-/** Jobs whose effect is unknown look by themselves; here are those that have no job left, and what is known to differ. */
+/**
+ * Asks for looks at rows that are under way without a job, and at open drifts. Jobs whose effect is unknown look by
+ * themselves; here only their drifts are kept.
+ */
 async function lookAtWhatStandsStill(
   { sql, log, processor }: WorkerContext,
   { every_s }: ReconcileOptions,
@@ -60,18 +64,21 @@ async function lookAtWhatStandsStill(
   if (turn === undefined) return
   const strange = await followUnknownJobs(sql)
   if (strange.length > 0)
-    log.error({ jobs: strange }, 'jobs are unknown that belong to no noun of which drifts are kept')
-  const from = walksSchema.safeParse(turn.position).data ?? {}
-  const position: Record<string, Walk> = {}
+    log.error(
+      { jobs: strange },
+      'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
+    )
+  const from = cursorsSchema.safeParse(turn.position).data ?? {}
+  const position: Record<string, Cursor> = {}
   const stale = []
   for (const noun of PROVIDER_NOUNS) {
     const { table } = subjectOf(noun)
     const stage = await findStale(sql, noun, from[table] ?? null)
-    position[table] = stage.walk
+    position[table] = stage.cursor
     stale.push(...stage.stale)
   }
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
-  position['drifts'] = drifts.walk
+  position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
   const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
@@ -79,20 +86,20 @@ async function lookAtWhatStandsStill(
   await endTurn(sql, turn, { position, next_s: every_s })
 }
 
-/** Events up to `from_s` were read; `range` is the one being read, page by page, newest first. */
-const positionSchema = z.object({
+/** Events up to `from_s` have been read; `range` is being read, page by page, newest first. */
+const eventsPosition = z.object({
   from_s: z.int(),
   range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),
 })
-type Position = z.output<typeof positionSchema>
+type EventsPosition = z.output<typeof eventsPosition>
 
-/** Answers whether there is more to read. */
+/** Reads events that never arrived as notifications. Returns whether there is more to read. */
 async function readEvents(context: WorkerContext, { every_s, after_s }: ReconcileOptions): Promise<boolean> {
   const { sql, log, processor } = context
   const turn = await takeTurn(sql, `events of ${processor.name}`, { lease_s: LEASE_S })
   if (turn === undefined) return false
   const now_s = Math.floor(Date.now() / 1000)
-  let position: Position = positionSchema.safeParse(turn.position).data ?? {
+  let position: EventsPosition = eventsPosition.safeParse(turn.position).data ?? {
     from_s: now_s - processor.events_kept_s,
     range: null,
   }
@@ -103,14 +110,14 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
       log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
-      // A page that is refused may follow an event that is no longer kept: the range is begun anew.
+      // The event that the page should follow may no longer be kept: begin the range again.
       if (page.kind === 'declined') position = { from_s, range: null }
       await endTurn(sql, turn, { position, next_s: every_s })
       return false
     }
     const { events, newest_s, last } = page.value
-    await takeIn(context, events)
-    // The processor's clock decides: only what it has shown is read.
+    await storeEvents(context, events)
+    // By the processor's clock: the next range begins at the newest event that it has shown.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =
       last === null
@@ -124,8 +131,8 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
   return behind
 }
 
-/** As if their notifications had come: what did come is absorbed, now or later. */
-async function takeIn({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
+/** Stores events as if their notifications had arrived. Those that did arrive, or still do, are stored once. */
+async function storeEvents({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
     rung: false,

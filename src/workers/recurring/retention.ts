@@ -1,5 +1,5 @@
-// Growth: what is over is moved out of the way, partitions are made ahead of time and dropped when they are old, keys are forgotten,
-// and what events told of deleted customers is erased.
+// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, deletes old
+// idempotency keys, and erases personal data of deleted customers from events.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
@@ -19,20 +19,23 @@ import { every, type Loop } from '../clock.ts'
 
 const LOOK_MS = 1_000
 const LEASE_S = 60
-/** How often is looked for what finished an hour ago. */
+/** How often finished jobs are looked for. */
 const MOVE_EVERY_S = 10
-/** Moved, or forgotten, in one statement: some 50 ms of the database. */
+/** Rows that one statement moves or deletes: about 50 ms of the database's time. */
 const AT_ONCE = 1_000
-/** Events of a deleted customer that are erased in one statement. */
+/** Events of deleted customers that one statement erases. */
 const ERASED_AT_ONCE = 5_000
-/** What was left behind, as it was in use or inconsistent, is looked at again after so long. */
+/**
+ * The move begins again at the oldest job after this long, for rows that it had to leave because they were in use or
+ * inconsistent.
+ */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
 const FORGET_EVERY_MS = 5_000
 
-const positionSchema = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
+const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
-/** Moves, partitions and forgets, without end; each step is safe in several workers at once. */
+/** Starts all of this work; each step is safe in several workers at once. */
 export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
   const { sql, log } = context
   let closing = false
@@ -87,11 +90,11 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
   }
 }
 
-/** By one worker at a time, until nothing is left that finished an hour ago. */
+/** Moves, by one worker at a time, all jobs that finished more than an hour ago. */
 async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<void> {
   const turn = await takeTurn(sql, 'moving what is finished', { lease_s: LEASE_S })
   if (turn === undefined) return
-  const last = positionSchema.safeParse(turn.position).data
+  const last = movePosition.safeParse(turn.position).data
   const now_ms = Date.parse(turn.started_at)
   let position =
     last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last

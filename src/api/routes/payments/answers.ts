@@ -1,4 +1,4 @@
-// Payments as they are answered: read together, with what is kept encrypted.
+// Answers with payments: reads them in batches and opens their sealed client secrets.
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'

@@ -49,7 +49,7 @@ const createBody = z
   })
   .meta({ id: 'CreatePayment', description: 'A payment to be.' })
 
-/** Whether its authorization came to anything but a refusal, which is the job's to tell. */
+/** Whether the authorization has ended without a refusal. (The error of a refusal comes from the job.) */
 const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
 export function createRoute(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {

@@ -15,7 +15,7 @@ import {
   idText,
   linkBefore,
   nextPage,
-  page,
+  pageQuery,
   pageSize,
   route,
 } from '../../route.ts'
@@ -32,7 +32,7 @@ const amount = (description: string) =>
     .optional()
     .meta({ description, ...asInteger({ minimum: 0, maximum: 999_999_999_999_999 }), example: 1000 })
 
-const filters = page.extend({
+const filters = pageQuery.extend({
   status: paymentStatus.optional().meta({ description: 'Only those of this status.' }),
   customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),

@@ -1,4 +1,4 @@
-// What applying news of a payment and of a refund have in common.
+// What applying notifications of payments and of refunds have in common.
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
@@ -7,19 +7,19 @@ import { done, goOn, type Decision } from '../../decision.ts'
 import type { Tells } from '../../settle.ts'
 import { askAgain, filedUnder, over } from './parked.ts'
 
-/** We wrote it ourselves, to have the object looked at. */
+/** Whether we wrote the notification ourselves, to have an object looked at. */
 export function isLook({ kind }: StoredNotification): boolean {
   return kind === LOOK_KIND
 }
 
-/** That it was parked may have been shown as a drift of its payment. */
+/** Whether it was parked for so long that it may have been shown as a drift of its payment. */
 export function wasDrift({ parked_ms }: StoredNotification): boolean {
   return (parked_ms ?? 0) >= WAITS_MS
 }
 
 /**
- * Applies news and ends its job. Where it is compared after that, the job ends when that is done: it comes again when the
- * processor gives no answer, or when its worker is killed.
+ * Applies a notification and ends its job. With `compareAfter`, the job ends only after that comparison: it is tried
+ * again when the processor gives no answer, and claimed again when its worker is killed.
  */
 export async function applied(
   notification: StoredNotification,

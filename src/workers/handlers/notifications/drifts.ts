@@ -1,13 +1,13 @@
-// Compares a payment or refund with what the processor says of it, and keeps the record of drifts.
+// Compares a payment or refund with the processor's record of it, and opens or closes its drift.
 import type { Outcome } from '#core/outcome.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs, mendDrift, openDrift, type Side } from '#domain/reconciliation/drift.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 
-/** Ours may move while the processor is asked; what moves is asked about again, and after that compared another time. */
+/** Our row may change while the processor is asked; then both are read again, this often at most. */
 const TRIES = 3
-/** All is written. */
+/** The comparison is over and its result is written. */
 export const COMPARED = { kind: 'done', value: null } as const
 
 /** The processor's payment as one side of a comparison. */
@@ -34,12 +34,14 @@ export function sideOfRefund(refund: ProcessorRefund): Side {
 }
 
 /**
- * Opens, updates or mends the drift of a payment (or of its refund, when `refund_id` is given), after all that the
- * processor said was applied. What it said may be older than what we see by now, so before a drift is opened it is asked
- * again while ours stands still. Answers `done` when all is written; otherwise nobody knows, and it must be compared again.
- * `patient`: where only the total of refunds differs nothing is opened, and since when the payment stands so is answered, to
- * be looked at again. `reference`: the processor's name of it, where we have not stored it. `news`: the notification that is
- * being applied, which waits no more.
+ * Opens, updates or closes the drift of a payment, or of its refund when `refund_id` is given. `said` is the
+ * processor's side, after it was applied here. It may be older than our row by now, so before a drift is opened the
+ * processor is asked again while our row does not change. Returns `done` when the result is written; with any other
+ * outcome the comparison must be repeated.
+ *
+ * `patient`: when only the total of refunds differs, opens nothing and returns since when our row has been as it is,
+ * so that the caller can look again. `reference`: the processor's id, for a row that has not stored it. `news`: the
+ * notification that is being applied; it does not count as waiting.
  */
 export async function compare(
   context: WorkerContext,
@@ -81,10 +83,10 @@ export async function compare(
     if (differs.passing && patient) return { kind: 'done', value: { since } }
     const { state, detail } = differs
     await openDrift(sql, of, { state, ours, theirs, detail, since })
-    log.error({ ...of, state, ours, theirs, detail, since }, 'the processor has it otherwise than we do')
+    log.error({ ...of, state, ours, theirs, detail, since }, 'our books and the processor differ')
     return COMPARED
   }
-  return { kind: 'retry', reason: `the ${subject} moved each time while the processor was asked` }
+  return { kind: 'retry', reason: `the ${subject} changed each time while the processor was asked` }
 }
 
 async function ask(

@@ -1,10 +1,13 @@
-// What a notification is about: as its processor tells it, or as we wrote it down ourselves to have something looked at.
+// Reads what a notification is about: an event of the processor, or a look that we wrote ourselves.
 import type { StoredNotification } from '#domain/notifications.ts'
 import { LOOK_KIND, lookOf } from '#domain/reconciliation/looks.ts'
 import type { PaymentProcessor, ProcessorNews } from '#providers/payments.ts'
 
-/** Null when it is about nothing that we follow. */
-export function newsOf(processor: PaymentProcessor, notification: StoredNotification): ProcessorNews | null {
+/** Null when the notification is about an object that we do not keep. */
+export function readNews(
+  processor: PaymentProcessor,
+  notification: StoredNotification,
+): ProcessorNews | null {
   if (notification.kind !== LOOK_KIND) return processor.newsOf(notification.payload)
   const { subject, reference } = lookOf(notification)
   return { subject, reference, payment_reference: subject === 'payment' ? reference : null, marked: true }

@@ -1,4 +1,4 @@
-// Parked notifications: their jobs stay open until what they need is here; when they look again, and what is given up when.
+// Parked notifications: why and for how long they wait, when they look again, and when they are ignored or given up.
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -16,23 +16,24 @@ import type { WorkerContext } from '../../context.ts'
 import { discard, done, goOn, park, unanswered, type Decision } from '../../decision.ts'
 import { settling, type Tells, type Told } from '../../settle.ts'
 import { compare } from './drifts.ts'
-import { newsOf } from './news.ts'
+import { readNews } from './news.ts'
 
-/** Where the processor has given no answer, `askAgain` says when it is asked again; what is poison looks no more. */
-type Waiting = Exclude<ParkedReason, 'no_answer' | 'poison'>
+/** The reasons with a schedule here. After `no_answer` see `askAgain`; `poison` waits for an operator. */
+type WaitingReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /**
- * So long after it was parked a notification looks again, and after the last time it is ignored. What it waits for wakes it
- * before; the first look is soon, because that and parking may have crossed.
+ * How long after it was parked a notification looks again; after the last of these it is ignored. If what it waits
+ * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
+ * parking.
  */
-const LOOKS_MS: { [Reason in Waiting]?: number[] } = {
+const LOOKS_MS: { [Reason in WaitingReason]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
-const REASONS: Record<Waiting, string> = {
+const REASONS: Record<WaitingReason, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
@@ -40,7 +41,7 @@ const REASONS: Record<Waiting, string> = {
   refunds_differ: 'the processor has refunded another amount than we know of',
 }
 
-/** News of a payment and of its refunds are filed under the payment. */
+/** The row under which notifications of a payment and of its refunds are filed: the payment. */
 export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
   return { tenant_id, subject: 'payment', subject_id: payment_id }
 }
@@ -53,7 +54,7 @@ const settlingNotification = settling<Told<NotificationSettlement>>(
 
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
-/** What a decision tells of a notification that moves nothing now. */
+/** What a decision tells of a notification that changes no payment or refund now. */
 function becoming(
   { id: notification_id }: StoredNotification,
   becomes: NotificationSettlement['becomes'],
@@ -62,7 +63,7 @@ function becoming(
   return settlingNotification({ notification_id, becomes, reason, waits_for, of })
 }
 
-/** It needs nothing more, or concerns nobody here. */
+/** The notification is finished: nothing more is to be done for it. */
 export function over(
   notification: StoredNotification,
   becomes: 'applied' | 'ignored',
@@ -71,16 +72,16 @@ export function over(
   return done({ tells: becoming(notification, becomes, about) })
 }
 
-/** Whether it has been parked for this reason for so long that news on their way would have arrived. */
+/** Whether it has been parked for this reason so long that other notifications on their way would have arrived. */
 export function hasWaited(notification: StoredNotification, reason: ParkedReason): boolean {
   return notification.reason === reason && (notification.parked_ms ?? 0) >= WAITS_MS
 }
 
-/** Parks a notification until what it waits for wakes it or its time comes; ignores it when it has waited in vain. */
+/** Parks a notification until what it waits for wakes it or its next look is due; ignores it after the last look. */
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
-  reason: Waiting,
+  reason: WaitingReason,
   about: About = {},
 ): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
@@ -97,22 +98,25 @@ export function parkFor(
   return done({ tells: becoming(notification, 'ignored', { reason, ...about }) })
 }
 
-// Undefined when it has looked for the last time.
-function delayOf(reason: Waiting, parked_ms: number): number | undefined {
+// Until the next look; undefined when the last one is over.
+function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'refunds_differ') return WAITS_MS
-  // As long again as it has waited.
+  // `does_not_fit`: as long again as it has waited, so looks become rarer.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
 }
 
-/** The end of a notification whose worker was killed, or whose handler threw, each time: parked until a person retries it. */
+/**
+ * Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator
+ * retries it.
+ */
 export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
   const { sql, log, processor } = context
   // A notification and its job have one id.
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
-  const reference = newsOf(processor, notification)?.payment_reference
+  const reference = readNews(processor, notification)?.payment_reference
   const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
   const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
   const { kind, object_id } = notification
@@ -125,14 +129,14 @@ export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason
   if (of === null) return parked
   return goOn(tells, async () => {
     const compared = await compare(context, of, null)
-    // Its attempts stay used up: it comes again to be compared, not to be tried.
+    // The attempt counts, so the attempts stay used up: the job comes back for this comparison only.
     return compared.kind === 'done' ? parked : unanswered(compared, { tells, counts: true })
   })
 }
 
-/** The processor could not be asked: it is asked again until it can be, which uses up no attempt. */
+/** The processor could not be asked: tries again until it answers, without using up attempts. */
 export function askAgain(notification: StoredNotification, looked: Undone): Decision {
-  // One that is parked goes on waiting for what it waits for; one that a person retried is given up no more.
+  // A parked notification keeps its reason. One that was given up and retried by an operator loses its reason `poison`.
   const waits = notification.state === 'parked' && notification.reason !== 'poison'
   return unanswered(looked, waits ? {} : { tells: becoming(notification, 'parked', { reason: 'no_answer' }) })
 }

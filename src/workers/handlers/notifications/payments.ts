@@ -1,4 +1,4 @@
-// Applies news of a payment.
+// Applies notifications about a payment.
 import { z } from 'zod'
 import { storeNotifications, type StoredNotification } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
@@ -8,7 +8,7 @@ import { lookAt } from '#domain/reconciliation/looks.ts'
 import type { ProcessorNews, ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { about } from '../../story.ts'
+import { addLogFacts } from '../../job-log.ts'
 import { paymentTold, settlingPayment } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { compare, sideOfPayment } from './drifts.ts'
@@ -22,7 +22,7 @@ export async function applyPayment(
   const { sql, processor } = context
   const is_look = isLook(notification)
   const find = () => findPaymentByReference(sql, processor.name, reference)
-  // Another application's need not be fetched to be known as such.
+  // Without our mark and unknown here it belongs to another application: no need to fetch it.
   if (!is_look && !marked && (await find()) === undefined)
     return parkFor(context, notification, 'not_ours', { waits_for: reference })
   const looked = await processor.findPayment(reference)
@@ -42,7 +42,7 @@ export async function applyPayment(
     return parkFor(context, notification, reason, { waits_for: reference })
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
-  about(of)
+  addLogFacts(of)
   const theirs = sideOfPayment(looked.value)
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(notification, 'refunds_differ')
@@ -53,7 +53,7 @@ export async function applyPayment(
   const tells = told && settlingPayment({ told, notification_id: notification.id, orphaned })
   if (!is_look && differs === null && !wasDrift(notification))
     return await applied(notification, of, { tells })
-  // What is settled here may stand otherwise there, and then no news moves it.
+  // A payment that is settled here may differ there, and then no notification will change it.
   const compareAfter = async () => {
     const compared = await compare(context, of, theirs, { patient, news: notification.id })
     if (compared.kind === 'done' && compared.value !== null) {
@@ -67,8 +67,9 @@ export async function applyPayment(
 }
 
 /**
- * By our own ids where the processor kept them: the news may be faster than the answer that names its reference. A copy of
- * them on something else makes that not ours.
+ * Our row of a processor's payment. Our own ids in its metadata come first, because a notification may arrive before
+ * the answer that tells us the reference. An object that merely copies our ids is not ours: the row must not have
+ * another reference.
  */
 export async function ownerOf(
   { sql, processor }: WorkerContext,
@@ -82,7 +83,8 @@ export async function ownerOf(
   return known || (await findPaymentByReference(sql, processor.name, payment.reference))
 }
 
-// The job of an authorization stays open until its outcome is known. One that an earlier version closed before is moved by news.
+// The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those
+// payments have no job, and notifications settle them.
 async function isOrphaned(
   { sql }: WorkerContext,
   { tenant_id, payment_id }: { tenant_id: string; payment_id: string },

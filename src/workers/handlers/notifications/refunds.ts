@@ -1,4 +1,4 @@
-// Applies news of a refund, also of one that was made outside.
+// Applies notifications about a refund, including refunds that were made in the processor's dashboard.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications.ts'
 import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
@@ -7,7 +7,7 @@ import { importRefund } from '#domain/refunds/settle.ts'
 import { isMarked, type ProcessorNews, type ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { about } from '../../story.ts'
+import { addLogFacts } from '../../job-log.ts'
 import { refundFailure, refundTold, settlingRefund } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { COMPARED, compare, sideOfRefund } from './drifts.ts'
@@ -22,7 +22,7 @@ export async function applyRefund(
   const { sql, processor } = context
   const is_look = isLook(notification)
   const find = () => findRefundByReference(sql, processor.name, reference)
-  // Made outside, of a payment of ours or of anybody's: that is found out first.
+  // Without our mark and unknown here: first find out whether it belongs to a payment of ours.
   let behind: KnownPayment | undefined
   if (!is_look && !marked && (await find()) === undefined) {
     const found = await paymentBehind(context, notification, payment_reference)
@@ -49,12 +49,12 @@ export async function applyRefund(
       if ('decision' in found) return found.decision
       behind = found.payment
     }
-    of = await takeIn(context, behind, refund)
+    of = await bookOutsideRefund(context, behind, refund)
     if (of === undefined) return await waitForRoom(context, notification, behind, refund)
   }
   const payment = { tenant_id: of.tenant_id, payment_id: of.payment_id }
   const ids = { ...payment, refund_id: of.id }
-  about(ids)
+  addLogFacts(ids)
   const told = refundTold(ids, refund)
   const tells = settlingRefund({ told, notification_id: notification.id })
   const may_differ = is_look || (ours?.status === 'failed' && told.status !== 'failed')
@@ -81,8 +81,8 @@ async function ourRefund(
   return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
 }
 
-// Whose payment it is that a processor's refund gives back. Only where its reference is not known here the processor is asked:
-// it may have our ids, or be another application's.
+// Our payment that a processor's refund belongs to, or the decision when there is none. The processor is asked only
+// when the reference of the payment is not known here: the payment may carry our ids, or be another application's.
 async function paymentBehind(
   context: WorkerContext,
   notification: StoredNotification,
@@ -103,9 +103,12 @@ async function paymentBehind(
   return waitFor(isMarked(looked.value.metadata) ? 'not_known_here' : 'not_ours')
 }
 
-// A refund made in the processor's own dashboard: it is in the books there, so it must be in ours. Undefined when it does
-// not fit there yet.
-async function takeIn({ sql, processor }: WorkerContext, payment: KnownPayment, refund: ProcessorRefund) {
+// Books a refund that was made in the processor's dashboard. Undefined when it does not fit into our books yet.
+async function bookOutsideRefund(
+  { sql, processor }: WorkerContext,
+  payment: KnownPayment,
+  refund: ProcessorRefund,
+) {
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const imported = await importRefund(sql, {
     ...of,
@@ -117,8 +120,8 @@ async function takeIn({ sql, processor }: WorkerContext, payment: KnownPayment, 
   return imported && { ...of, id: imported.id }
 }
 
-// The capture is not known here yet, or what is reserved for refunds of ours leaves no room until the processor refuses
-// them: that wakes it. If it takes long, it is a drift.
+// The refund does not fit yet: the capture is not known here, or our own refunds have reserved the amount until the
+// processor refuses them. Either change wakes the notification. If it takes long, it is a drift.
 async function waitForRoom(
   context: WorkerContext,
   notification: StoredNotification,

@@ -1,5 +1,5 @@
-// The lines that the log holds of a job: each attempt and each call to the provider, with the request that asked for it and
-// the payment that it is about.
+// The log lines of a job: one for each attempt and each provider call, with the request that asked for it and the ids
+// of its rows.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -7,29 +7,32 @@ import type { Settlement } from '#domain/jobs/settle.ts'
 
 type Facts = Record<string, unknown>
 
-const stories = new AsyncLocalStorage<Facts>()
+const lines_of = new AsyncLocalStorage<Facts>()
 
-export type Story = {
-  /** Does the work; what it logs through `call` and `about` belongs to the job. */
+export type JobLog = {
+  /** Runs `work`; what it logs through `call` and `addLogFacts` belongs to this job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
-  /** How an attempt ended. */
+  /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
-  /** A call to the provider. */
+  /** Logs a provider call. */
   call(call: { operation: string; outcome: string; duration_ms: number }): void
 }
 
-/** `logged_part`: of how many requests; what ends in no good way is logged in any case. */
-export function createStory(log: Log, logged_part: number): Story {
+/**
+ * `logged_part`: the share of requests whose jobs are logged, 0 to 1. Jobs that end unknown or discarded are always
+ * logged.
+ */
+export function createJobLog(log: Log, logged_part: number): JobLog {
   const sampled = createSampler(logged_part)
   const lines = withoutRedaction(log)
-  const told = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
+  const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
-    of: (job, work) => stories.run(factsOf(job), work),
+    of: (job, work) => lines_of.run(factsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
-      const facts = stories.getStore() ?? factsOf(job)
+      const facts = lines_of.getStore() ?? factsOf(job)
       const bad = state === 'unknown' || state === 'discarded'
-      if (!bad && !told(facts)) return
+      if (!bad && !isLogged(facts)) return
       const line = {
         ...facts,
         attempt: job.attempt,
@@ -41,16 +44,16 @@ export function createStory(log: Log, logged_part: number): Story {
       lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
     },
     call({ operation, outcome, duration_ms }) {
-      const facts = stories.getStore()
-      if (facts !== undefined && told(facts))
+      const facts = lines_of.getStore()
+      if (facts !== undefined && isLogged(facts))
         lines.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
     },
   }
 }
 
-/** Adds to what the lines of the job at hand say, once it is known. */
-export function about(facts: { tenant_id: string; payment_id: string }): void {
-  Object.assign(stories.getStore() ?? {}, facts)
+/** Adds ids to the log lines of the job that is running, once they are known. */
+export function addLogFacts(facts: { tenant_id: string; payment_id: string }): void {
+  Object.assign(lines_of.getStore() ?? {}, facts)
 }
 
 function factsOf({ id, name, request_id, tenant_id, payload }: ClaimedJob): Facts {
