@@ -566,7 +566,7 @@ describe('attempts', () => {
       const [now] = await world.sql`select state, last_error from jobs where id = ${job!.id}`
       expect(now).toMatchObject({
         state: 'unknown',
-        last_error: { message: expect.stringContaining('no known way') },
+        last_error: { message: expect.stringContaining('died or threw') },
       })
     })
     const requests = await world.provider('stripe').requests({ idempotency_key: `${job!.id}:1` })
