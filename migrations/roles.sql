@@ -192,7 +192,7 @@ begin
   -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large. A policy that was made
   -- from other words is made anew.
   for each in select * from (values
-    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null
+    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null and kind <> 'reconciliation.look'
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),

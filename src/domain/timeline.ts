@@ -12,7 +12,7 @@ export const timelineEntrySchema = z
     kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
       id: 'TimelineKind',
       description:
-        '`attempt`: a try at our job that did not end it. `provider_call`: a call to the processor. `notification`: what the processor told. `posting`: what was written to the ledger. `event`: what was announced.',
+        '`attempt`: a try at a job of ours. `provider_call`: a call to the processor. `notification`: what the processor told. `posting`: what was written to the ledger. `event`: what was announced.',
       example: 'provider_call',
     }),
     name: z.string().meta({
@@ -47,24 +47,41 @@ export async function listTimeline(
         sql`select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
     )
     .reduce((all, each) => sql`${all} union all ${each}`, sql`select ${subject_id}::uuid as id`)
+  const attempt = sql`
+    a.job_id, a.attempt, a.started_at, a.ended_at, a.outcome, a.error, a.generation, a.first_sent_at, a.last_sent_at,
+    a.provider_reference`
   return await sql<TimelineEntry[]>`
     with job as (
-      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
+      select * from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
+    ), earlier as (
+      select job.name, job.operation, a.*
+      from job cross join lateral (
+        select ${attempt} from job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id
+        union all
+        select ${attempt} from job_attempt_history a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
+    ), attempt as (
+      select name, job_id, attempt, started_at, ended_at, outcome, error from earlier
+      union all
+      select name, id, attempt, started_at, finished_at, outcome, case when finished_at is not null then last_error end
+      from job where worker is not null
+    ), call as (
+      select operation, job_id, generation, first_sent_at, last_sent_at, 'rotated' as outcome, provider_reference from earlier
+      union all
+      select operation, id, generation, first_sent_at, last_sent_at,
+        case state when 'succeeded' then 'done' when 'failed' then 'declined' when 'discarded' then 'discarded' end,
+        provider_reference
+      from job
     ), entry as (
       -- Only the error of a definitive refusal is meant for the tenant.
-      select a.started_at as at, 1 as rank, 'attempt' as kind, job.name, a.outcome, jsonb_build_object(
-        'job_id', job.id, 'attempt', a.attempt, 'ended_at', a.ended_at,
-        'error', case when a.outcome = 'declined' then a.error
-          when a.error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
-      from job cross join lateral (
-        select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
+      select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
+        'job_id', job_id, 'attempt', attempt, 'ended_at', ended_at,
+        'error', case when outcome = 'declined' then error
+          when error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
+      from attempt
       union all
-      select c.first_sent_at, 2, 'provider_call', c.operation, c.outcome, jsonb_build_object(
-        'job_id', job.id, 'generation', c.generation, 'last_sent_at', c.last_sent_at,
-        'provider_reference', c.provider_reference)
-      from job cross join lateral (
-        select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
-      where c.first_sent_at is not null
+      select first_sent_at, 2, 'provider_call', operation, outcome, jsonb_build_object(
+        'job_id', job_id, 'generation', generation, 'last_sent_at', last_sent_at, 'provider_reference', provider_reference)
+      from call where generation is not null and first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)

@@ -19,7 +19,7 @@ export const authorizePayment = defineJob({
   call: {
     ...processor,
     operation: 'authorize',
-    request: z.object({
+    request: z.strictObject({
       amount_minor: z.int(),
       currency: z.string(),
       description: z.string().nullable(),
@@ -40,7 +40,7 @@ export const capturePayment = defineJob({
   call: {
     ...processor,
     operation: 'capture',
-    request: z.object({ reference: z.string(), amount_minor: z.int() }),
+    request: z.strictObject({ reference: z.string(), amount_minor: z.int() }),
   },
 })
 
@@ -51,7 +51,7 @@ export const cancelPayment = defineJob({
   call: {
     ...processor,
     operation: 'cancel',
-    request: z.object({ reference: z.string(), reason: z.string().nullable() }),
+    request: z.strictObject({ reference: z.string(), reason: z.string().nullable() }),
   },
 })
 

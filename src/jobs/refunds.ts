@@ -10,7 +10,7 @@ export const createRefund = defineJob({
   call: {
     ...processor,
     operation: 'refund',
-    request: z.object({
+    request: z.strictObject({
       payment_reference: z.string(),
       amount_minor: z.int(),
       reason: z.string().nullable(),

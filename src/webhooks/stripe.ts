@@ -4,6 +4,7 @@ import { list, need } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications.ts'
+import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import { verifyStripe } from '#providers/signatures.ts'
 import { readEvent } from '#providers/stripe/news.ts'
 import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
@@ -39,7 +40,8 @@ function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, tak
       })
     }
     const event = readEvent(parsed(raw))
-    if (event === undefined) {
+    // A look is only ever written by us: it would be believed to carry our ids.
+    if (event === undefined || event.kind === LOOK_KIND) {
       refused('no event', request.ip)
       return await reply
         .code(400)

@@ -132,8 +132,16 @@ export function createPerformer(
   async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<Settlement> {
     if (closing) return await settled(job, giveBack('the worker is stopping'))
     const handler = handlerOf(job.name)
-    const giveUp = async (decision: Decision, reason: string) =>
-      (await handler.giveUp?.(context, job, reason)) ?? decision
+    const giveUp = async (decision: Decision, reason: string) => {
+      try {
+        return (await handler.giveUp?.(context, job, reason)) ?? decision
+      } catch (error) {
+        if (isUnavailable(error) || error instanceof NotStarted) throw error
+        // Whoever cannot end a job must not keep it from ending.
+        log.error({ err: error, ...factsOf(job) }, 'a job that is given up threw again')
+        return job.call === null ? park(reason, { code: 'poison' }) : decision
+      }
+    }
     const lost = lostTooOften(job)
     let over = lost !== undefined
     let next = () => (lost === undefined ? handler.attempt(context, job, signal) : giveUp(lost, TOO_OFTEN))

@@ -8,7 +8,11 @@ import type { Decision } from './decision.ts'
 const MISCONFIGURED_MS = 30_000
 
 /** The settlement of a decision, by the retry schedule of the job's definition. */
-export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision: Decision): Settlement {
+export function settlementOf(
+  job: ClaimedJob,
+  { retry, call }: JobDefinition,
+  decision: Decision,
+): Settlement {
   const settlement: Settlement = {
     job_id: job.id,
     lease_token: job.lease_token,
@@ -37,6 +41,9 @@ export function settlementOf(job: ClaimedJob, { retry }: JobDefinition, decision
       return { ...settlement, state: looks ? 'unknown' : 'ready', outcome: why, delay_ms, forgive: !counts }
     }
     case 'rotate':
+      // Another key would not protect from a second effect either.
+      if (call?.on_ambiguous === 'look' && job.call?.in_doubt === true)
+        return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
       return { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0) }
     case 'unknown':
       return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }

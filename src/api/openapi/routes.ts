@@ -13,7 +13,13 @@ export function openapiRoutes(app: FastifyInstance, config: Config): void {
       routes.push({ method, path: url, literal: of.literal })
   })
 
-  let document: unknown
-  app.get('/openapi.json', () => (document ??= apiDocument(routes, config.API_URL ?? app.listeningOrigin)))
-  app.get('/openapi-webhooks.json', () => webhooksDocument(config))
+  // Anybody may ask for them, so they are written once.
+  const served = (path: string, document: () => unknown) => {
+    let text: string | undefined
+    app.get(path, (_request, reply) =>
+      reply.type('application/json; charset=utf-8').send((text ??= JSON.stringify(document()))),
+    )
+  }
+  served('/openapi.json', () => apiDocument(routes, config.API_URL ?? app.listeningOrigin))
+  served('/openapi-webhooks.json', () => webhooksDocument(config))
 }

@@ -41,7 +41,10 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       return requests.map(({ refund_id }) => became.get(refund_id))
     },
     {
-      key: ({ tenant_id, payment_id, idempotency_key }) => [payment_id, `${tenant_id} ${idempotency_key}`],
+      key: ({ tenant_id, payment_id, idempotency_key }) => [
+        `${tenant_id} ${payment_id}`,
+        `${tenant_id} ${idempotency_key}`,
+      ],
     },
   )
   const read = batcher<AskedFor, Found<Refund> | undefined>('find_refund', (asked) => findRefunds(sql, asked))

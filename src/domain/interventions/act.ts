@@ -188,7 +188,7 @@ async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
 function subject(sql: Sql | Tx): Fragment {
   return sql`
     select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r
-    where j.operation = 'refund' and r.tenant_id = j.tenant_id and r.id = (j.payload ->> 'refund_id')::uuid
+    where j.operation = 'refund' and r.tenant_id = j.tenant_id and r.id::text = j.payload ->> 'refund_id'
     union all
     select 'payment', p.status, p.status = case j.operation
       when 'authorize' then 'pending' when 'capture' then 'capturing' when 'cancel' then 'canceling' end

@@ -177,9 +177,11 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
         split_part(j.name, '.', 1) as subject,
-        (j.payload ->> (split_part(j.name, '.', 1) || '_id'))::uuid as subject_id,
+        u.subject_id::uuid as subject_id,
         j.name || ': ' || (j.last_error ->> 'message') as detail
-      from jobs j where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
+      from jobs j cross join lateral (select j.payload ->> (split_part(j.name, '.', 1) || '_id') as subject_id) u
+      where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
+        and pg_input_is_valid(u.subject_id, 'uuid')
       order by j.tenant_id, subject, subject_id, j.unknown_since
     ), mended as (
       update drifts d set mended_at = now()

@@ -127,7 +127,7 @@ export function lookAt(
   })
 }
 
-/** The object of a look. Its noun may be one that only another version knows. */
-export function lookOf({ payload }: Pick<Notification, 'payload'>): z.output<typeof lookSchema> {
-  return lookSchema.parse(payload)
+/** The object of a look; undefined when it cannot be read. Its noun may be one that only another version knows. */
+export function lookOf({ payload }: Pick<Notification, 'payload'>): z.output<typeof lookSchema> | undefined {
+  return lookSchema.safeParse(payload).data
 }

@@ -5,7 +5,7 @@ import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
 import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
-import { park, type Decision } from '../decision.ts'
+import { park, retry, type Decision } from '../decision.ts'
 
 /** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
@@ -40,7 +40,7 @@ export type Handler<Name extends string = string> = {
 
 /**
  * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
- * sent.
+ * sent. One whose request has more fields than this version knows is left to the version that wrote it.
  */
 export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
@@ -54,6 +54,8 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
     async attempt(context, { call, ...job }, signal) {
       const payload = definition.payload.safeParse(job.payload)
       const request = definition.call.request.safeParse(call?.request)
+      if (request.error?.issues.every(({ code }) => code === 'unrecognized_keys') === true)
+        return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
       if (!payload.success || !request.success || call === null)
         return park(unreadable(payload.error ?? request.error), { unsent: true })
       return await handle(context, {

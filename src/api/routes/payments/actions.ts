@@ -46,7 +46,10 @@ const cancelBody = z
 export function actionRoutes(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const perPayment = { key: ({ payment_id }: { payment_id: string }) => payment_id }
+  const perPayment = {
+    key: ({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }) =>
+      `${tenant_id} ${payment_id}`,
+  }
   const capture = batcher<CaptureRequest, 'accepted' | undefined>(
     'request_capture',
     async (requests) => {

@@ -9,6 +9,8 @@ export function readNews(
   notification: StoredNotification,
 ): ProcessorNews | null {
   if (notification.kind !== LOOK_KIND) return processor.newsOf(notification.payload)
-  const { subject, reference } = lookOf(notification)
+  const look = lookOf(notification)
+  if (look === undefined) return null
+  const { subject, reference } = look
   return { subject, reference, payment_reference: subject === 'payment' ? reference : null, marked: true }
 }

@@ -9,7 +9,7 @@ export const shipParcel = defineJob({
   call: {
     provider: 'carrier',
     operation: 'ship',
-    request: z.object({ address: z.string() }),
+    request: z.strictObject({ address: z.string() }),
     on_ambiguous: 'resend_same_key',
     deadline_ms: 15_000,
   },
