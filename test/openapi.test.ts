@@ -118,6 +118,7 @@ test('every reference leads somewhere, and every path parameter and tag is decla
     expect([path, declared]).toEqual([path, Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name)])
     for (const tag of operation.tags) expect(tags).toContain(tag)
   }
+  for (const { post } of Object.values<any>(document.webhooks)) expect(tags).toContain(post.tags[0])
 })
 
 test('every field and parameter says what it is and shows an example, and nothing is without a name', () => {

@@ -10,6 +10,9 @@ import { takeOnce } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
 import { hasEnded, type Hints } from './wait.ts'
 
+/** Where neither the caller nor the route says otherwise. */
+const DEFAULT_WAIT_MS = 10_000
+
 /** How a noun is answered. */
 export type Answers<T> = {
   /** The resource and its job, as they stand in the database. Throws the `..._not_found` of the noun. */
@@ -41,7 +44,8 @@ type Work<T> = {
 /**
  * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers: 200 or 201, as the
  * route declares, when it succeeded or the resource has `reached` what was asked for; 202 and where to look while it is
- * unfinished or unknown. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the refusal that the job ended in.
+ * unfinished or unknown. A route that waits only if it is asked to answers 200 or 201 with the resource as it stands to a caller
+ * who says nothing of waiting. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the refusal that the job ended in.
  */
 export async function accept<T>(
   context: ApiContext,
@@ -63,7 +67,9 @@ export async function accept<T>(
     : { resource_id: id, job_id: taken.value === 'accepted' ? ids.job_id : taken.value.joined }
   request.subject_id = resource_id
   if (replayed) reply.header('idempotent-replayed', 'true')
-  const wait_ms = preferredWait(request, reply)
+  const preferred_ms = preferredWait(request, reply)
+  const by_default = request.routeOptions.config.literal?.waits !== 'if_asked'
+  const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
 
   // Listens before it rings, and before it looks: no outcome can fall between.
   using hints = waiters.listen(job_id, wait_ms)
@@ -71,6 +77,10 @@ export async function accept<T>(
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })
   const { resource, job } = await lastFound(find, hints, fresh ? await hints.next() : wait_ms > 0)
 
+  if (preferred_ms === undefined && !by_default) {
+    reply.code(successOf(request))
+    return resource
+  }
   const state = wait_ms > 0 || replayed ? job?.state : undefined
   if (job !== undefined && (state === 'failed' || state === 'discarded'))
     throw refusalOf(job, answers.idsOf(resource))

@@ -1,7 +1,6 @@
 // The Prefer header (RFC 7240): how long a caller wants to wait.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-const DEFAULT_WAIT_S = 10
 const MAX_WAIT_S = 30
 
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`
@@ -12,10 +11,11 @@ const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
 /**
- * How long to wait for the outcome; says what was applied. `respond-async` alone: not at all; with `wait=N`: so long at most. A
- * wait above the longest is brought down to it. What cannot be read is passed over, and so is all but the first of its name.
+ * For how many milliseconds a caller wants to wait for the outcome; says what was applied. `respond-async` alone: not at all;
+ * with `wait=N`: so long at most; undefined where nothing is said of it. A wait above the longest is brought down to it. What
+ * cannot be read is passed over, and so is all but the first of its name.
  */
-export function preferredWait(request: FastifyRequest, reply: FastifyReply): number {
+export function preferredWait(request: FastifyRequest, reply: FastifyReply): number | undefined {
   const preferences = read(String(request.headers.prefer ?? ''))
   const asynchronous = preferences.get('respond-async') === ''
   const asked = /^\d{1,9}$/.exec(preferences.get('wait') ?? '')?.[0]
@@ -25,7 +25,8 @@ export function preferredWait(request: FastifyRequest, reply: FastifyReply): num
     ...(seconds === undefined ? [] : [`wait=${seconds}`]),
   ]
   if (applied.length > 0) reply.header('preference-applied', applied.join(', '))
-  return (seconds ?? (asynchronous ? 0 : DEFAULT_WAIT_S)) * 1000
+  if (seconds !== undefined) return seconds * 1000
+  return asynchronous ? 0 : undefined
 }
 
 /** Names in lower case; an absent value is the empty one. */

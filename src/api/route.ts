@@ -19,30 +19,39 @@ declare module 'fastify' {
   }
 }
 
-type Schemas = {
-  params?: z.ZodType
-  querystring?: z.ZodType
-  body?: z.ZodType
-  response: Record<number, z.ZodType>
+/** What a route takes and answers; `undefined` where it takes none. */
+type Schemas<Params, Query, Body, Response> = {
+  params: Params
+  querystring: Query
+  body: Body
+  response: Response
 }
+type MaybeSchema = z.ZodType | undefined
 
 /** The longest wait that can be asked for, and what comes before and after it. */
 const WAITING_TIMEOUT_MS = 45_000
 
 /** Fastify's options of a `/v1` route, and what the OpenAPI document says of it. */
-export function route<const S extends Schemas>(
-  literal: S & Omit<Literal, keyof Schemas>,
+export function route<
+  Response extends Literal['response'],
+  Params extends MaybeSchema = undefined,
+  Query extends MaybeSchema = undefined,
+  Body extends MaybeSchema = undefined,
+>(
+  literal: Literal & { params?: Params; querystring?: Query; body?: Body; response: Response },
 ): {
-  schema: S
+  schema: Schemas<Params, Query, Body, Response>
   config: { scope: Scope | null; area: Area | null; literal: Literal }
   handlerTimeout?: number
 } {
-  const { params, querystring, body, response, scope, area, waits = false } = literal
+  const { params, querystring, body, response, scope, area, waits } = literal
   const schemas = { params, querystring, body, response }
   return {
-    schema: Object.fromEntries(Object.entries(schemas).filter(([, schema]) => schema !== undefined)) as S,
+    schema: Object.fromEntries(
+      Object.entries(schemas).filter(([, schema]) => schema !== undefined),
+    ) as Schemas<Params, Query, Body, Response>,
     config: { scope, area, literal },
-    ...(waits && { handlerTimeout: WAITING_TIMEOUT_MS }),
+    ...(waits !== undefined && { handlerTimeout: WAITING_TIMEOUT_MS }),
   }
 }
 

@@ -1,9 +1,12 @@
 // The areas of the API: each has paths and scopes of its own and can be switched off; one that is not built yet says so.
 import { ConfigError, list } from '#core/config.ts'
+import { PAYMENTS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
   /** All that begins with these is the area's. */
   paths: readonly string[]
+  /** Who does for us what is asked for there; left out where nobody has to, or nobody does yet. */
+  provider?: string
   /** What an API key may do, by its scope. */
   scopes: Readonly<Record<string, string>>
   /** Its headings in the documentation, described; an area without them is still to come. */
@@ -20,6 +23,7 @@ const TABLE = {
   },
   payments: {
     paths: ['/v1/payments', '/v1/refunds'],
+    provider: PAYMENTS.provider,
     tags: {
       payments:
         'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',

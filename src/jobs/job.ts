@@ -5,7 +5,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 export const QUEUES = ['payments', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
-/** All that is particular to a job. A provider, a deadline or a clock of its own is declared here by the first job that has one. */
+/** All that is particular to a job. A deadline or a clock of its own is declared here by the first job that has one. */
 export type JobDefinition<
   Name extends string = string,
   Payload extends z.ZodType = z.ZodType,

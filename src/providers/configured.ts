@@ -1,17 +1,18 @@
 // The providers as a process is configured to use them.
 import { need, type Config } from '#core/config.ts'
-import type { Outcome } from '#core/outcome.ts'
-import type { PaymentProcessor } from './payments.ts'
+import type { EndedCall } from './http.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 
-/** The processor of payments; `onCall` hears of each call that has ended. */
-export function openProcessor(
-  config: Config,
-  onCall: (call: { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }) => void,
-): PaymentProcessor & { close(): Promise<void> } {
-  return stripeProcessor({
-    secret_key: need(config, 'STRIPE_SECRET_KEY'),
-    api_base: config.STRIPE_API_BASE ?? null,
-    onCall,
-  })
+/** Every provider, by what it is to us; `onCall` hears of each call to one that has ended. */
+export function openProviders(config: Config, onCall: (provider: string, call: EndedCall) => void) {
+  return {
+    processor: stripeProcessor({
+      secret_key: need(config, 'STRIPE_SECRET_KEY'),
+      api_base: config.STRIPE_API_BASE ?? null,
+      onCall: (call) => onCall('stripe', call),
+    }),
+  }
 }
+
+/** What handlers and recurring work ask. */
+export type Providers = Readonly<ReturnType<typeof openProviders>>

@@ -2,13 +2,12 @@
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
-import type { PaymentProcessor } from '#providers/payments.ts'
+import type { Providers } from '#providers/configured.ts'
 import type { Story } from './story.ts'
 
-export type WorkerContext = {
+export type WorkerContext = Providers & {
   sql: Sql
   log: Log
   vault: Vault
-  processor: PaymentProcessor
   story: Story
 }

@@ -1,23 +1,10 @@
 // What a handler decides about an attempt. It is a value: `perform` writes it behind the fence, in one step with what it tells.
 import type { Outcome, Undone } from '#core/outcome.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import type { NotificationSettlement } from '#domain/notifications.ts'
-import type { PaymentSettlement } from '#domain/payments/settle.ts'
-import type { RefundSettlement } from '#domain/refunds/settle.ts'
-
-/** What a decision may tell of each noun; its step in `settle.ts` writes that together with the job. */
-export type Tellings = {
-  payment: Omit<PaymentSettlement, keyof Settlement>
-  refund: Omit<RefundSettlement, keyof Settlement>
-  notification: Omit<NotificationSettlement, keyof Settlement>
-  /** Nothing but what becomes of the job. */
-  job: object
-}
-export type Tells<N extends keyof Tellings = keyof Tellings> = {
-  [Each in N]: { noun: Each; what: Tellings[Each] }
-}[N]
+import type { Tells } from './settle.ts'
 
 type Learnt = {
+  /** Of a noun; nothing: only what becomes of the job is written. */
   tells?: Tells
   /** What the provider calls the effect of the call. */
   reference?: string | null

@@ -7,7 +7,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
-import { openProcessor } from '#providers/configured.ts'
+import { openProviders } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
@@ -30,18 +30,19 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   ends.defer(() => endAll(sql, urgent_sql))
   const story = createStory(log, config.logged_part)
-  const processor = openProcessor(config, (call) => {
+  const providers = openProviders(config, (provider, call) => {
     const { operation, outcome, duration_ms } = call
-    metrics.providerCall.observe({ provider: processor.name, operation, outcome }, duration_ms / 1000)
+    metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
+    if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
     story.call(call)
   })
-  ends.defer(() => processor.close())
+  for (const provider of Object.values(providers)) ends.defer(() => provider.close())
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const context: WorkerContext = {
+    ...providers,
     sql,
     log,
-    processor,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
     story,
   }

@@ -12,7 +12,7 @@ import type { WorkerContext } from './context.ts'
 import { discard, giveBack, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { createLeases } from './leases.ts'
-import { createSettle } from './settle.ts'
+import { NOTHING } from './settle.ts'
 import { settlementOf } from './settlement.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
 
@@ -52,7 +52,6 @@ export function createPerformer(
   { worker, queues, concurrency, urgent_sql }: PerformerOptions,
 ): Performer {
   const { sql, log } = context
-  const settle = createSettle(sql)
   const leases = createLeases(urgent_sql, log)
   const active = new Map<string, Promise<void>>()
   const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
@@ -152,7 +151,7 @@ export function createPerformer(
 
   async function settled(job: ClaimedJob, decision: Decision): Promise<Settlement> {
     const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
-    const ours = await settle(settlement, decision.tells ?? { noun: 'job', what: {} })
+    const ours = await (decision.tells ?? NOTHING).settle(sql, settlement)
     return ours ? settlement : { ...settlement, outcome: 'fenced' }
   }
 
@@ -165,13 +164,11 @@ export function createPerformer(
       log.warn(factsOf(job), 'a late write was fenced')
       return
     }
-    if (outcome === 'misconfigured') {
-      metrics.misconfigured.inc({ provider: context.processor.name })
+    if (outcome === 'misconfigured')
       log.error(
         { ...factsOf(job), reason: settlement.error?.message },
         'a job waits for the configuration to be mended: credentials are refused or a key is missing',
       )
-    }
     if (state !== 'ready') {
       metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
       queue.publish([{ id: job.id, state }])

@@ -1,17 +1,14 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { EVENTS } from '#domain/events.ts'
-import type { Noun } from '#domain/subjects.ts'
+import { subjectOf } from '#domain/subjects.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
-/** What the events of a noun are listed under. */
-const TAGS: Record<Noun, string> = { customer: 'customers', payment: 'payments', refund: 'refunds' }
-
-/** By type. */
+/** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
   return Object.fromEntries(
     EVENTS.map(({ type, noun, about, data }) => [
       type,
-      { post: operationOf(type, TAGS[noun], about, schemas.of(data, 'output'), schemas) },
+      { post: operationOf(type, subjectOf(noun).table, about, schemas.of(data, 'output'), schemas) },
     ]),
   )
 }

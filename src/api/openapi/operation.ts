@@ -29,8 +29,8 @@ export type Literal = {
   }
   /** It takes an idempotency key, which a create must have. */
   key?: 'required' | 'optional'
-  /** It waits for a job: its answer may take as long as the caller grants. */
-  waits?: boolean
+  /** It waits for a job, by default or only if it is asked to: its answer may take as long as the caller grants. */
+  waits?: 'by_default' | 'if_asked'
   errors: ErrorCode[]
 }
 
@@ -50,8 +50,12 @@ const COMMON: ErrorCode[] = [
   'database_unavailable',
 ]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
-const WAITS =
-  'Waits for the processor (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.'
+const WAITS = {
+  by_default:
+    'Waits for the processor (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.',
+  if_asked:
+    'Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to; what is not finished by then answers 202.',
+}
 const SUCCESS: Record<number, string> = {
   200: 'Done.',
   201: 'Created.',
@@ -65,12 +69,12 @@ export function operationOf({ literal }: Route, schemas: Schemas): JsonSchema {
   const headers: (keyof typeof PARAMETERS)[] = [
     'x-request-id',
     ...(key === undefined ? [] : ['Idempotency-Key' as const]),
-    ...(waits === true ? ['Prefer' as const] : []),
+    ...(waits === undefined ? [] : ['Prefer' as const]),
   ]
   return {
     operationId: operation_id,
     summary,
-    description: [description, waits && WAITS, needs].filter(Boolean).join('\n\n'),
+    description: [description, waits && WAITS[waits], needs].filter(Boolean).join('\n\n'),
     tags: [tag ?? area ?? 'general'],
     security: [{ api_key: scope === null ? [] : [scope] }],
     parameters: [
@@ -132,7 +136,7 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
           headers: headersOf([
             ...(paged ? ['Link' as const] : []),
             ...(status === '202' ? ['Location' as const] : []),
-            ...(waits === true ? ['Preference-Applied' as const] : []),
+            ...(waits === undefined ? [] : ['Preference-Applied' as const]),
             ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),
           ]),
           content: { 'application/json': { schema, example: list ? [example] : example } },

@@ -69,7 +69,7 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },
-      waits: true,
+      waits: 'by_default',
       key: 'required',
       examples: {
         requests: {

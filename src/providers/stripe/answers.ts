@@ -1,6 +1,6 @@
 // Stripe's payments and refunds in our words, each answer checked before it is believed.
 import type { Stripe } from 'stripe'
-import { NoAnswer } from './guard.ts'
+import { NoAnswer } from '../http.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 
 const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([

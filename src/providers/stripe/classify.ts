@@ -1,7 +1,7 @@
 // What an error of Stripe's SDK means for the work that was asked: the one place where that is decided.
 import { Stripe } from 'stripe'
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { isReplayed, NoAnswer } from './guard.ts'
+import { isReplayed, NoAnswer } from '../http.ts'
 
 // A processor may ask for patience, not for a week of it.
 const LONGEST_PATIENCE_MS = 60 * 60 * 1000
@@ -9,10 +9,7 @@ const LONGEST_PATIENCE_MS = 60 * 60 * 1000
 /** Never `done`, never throws. What is not known to be definitive is ambiguous. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
   const cause = causeOf(error)
-  if (cause instanceof NoAnswer) {
-    if (!cause.sent) return { kind: 'retry', reason: cause.message }
-    return { kind: 'ambiguous', reason: cause.message, replayed: cause.replayed }
-  }
+  if (cause instanceof NoAnswer) return cause.outcome
   if (!(error instanceof Stripe.errors.StripeError)) {
     return {
       kind: 'ambiguous',

@@ -4,6 +4,7 @@ import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { causeOf, classify } from './classify.ts'
 import { guardClient } from './guard.ts'
+import type { EndedCall } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
 export type StripeOptions = {
@@ -12,7 +13,7 @@ export type StripeOptions = {
   api_base?: string | null
   /** For a whole call, pages included; 15,000 unless told. */
   deadline_ms?: number
-  onCall?: (call: { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }) => void
+  onCall?: (call: EndedCall) => void
 }
 
 export type StripeClient = {

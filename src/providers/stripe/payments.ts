@@ -2,7 +2,7 @@
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { isMissing } from './classify.ts'
-import { NoAnswer } from './guard.ts'
+import { NoAnswer } from '../http.ts'
 import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'

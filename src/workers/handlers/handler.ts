@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { JobName } from '#jobs/index.ts'
 import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, type Decision } from '../decision.ts'
@@ -35,7 +36,7 @@ export type Handler<Name extends string = string> = {
 }
 
 /** Binds a handler to a job that makes a call of its own. What is stored of it and cannot be read is parked and never sent. */
-export function calling<Name extends string, Payload extends z.ZodType, Request extends z.ZodType>(
+export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
   handle: (
     context: WorkerContext,
@@ -60,7 +61,7 @@ export function calling<Name extends string, Payload extends z.ZodType, Request 
 }
 
 /** Binds a handler to a job that makes no call of its own, with how it ends when no attempt survives it. */
-export function handling<Name extends string, Payload extends z.ZodType>(
+export function handling<Name extends JobName, Payload extends z.ZodType>(
   definition: JobDefinition<Name, Payload, null>,
   handle: (context: WorkerContext, job: Job<z.output<Payload>>) => Promise<Decision>,
   giveUp: NonNullable<Handler['giveUp']>,

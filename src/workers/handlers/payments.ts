@@ -9,7 +9,7 @@ import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { declineOf, paymentTold } from './told.ts'
+import { declineOf, paymentTold, settlingPayment } from './told.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
@@ -173,8 +173,7 @@ function tell(
   return failure === undefined ? done(learnt) : failed(reasonOf(failure), learnt)
 }
 
-const aboutPayment = (told: PaymentTold) =>
-  ({ noun: 'payment', what: { told, notification_id: null } }) as const
+const aboutPayment = (told: PaymentTold) => settlingPayment({ told, notification_id: null })
 
 function reasonOf({ decline_code, ...failure }: PaymentFailure) {
   return { ...failure, ...(decline_code != null && { decline_code }) }

@@ -7,7 +7,7 @@ import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { refundTold } from './told.ts'
+import { refundTold, settlingRefund } from './told.ts'
 
 type RefundJob = JobOf<typeof createRefund>
 
@@ -71,7 +71,7 @@ function refused(job: RefundJob, failure: { code: string; message: string }): De
   return failed(failure, { tells: aboutRefund(told) })
 }
 
-const aboutRefund = (told: RefundTold) => ({ noun: 'refund', what: { told, notification_id: null } }) as const
+const aboutRefund = (told: RefundTold) => settlingRefund({ told, notification_id: null })
 
 function idsOf({ tenant_id, payload }: RefundJob) {
   return { tenant_id, payment_id: payload.payment_id, refund_id: payload.refund_id }

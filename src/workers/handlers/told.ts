@@ -1,9 +1,23 @@
-// What the processor says of a payment or refund, in our words: for those who asked and for those who were notified.
+// What the processor says of a payment or refund, in our words, and the steps that write it: for those who asked and for those
+// who were notified.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
-import type { PaymentTold } from '#domain/payments/settle.ts'
-import type { RefundTold } from '#domain/refunds/settle.ts'
+import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
+import { settleRefunds, type RefundSettlement, type RefundTold } from '#domain/refunds/settle.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
+import { settling, type Told } from '../settle.ts'
+
+/** No two of one payment in one statement. */
+export const settlingPayment = settling<Told<PaymentSettlement>>(
+  'settle_payment',
+  settlePayments,
+  ({ told }) => told.payment_id,
+)
+export const settlingRefund = settling<Told<RefundSettlement>>(
+  'settle_refund',
+  settleRefunds,
+  ({ told }) => told.payment_id,
+)
 
 /** Undefined while the processor is still working on it and a notification will tell. */
 export function paymentTold(

@@ -75,7 +75,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
-      waits: true,
+      waits: 'by_default',
       key: 'optional',
       examples: {
         requests: {
@@ -128,7 +128,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
-      waits: true,
+      waits: 'by_default',
       key: 'optional',
       examples: {
         requests: {

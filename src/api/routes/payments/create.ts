@@ -7,6 +7,7 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
@@ -73,7 +74,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
       description: `Authorizes: the amount is held until it is captured or canceled.`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
-      waits: true,
+      waits: 'by_default',
       key: 'required',
       examples: {
         requests: {
@@ -134,7 +135,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
           checkAmount(body)
           const place = paymentMethodPlace(asked.tenant_id, asked.job_id)
           const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
-          return create({ ...body, ...asked, payment_id, payment_method, processor: PAYMENTS.provider })
+          return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
         },
         reached,
         why_not: () => new AppError('customer_not_found', { param: 'customer_id' }),

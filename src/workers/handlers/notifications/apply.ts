@@ -3,7 +3,8 @@ import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
-import { done, goOn, type Decision, type Tells } from '../../decision.ts'
+import { done, goOn, type Decision } from '../../decision.ts'
+import type { Tells } from '../../settle.ts'
 import { askAgain, filedUnder, over } from './parked.ts'
 
 /** We wrote it ourselves, to have the object looked at. */

@@ -4,6 +4,7 @@ import type { Undone } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import {
   findNotification,
+  settleNotifications,
   type NotificationSettlement,
   type ParkedReason,
   type StoredNotification,
@@ -12,7 +13,8 @@ import { findPaymentByReference } from '#domain/payments/find.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
-import { discard, done, goOn, park, unanswered, type Decision, type Tells } from '../../decision.ts'
+import { discard, done, goOn, park, unanswered, type Decision } from '../../decision.ts'
+import { settling, type Tells, type Told } from '../../settle.ts'
 import { compare } from './drifts.ts'
 import { newsOf } from './news.ts'
 
@@ -43,6 +45,12 @@ export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payme
   return { tenant_id, subject: 'payment', subject_id: payment_id }
 }
 
+const settlingNotification = settling<Told<NotificationSettlement>>(
+  'settle_notification',
+  settleNotifications,
+  ({ job_id }) => job_id,
+)
+
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
 /** What a decision tells of a notification that moves nothing now. */
@@ -50,8 +58,8 @@ function becoming(
   { id: notification_id }: StoredNotification,
   becomes: NotificationSettlement['becomes'],
   { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
-): Tells<'notification'> {
-  return { noun: 'notification', what: { notification_id, becomes, reason, waits_for, of } }
+): Tells {
+  return settlingNotification({ notification_id, becomes, reason, waits_for, of })
 }
 
 /** It needs nothing more, or concerns nobody here. */

@@ -7,9 +7,9 @@ import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import type { ProcessorNews, ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
-import type { Decision, Tells } from '../../decision.ts'
+import type { Decision } from '../../decision.ts'
 import { about } from '../../story.ts'
-import { paymentTold } from '../told.ts'
+import { paymentTold, settlingPayment } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { compare, sideOfPayment } from './drifts.ts'
 import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
@@ -50,10 +50,7 @@ export async function applyPayment(
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
   const told = paymentTold(context, of, looked.value)
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
-  const tells: Tells | undefined = told && {
-    noun: 'payment',
-    what: { told, notification_id: notification.id, orphaned },
-  }
+  const tells = told && settlingPayment({ told, notification_id: notification.id, orphaned })
   if (!is_look && differs === null && !wasDrift(notification))
     return await applied(notification, of, { tells })
   // What is settled here may stand otherwise there, and then no news moves it.

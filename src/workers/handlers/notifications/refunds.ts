@@ -6,9 +6,9 @@ import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domai
 import { importRefund } from '#domain/refunds/settle.ts'
 import { isMarked, type ProcessorNews, type ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
-import type { Decision, Tells } from '../../decision.ts'
+import type { Decision } from '../../decision.ts'
 import { about } from '../../story.ts'
-import { refundFailure, refundTold } from '../told.ts'
+import { refundFailure, refundTold, settlingRefund } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
 import { COMPARED, compare, sideOfRefund } from './drifts.ts'
 import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
@@ -56,7 +56,7 @@ export async function applyRefund(
   const ids = { ...payment, refund_id: of.id }
   about(ids)
   const told = refundTold(ids, refund)
-  const tells: Tells = { noun: 'refund', what: { told, notification_id: notification.id } }
+  const tells = settlingRefund({ told, notification_id: notification.id })
   const may_differ = is_look || (ours?.status === 'failed' && told.status !== 'failed')
   const was_drift = wasDrift(notification)
   if (!may_differ && !was_drift) return await applied(notification, payment, { tells })

@@ -1,0 +1,233 @@
+// The HTTP client of providers: one request per call, one total deadline, only while the permit of its job is valid.
+import { Pool, type Dispatcher } from 'undici'
+import type { Outcome, Undone } from '#core/outcome.ts'
+import { currentPermit, NotStarted, type Permit } from './permit.ts'
+
+// Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a provider of ours.
+const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
+/** Of each lane. */
+const CONNECTIONS = 256
+const CONNECT_TIMEOUT_MS = 5_000
+const KEEP_ALIVE_MS = 15_000
+
+/** Nothing that can be believed came back. `sent` false: not one byte of the request left, so certainly nothing happened. */
+export class NoAnswer extends Error {
+  sent: boolean
+  /** The provider's `idempotent-replayed` header, where an answer came at all. */
+  replayed: boolean
+
+  constructor(reason: string, { sent, replayed = false }: { sent: boolean; replayed?: boolean }) {
+    super(reason)
+    this.sent = sent
+    this.replayed = replayed
+  }
+
+  /** What it means for the work that was asked. */
+  get outcome(): Exclude<Undone, { kind: 'declined' }> {
+    const { message: reason, replayed } = this
+    return this.sent ? { kind: 'ambiguous', reason, replayed } : { kind: 'retry', reason }
+  }
+}
+
+/** A call to a provider that has ended, as the metrics and the log tell of it. */
+export type EndedCall = { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }
+
+/** `path` begins with a slash and comes after that of the base. */
+type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>
+/** Of any status. The names of headers are in lower case. */
+type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
+
+export type HttpClient = {
+  /**
+   * Sends once. `deadline_ms` is for all of it, connecting and reading included, and counts from when there is a socket. Rejects
+   * with `NoAnswer` when no JSON object came back in time. A request leaves only while the permit of its job is valid, judged
+   * when it has a socket; without one it is not sent and rejects with `NotStarted`. When the signal of its permit aborts, its
+   * answer is not waited for.
+   */
+  send(request: HttpRequest, deadline_ms: number): Promise<Answer>
+  close(): Promise<void>
+}
+
+/** A client for `base` (scheme, host, port and perhaps a path), and for no other host. */
+export function openHttp(base: string): HttpClient {
+  const { origin, pathname } = new URL(base)
+  const prefix = pathname.replace(/\/+$/, '')
+  const lanes = new Map<string, Lane>()
+  const laneOf = (name: string): Lane => {
+    const lane = lanes.get(name) ?? openLane(origin)
+    lanes.set(name, lane)
+    return lane
+  }
+  return {
+    async send(request, deadline_ms) {
+      const permit = currentPermit()
+      const prefixed = { ...request, path: prefix + request.path }
+      return await laneOf(permit.lane).run((pool) => send(pool, prefixed, deadline_ms, permit))
+    },
+    close: async () => void (await Promise.all([...lanes.values()].map((lane) => lane.close()))),
+  }
+}
+
+type Lane = {
+  /** Runs `exchange` when one of the lane's sockets is free for it. */
+  run<T>(exchange: (pool: Pool) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+function openLane(origin: string): Lane {
+  const pool = new Pool(origin, {
+    connections: CONNECTIONS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    allowH2: false,
+    // The deadline below is stricter than both.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  const waiting: (() => void)[] = []
+  let free = CONNECTIONS
+  return {
+    async run(exchange) {
+      if (free > 0) free -= 1
+      else await new Promise<void>((resolve) => waiting.push(resolve))
+      try {
+        return await exchange(pool)
+      } finally {
+        const next = waiting.shift()
+        if (next) next()
+        else free += 1
+      }
+    },
+    close: () => pool.close(),
+  }
+}
+
+/** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
+async function send(pool: Pool, request: HttpRequest, deadline_ms: number, permit: Permit): Promise<Answer> {
+  for (;;) {
+    while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
+    if (permit.signal.aborted) throw new NotStarted()
+    const answer = await exchange(pool, request, deadline_ms, permit)
+    if (answer !== 'lapsed') return answer
+  }
+}
+
+/** Sends once and reads to the end, or rejects with `NoAnswer`; `lapsed`: not sent, the permit is no longer valid. */
+function exchange(
+  pool: Pool,
+  request: HttpRequest,
+  deadline_ms: number,
+  permit: Permit,
+): Promise<Answer | 'lapsed'> {
+  return new Promise((resolve, reject) => {
+    let controller: Dispatcher.DispatchController | null = null
+    let over = false
+    let status = 0
+    let headers: Record<string, string> = {}
+    let size = 0
+    const chunks: Buffer[] = []
+
+    const deadline = setTimeout(() => {
+      fail(`no answer within ${deadline_ms} ms`)
+      controller?.abort(new Error('deadline'))
+    }, deadline_ms)
+    permit.signal.addEventListener('abort', giveUp)
+
+    function end(): void {
+      over = true
+      clearTimeout(deadline)
+      permit.signal.removeEventListener('abort', giveUp)
+    }
+
+    function fail(reason: string): void {
+      if (over) return
+      end()
+      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers) }))
+    }
+
+    function giveUp(): void {
+      if (controller !== null) {
+        fail('no answer was waited for: the lease was lost or the worker stops')
+        return controller.abort(new Error('given up'))
+      }
+      end()
+      reject(new NotStarted())
+    }
+
+    const handler: Dispatcher.DispatchHandler = {
+      // Called when a connection is there, right before the first byte is written.
+      onRequestStart(started) {
+        // Given up while it waited for a connection, or about to be sent twice: neither may leave.
+        if (over || controller) return started.abort(new Error('not sent'))
+        if (!permit.valid()) {
+          end()
+          started.abort(new Error('not sent'))
+          return resolve('lapsed')
+        }
+        controller = started
+        permit.used()
+      },
+      onResponseStart(_controller, code, received) {
+        status = code
+        headers = flat(received)
+      },
+      onResponseData(receiving, chunk) {
+        size += chunk.length
+        chunks.push(chunk)
+        if (size <= LONGEST_ANSWER_BYTES) return
+        fail(`the answer is longer than ${LONGEST_ANSWER_BYTES} bytes`)
+        receiving.abort(new Error('too long'))
+      },
+      onResponseEnd() {
+        if (over) return
+        const body = parse(chunks)
+        if (!body) return fail(`unreadable answer: ${status} without a JSON object`)
+        end()
+        resolve({ status, headers, body })
+      },
+      onResponseError(_controller, error) {
+        fail(`${controller ? 'connection lost' : 'not sent'}: ${codeOf(error)}`)
+      },
+    }
+    try {
+      pool.dispatch(request, handler)
+    } catch (error) {
+      fail(`not sent: ${codeOf(error)}`)
+    }
+  })
+}
+
+/** Whether a provider repeated a stored answer. */
+export function isReplayed(headers: Record<string, string> | undefined): boolean {
+  return headers?.['idempotent-replayed'] === 'true'
+}
+
+/** The headers that have a value, as text. */
+export function flat(headers: object): Record<string, string> {
+  const flattened: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined && value !== null) flattened[name] = String(value)
+  }
+  return flattened
+}
+
+function parse(chunks: Buffer[]): Record<string, unknown> | null {
+  try {
+    const body: unknown = JSON.parse(
+      (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8'),
+    )
+    return isObject(body) ? body : null
+  } catch {
+    return null
+  }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** `ECONNREFUSED`, `ENOTFOUND`, ...; what a library calls it where the system does not. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.message
+}
