@@ -1,4 +1,5 @@
 // Holds the layout: which layer may know which, that no files import each other in a circle, and how long a file may be.
+import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -210,4 +211,24 @@ test('a word of a provider would be found', () => {
   ])
     expect(namesProvider(`const a = 1\n${line}\n`)).toBe(line)
   expect(namesProvider("import { SENDER } from './stripe.ts'\nlimit.charge(1)\n")).toBe(undefined)
+})
+
+const DOCUMENT = join(ROOT, 'docs/architecture.md')
+const ROW = /^\| `(\w+)` \| [^|]+ \|([^|]*)\|$/gm
+const PATH = /`((?:src|test|docs|migrations)\/[^`\s]*)`/g
+
+test('docs/architecture.md has the table of imports, and the files that it names are there', async () => {
+  const text = await readFile(DOCUMENT, 'utf8')
+  const layers = text.slice(text.indexOf('## Layers'), text.indexOf('## The way of a capture'))
+  const table = Array.from(layers.matchAll(ROW), ([, layer, may]) => [
+    layer,
+    may!.trim() === 'everything' ? ['*'] : Array.from(may!.matchAll(/`([^`]+)`/g), ([, name]) => name),
+  ])
+  expect(Object.fromEntries(table)).toEqual(MAY_IMPORT)
+  const files = Array.from(text.matchAll(PATH), ([, file]) => file!)
+  // The noun that it adds is the one of the test.
+  const here = (file: string) =>
+    existsSync(join(ROOT, file)) || existsSync(join(ROOT, 'test/support/noun', file.replace('NNNN', '0900')))
+  expect(files.length).toBeGreaterThan(40)
+  expect(files.filter((file) => !here(file))).toEqual([])
 })

@@ -1,26 +1,26 @@
 // Programs of ours that run to their end.
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 export type Ran = { code: number; stdout: string; stderr: string }
 
-/** Runs `node <file> <args>` with this environment and no other, in the project's folder unless told. */
+/** Runs `node <file> <args>` with this environment and no other; the file, and where it runs, are in the project's folder unless told. */
 export async function runCommand(
   file: string,
   args: string[],
   env: NodeJS.ProcessEnv = {},
   cwd: string = ROOT,
 ): Promise<Ran> {
-  return await new Promise((resolve) => {
+  return await new Promise((end) => {
     execFile(
       process.execPath,
-      [join(ROOT, file), ...args],
+      [resolve(ROOT, file), ...args],
       { cwd, env: { PATH: process.env.PATH, ...env }, timeout: 75_000 },
       (error, stdout, stderr) =>
-        resolve({
+        end({
           code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,
           stdout,
           stderr,

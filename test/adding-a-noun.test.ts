@@ -1,0 +1,306 @@
+// What adding a noun costs: one is added to a copy of the sources and does all that a noun does; whatever of it is left out is named.
+import { cp, readdir, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createApiKey } from '#domain/api-keys.ts'
+import type { Scope } from '#domain/areas.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { createClient, freshKey } from '#test/client.ts'
+import { runCommand, type Ran } from '#test/commands.ts'
+import { createDatabase } from '#test/databases.ts'
+import { startProcess, until } from '#test/process.ts'
+import { urlAs, type ProcessRole } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+import { patchedCopy, type Patch } from '../torture/copy.ts'
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+/** The noun's own files: its migration, job, rows, provider, handler and routes. */
+const OWN = join(ROOT, 'test/support/noun')
+
+/** A line after another one, which the file has once. */
+const after = (file: string, line: string, added: string): Patch => ({
+  file,
+  from: `${line}\n`,
+  to: `${line}\n${added}\n`,
+})
+
+/** All that a noun changes in files that are there. */
+const ENTRIES = {
+  'the index of jobs': [
+    after(
+      'src/jobs/index.ts',
+      "import { refundJobs } from './refunds.ts'",
+      "import { parcelJobs } from './parcels.ts'",
+    ),
+    { file: 'src/jobs/index.ts', from: '...refundJobs,', to: '...refundJobs, ...parcelJobs,' },
+  ],
+  'the index of handlers': [
+    after(
+      'src/workers/handlers/index.ts',
+      "import { refundHandlers } from './refunds.ts'",
+      "import { parcelHandlers } from './parcels.ts'",
+    ),
+    after('src/workers/handlers/index.ts', '  ...refundHandlers,', '  ...parcelHandlers,'),
+  ],
+  'the index of routes': [
+    after(
+      'src/api/routes/index.ts',
+      "import { refundRoutes } from './refunds.ts'",
+      "import { parcelRoutes } from './parcels.ts'",
+    ),
+    after('src/api/routes/index.ts', '  refundRoutes,', '  parcelRoutes,'),
+  ],
+  'its subject, with its view and events': [
+    after(
+      'src/domain/subjects.ts',
+      "import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'",
+      "import { PARCEL_EVENTS, parcelSchema } from './parcels/parcel.ts'",
+    ),
+    after(
+      'src/domain/subjects.ts',
+      'export const SUBJECTS = {',
+      "  parcel: { table: 'parcels', view: parcelSchema, events: PARCEL_EVENTS, checks: {} },",
+    ),
+  ],
+  'its refusals': [
+    after(
+      'src/core/errors.ts',
+      "  refund_not_found: [404, 'Refund not found.'],",
+      "  parcel_not_found: [404, 'Parcel not found.'],",
+    ),
+  ],
+  'the rights on its table': [
+    after(
+      'migrations/roles.sql',
+      "    ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),",
+      "    ('sluice_api', 'parcels', 'select, insert (tenant_id, id, idempotency_key, address)'),\n    ('sluice_worker', 'parcels', 'select, update (status, tracking, updated_at)'),",
+    ),
+  ],
+  'an area that is new': [
+    after(
+      'src/domain/areas.ts',
+      'const TABLE = {',
+      `  parcels: {
+    paths: ['/v1/parcels'],
+    tags: { parcels: 'What is sent.' },
+    scopes: { 'parcels:read': 'read parcels', 'parcels:write': 'send parcels' },
+  },`,
+    ),
+  ],
+  'a provider that is new': [
+    after(
+      'src/providers/configured.ts',
+      "import { stripeProcessor } from './stripe/payments.ts'",
+      "import { openCarrier } from './carrier.ts'",
+    ),
+    after(
+      'src/providers/configured.ts',
+      '  return {',
+      "    carrier: openCarrier({ url: need(config, 'CARRIER_URL'), onCall: (call) => onCall('carrier', call) }),",
+    ),
+  ],
+  'the variables of that': [
+    after(
+      'src/core/config/variables.ts',
+      'export const VARIABLES = {',
+      "  CARRIER_URL: [baseUrl.optional(), 'https://carrier.example.com', 'the carrier', ['worker'], ['worker']],",
+    ),
+  ],
+} satisfies Record<string, Patch[]>
+type Entry = keyof typeof ENTRIES
+
+/** The sources with the noun, but for some of what it needs. */
+async function copyWithout(...left_out: Entry[]): Promise<string> {
+  const entries = Object.entries(ENTRIES).filter(([name]) => !left_out.includes(name as Entry))
+  const { path, remove } = await patchedCopy(
+    ROOT,
+    entries.flatMap(([, patches]) => patches),
+  )
+  onTestFinished(remove)
+  await cp(OWN, path, { recursive: true })
+  for (const file of ['tsconfig.json', 'knip.json']) await cp(join(ROOT, file), join(path, file))
+  return path
+}
+
+/** Runs a program of node_modules there. */
+const check = async (path: string, program: string, ...args: string[]): Promise<Ran> =>
+  await runCommand(join(path, 'node_modules', program), args, {}, path)
+const typecheck = (path: string) => check(path, 'typescript/bin/tsc', '--noEmit', '--singleThreaded')
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: [] })
+})
+afterAll(async () => await world?.close())
+
+/** A carrier that hangs up on the first call under each key, after it took the parcel. */
+async function startCarrier(): Promise<{ url: string; keys: string[] }> {
+  const keys: string[] = []
+  const server = createServer((request, response) => {
+    const key = String(request.headers['idempotency-key'])
+    keys.push(key)
+    if (keys.filter((each) => each === key).length === 1) request.socket.destroy()
+    else response.writeHead(200, { 'content-type': 'application/json' }).end(`{"tracking":"T-${key}"}`)
+  })
+  server.listen(0, '127.0.0.1')
+  await until('the carrier listens', () => server.listening)
+  onTestFinished(() => void server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys }
+}
+
+/** The variables of a process of the copy, with a user of its own. */
+function envOf(role: ProcessRole): NodeJS.ProcessEnv {
+  const { DATABASE_URL, REDIS_URL, STRIPE_SECRET_KEY, STRIPE_API_BASE, ENCRYPTION_KEY } = world.config
+  return {
+    NODE_ENV: 'test',
+    DATABASE_URL: urlAs(role, DATABASE_URL!),
+    REDIS_URL,
+    STRIPE_SECRET_KEY,
+    STRIPE_API_BASE,
+    ENCRYPTION_KEY,
+    API_PORT: '0',
+    METRICS_PORT: '0',
+  }
+}
+
+test(
+  'its own files, a line in each of three indexes and its entries are enough',
+  { timeout: 120_000 },
+  async () => {
+    const path = await copyWithout()
+    const carrier = await startCarrier()
+    const owner = { DATABASE_URL: world.config.DATABASE_URL, REDIS_URL: world.config.REDIS_URL }
+    const run = (file: string, root = path) => runCommand(join(root, file), [], owner, root)
+    expect(await run('src/commands/migrate.ts')).toMatchObject({
+      code: 0,
+      stdout: 'Applied 0900_parcels.sql.\n',
+    })
+    const [api] = await Promise.all([
+      started('src/api/main.ts', { root: path, env: envOf('api'), ready: 'the API listens' }),
+      started('src/workers/main.ts', {
+        root: path,
+        env: { ...envOf('worker'), CARRIER_URL: carrier.url },
+        ready: 'the worker works',
+      }),
+    ])
+    const { url } = JSON.parse(api.ready) as { url: string }
+    const client = createClient(url, await keyFor('parcels:read', 'parcels:write'))
+    const body = { idempotency_key: freshKey(), address: '12 St James Square' }
+    const another = () => ({ ...body, idempotency_key: freshKey() })
+
+    // It waits only if it is asked to.
+    const created = await client.post('/v1/parcels', body)
+    expect([created.status, created.body.status]).toEqual([201, 'pending'])
+    const place = `/v1/parcels/${created.body.id}`
+    const shipped = await until('it is shipped', async () => {
+      const parcel = (await client.get(place)).body
+      return parcel.status === 'shipped' && parcel
+    })
+    const [key] = carrier.keys
+    expect([carrier.keys, shipped.tracking]).toEqual([[key, key], `T-${key}`])
+    const waited = await client.post('/v1/parcels', another(), { prefer: 'wait=30' })
+    expect([waited.status, waited.body.status]).toEqual([201, 'shipped'])
+
+    const replayed = await client.post('/v1/parcels', body)
+    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+    expect(replayed.body).toEqual(shipped)
+    expect((await client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body).toMatchObject([
+      { resource: 'parcel', resource_id: shipped.id, status: 'finished' },
+    ])
+    const timeline = (await client.get(`${place}/timeline`)).body as Record<string, unknown>[]
+    expect(timeline.map(({ kind, name, outcome }) => [kind, name, outcome])).toEqual([
+      ['attempt', 'parcel.ship', 'ambiguous'],
+      ['provider_call', 'ship', 'done'],
+      ['attempt', 'parcel.ship', 'done'],
+      ['event', 'parcel.shipped', null],
+    ])
+    const events = await world.sql`select type, data from events where subject_id = ${shipped.id}`
+    expect(events).toMatchObject([{ type: 'parcel.shipped', data: { id: shipped.id, status: 'shipped' } }])
+    const { webhooks, paths } = (await client.get('/openapi.json')).body
+    expect(webhooks['parcel.shipped'].post.tags).toEqual(['parcels'])
+    expect(paths['/v1/parcels'].post.description).toContain('does not wait')
+    const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
+    expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
+    expect(await run('src/commands/audit.ts')).toMatchObject({ code: 0 })
+
+    // Without the rights on its table, as a migration leaves it that does not know them.
+    expect(await run('src/commands/migrate.ts', ROOT)).toMatchObject({ code: 0 })
+    expect((await client.post('/v1/parcels', another())).status).toBe(500)
+    await api.says('permission denied for table parcels')
+  },
+)
+
+/** Of the world's tenant. */
+async function keyFor(...scopes: string[]): Promise<string> {
+  const tenant = await ensureTenant(world.sql, 'acme')
+  const key = { name: 'parcels', scopes: scopes as Scope[], expires_at: null }
+  return (await createApiKey(world.sql, tenant, key)).secret
+}
+
+/** A process that ends with the test. */
+async function started(...args: Parameters<typeof startProcess>): ReturnType<typeof startProcess> {
+  const process = await startProcess(...args)
+  onTestFinished(async () => void (await process.end()))
+  return process
+}
+
+test('docs/architecture.md names each file that a noun adds or changes', async () => {
+  const text = await readFile(join(ROOT, 'docs/architecture.md'), 'utf8')
+  const own = (await readdir(OWN, { recursive: true })).filter((file) => /\.(?:ts|sql)$/.test(file))
+  const files = [
+    ...own.filter((file) => file !== 'src/providers/carrier.ts').map((file) => file.replace('0900', 'NNNN')),
+    ...Object.values(ENTRIES).flatMap((patches) => patches.map(({ file }) => file)),
+  ]
+  expect(files.filter((file) => !text.includes(`\`${file}\``))).toEqual([])
+})
+
+test('whatever is left out is named', { timeout: 120_000 }, async () => {
+  const [most, rest] = await Promise.all([
+    copyWithout(
+      'the index of jobs',
+      'the index of routes',
+      'its subject, with its view and events',
+      'its refusals',
+      'an area that is new',
+      'a provider that is new',
+    ),
+    copyWithout('the index of handlers', 'the variables of that'),
+  ])
+  await rm(join(most, 'migrations/0900_parcels.sql'))
+  await rm(join(most, 'src/domain/parcels/find.ts'))
+  const database = await createDatabase()
+  onTestFinished(database.drop)
+  const [types, rest_of_types, unused, migrated] = await Promise.all([
+    typecheck(most),
+    typecheck(rest),
+    check(most, 'knip/bin/knip.js', '--no-config-hints'),
+    runCommand(
+      join(most, 'src/commands/migrate.ts'),
+      [],
+      { DATABASE_URL: database.url, QUEUE: 'redis' },
+      most,
+    ),
+  ])
+  for (const [left_out, { code, stdout, stderr }, named] of [
+    ['the index of jobs', types, /handlers\/parcels\.ts.*"parcel\.ship"/],
+    ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
+    ['the index of routes', unused, /api\/routes\/parcels\.ts/],
+    ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
+    ['its events', types, /parcels\/settle\.ts.*'"parcel\.shipped"'/],
+    ['its refusals', types, /routes\/parcels\.ts.*'"parcel_not_found"'/],
+    ['an area that is new', types, /routes\/parcels\.ts.*'"parcels"'/],
+    ['a provider that is new', types, /handlers\/parcels\.ts.*'carrier'/],
+    ['the variables of that', rest_of_types, /providers\/configured\.ts.*'"CARRIER_URL"'/],
+    ['one of its files', types, /routes\/parcels\.ts.*domain\/parcels\/find\.ts/],
+    ['its migration', migrated, /relation "\w+\.parcels" does not exist/],
+  ] as [string, Ran, RegExp][]) {
+    expect([left_out, code]).not.toEqual([left_out, 0])
+    expect(stdout + stderr, left_out).toMatch(named)
+  }
+  // With those two it compiles: nothing else is needed.
+  const wrong = Array.from(rest_of_types.stdout.matchAll(/^(\S+)\(.*error TS/gm), ([, file]) => file)
+  expect(new Set(wrong)).toEqual(new Set(['src/providers/configured.ts', 'src/workers/handlers/index.ts']))
+})

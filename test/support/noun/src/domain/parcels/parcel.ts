@@ -1,0 +1,26 @@
+// The parcel: what it is in rows, answers and events.
+import { z } from 'zod'
+import { timestamp } from '#core/time.ts'
+
+/** A parcel as it is answered. */
+export const parcelSchema = z
+  .object({
+    id: z.uuid().meta({ description: 'The id.', example: '0198f6f1-9a3c-7000-8000-123456789abc' }),
+    tenant_id: z.uuid().meta({ description: 'Whose.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z.string().meta({ description: 'Its key.', example: 'order-17-parcel' }),
+    status: z
+      .enum(['pending', 'shipped', 'refused'])
+      .meta({ id: 'ParcelStatus', description: 'How it stands.', example: 'shipped' }),
+    address: z.string().meta({ description: 'Where it goes.', example: '12 St James Square, London' }),
+    tracking: z.string().nullable().meta({ description: 'Its name at the carrier.', example: 'T-17' }),
+    created_at: timestamp.meta({ description: 'When it was created.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'Parcel', description: 'Something that is sent.' })
+
+export type Parcel = z.output<typeof parcelSchema>
+
+/** What is announced of parcels, by the word after `parcel.`. */
+export const PARCEL_EVENTS = {
+  shipped: 'The carrier has taken it.',
+} as const

@@ -1,0 +1,35 @@
+// The carrier: what is asked of it, and what its answers mean.
+import type { Outcome } from '#core/outcome.ts'
+import { NoAnswer, openHttp, type EndedCall } from './http.ts'
+
+const DEADLINE_MS = 15_000
+
+/** Ships under the stored key of the call; the value is what the carrier calls the parcel. */
+export function openCarrier({ url, onCall }: { url: string; onCall: (call: EndedCall) => void }) {
+  const http = openHttp(url)
+
+  async function ask(request: { address: string }, key: string): Promise<Outcome<string>> {
+    const headers = { 'content-type': 'application/json', 'idempotency-key': key }
+    const sent = { path: '/parcels', method: 'POST', headers, body: JSON.stringify(request) }
+    try {
+      const { status, body } = await http.send(sent, DEADLINE_MS)
+      if (typeof body['tracking'] === 'string') return { kind: 'done', value: body['tracking'] }
+      if (status !== 422) return { kind: 'ambiguous', reason: `answered ${status}`, replayed: false }
+      const message = 'The carrier does not go there.'
+      return { kind: 'declined', failure: { code: 'processor_error', message } }
+    } catch (error) {
+      if (error instanceof NoAnswer) return error.outcome
+      throw error
+    }
+  }
+
+  return {
+    async ship(request: { address: string }, key: string): Promise<Outcome<string>> {
+      const started = performance.now()
+      const outcome = await ask(request, key)
+      onCall({ operation: 'ship', outcome: outcome.kind, duration_ms: performance.now() - started })
+      return outcome
+    },
+    close: () => http.close(),
+  }
+}

@@ -1,0 +1,33 @@
+// Performs what parcels ask for: one call to the carrier.
+import { settleParcels, type ParcelSettlement } from '#domain/parcels/settle.ts'
+import { shipParcel } from '#jobs/parcels.ts'
+import type { WorkerContext } from '../context.ts'
+import { done, failed, undone, unknown, type Decision } from '../decision.ts'
+import { settling, type Told } from '../settle.ts'
+import { calling, type JobOf } from './handler.ts'
+
+const settlingParcel = settling<Told<ParcelSettlement>>(
+  'settle_parcel',
+  settleParcels,
+  ({ told }) => told.parcel_id,
+)
+
+export const parcelHandlers = {
+  [shipParcel.name]: calling(shipParcel, ship),
+}
+
+async function ship({ carrier }: WorkerContext, job: JobOf<typeof shipParcel>): Promise<Decision> {
+  const { tenant_id, payload, call } = job
+  if (call.look_only) return unknown('the carrier cannot be asked what became of it')
+  const ids = { tenant_id, parcel_id: payload.parcel_id }
+  const sent = await carrier.ship(call.request, call.key)
+  if (sent.kind === 'done') {
+    const tells = settlingParcel({ told: { ...ids, status: 'shipped', tracking: sent.value } })
+    return done({ reference: sent.value, tells })
+  }
+  if (sent.kind === 'declined') {
+    const tells = settlingParcel({ told: { ...ids, status: 'refused', tracking: null } })
+    return failed(sent.failure, { tells })
+  }
+  return undone(sent)
+}
