@@ -1,5 +1,5 @@
 // What adding a noun costs: one is added to a copy of the sources and does all that a noun does; whatever of it is left out is named.
-import { cp, readdir, readFile, rm } from 'node:fs/promises'
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -136,19 +136,24 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-/** A carrier that hangs up on the first call under each key, after it took the parcel. */
-async function startCarrier(): Promise<{ url: string; keys: string[] }> {
+/** A carrier that hangs up on the first call under each key, after it took the parcel; `silent`, it answers no call. */
+async function startCarrier(): Promise<{ url: string; keys: string[]; silent: boolean }> {
   const keys: string[] = []
   const server = createServer((request, response) => {
     const key = String(request.headers['idempotency-key'])
     keys.push(key)
+    if (carrier.silent) return
     if (keys.filter((each) => each === key).length === 1) request.socket.destroy()
     else response.writeHead(200, { 'content-type': 'application/json' }).end(`{"tracking":"T-${key}"}`)
   })
   server.listen(0, '127.0.0.1')
   await until('the carrier listens', () => server.listening)
-  onTestFinished(() => void server.close())
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys }
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const carrier = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys, silent: false }
+  return carrier
 }
 
 /** The variables of a process of the copy, with a user of its own. */
@@ -178,13 +183,15 @@ test(
       code: 0,
       stdout: 'Applied 0900_parcels.sql.\n',
     })
-    const [api] = await Promise.all([
-      started('src/api/main.ts', { root: path, env: envOf('api'), ready: 'the API listens' }),
+    const startWorker = () =>
       started('src/workers/main.ts', {
         root: path,
         env: { ...envOf('worker'), CARRIER_URL: carrier.url },
         ready: 'the worker works',
-      }),
+      })
+    const [api, worker] = await Promise.all([
+      started('src/api/main.ts', { root: path, env: envOf('api'), ready: 'the API listens' }),
+      startWorker(),
     ])
     const { url } = JSON.parse(api.ready) as { url: string }
     const client = createClient(url, await keyFor('parcels:read', 'parcels:write'))
@@ -225,6 +232,29 @@ test(
     const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
     expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
     expect(await run('src/commands/audit.ts')).toMatchObject({ code: 0 })
+
+    // A carrier that keeps no keys is never called twice, and is given up after the job's own deadline.
+    await worker.end()
+    const definition = join(path, 'src/jobs/parcels.ts')
+    const keyless = (await readFile(definition, 'utf8'))
+      .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'look'")
+      .replace('deadline_ms: 15_000', 'deadline_ms: 300')
+    await writeFile(definition, keyless)
+    await startWorker()
+    carrier.silent = true
+    const lost = (await client.post('/v1/parcels', another())).body
+    const attempts = await until('nobody knows whether it was shipped', async () => {
+      const rows = await world.sql`
+        select j.state, a.outcome, a.error ->> 'message' as error from jobs j
+        join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
+        where j.tenant_id = ${world.tenant_id} and j.subject_id = ${lost.id} order by a.attempt`
+      return rows.length >= 2 && rows
+    })
+    expect(attempts).toMatchObject([
+      { state: 'unknown', outcome: 'ambiguous', error: 'no answer within 300 ms' },
+      { outcome: 'unknown', error: 'the carrier cannot be asked what became of it' },
+    ])
+    expect(carrier.keys).toHaveLength(5)
 
     // Without the rights on its table, as a migration leaves it that does not know them.
     expect(await run('src/commands/migrate.ts', ROOT)).toMatchObject({ code: 0 })

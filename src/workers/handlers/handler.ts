@@ -7,6 +7,9 @@ import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
+/** How soon a worker of a newer version may take a job that this one cannot read. */
+const NEWER_MS = 60_000
+
 /** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
   payload: Payload

@@ -14,7 +14,7 @@ import { shipParcel } from '#jobs/parcels.ts'
 import { accept, type Answers } from '../accept.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, page, route } from '../route.ts'
+import { idParams, pageQuery, route } from '../route.ts'
 
 const createBody = z
   .strictObject({
@@ -100,7 +100,7 @@ export function parcelRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'getParcelTimeline',
       summary: 'Explain a parcel',
       params: idParams,
-      querystring: page,
+      querystring: pageQuery,
       response: { 200: z.array(timelineEntrySchema) },
       errors: ['parcel_not_found'],
     }),
