@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { COMPILE_CACHE } from './process.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -18,7 +19,7 @@ export async function runCommand(
     execFile(
       process.execPath,
       [resolve(ROOT, file), ...args],
-      { cwd, env: { PATH: process.env.PATH, ...env }, timeout: 75_000 },
+      { cwd, env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env }, timeout: 75_000 },
       (error, stdout, stderr) =>
         end({
           code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,

@@ -8,6 +8,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/main.ts'
 import { freePort } from '#start/processes.ts'
 import { createDatabase } from './databases.ts'
+import { COMPILE_CACHE } from './process.ts'
 import {
   providerVariables,
   startProviders,
@@ -37,8 +38,9 @@ export function variables(places: {
   }
 }
 
-/** Of small systems beside each other: any free port, few connections, what happens in the log. */
+/** Of small systems beside each other: soon there, on any free port, with few connections, and what happens is in the log. */
 export const SMALL = {
+  ...COMPILE_CACHE,
   NODE_ENV: 'test',
   LOG_LEVEL: 'info',
   DATABASE_POOL: '8',

@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+/** As the scripts of package.json have it: a process begins in half the time. */
+export const COMPILE_CACHE = { NODE_COMPILE_CACHE: resolve(ROOT, 'node_modules/.cache/node') }
 const START_LIMIT_MS = 60_000
 const END_LIMIT_MS = 30_000
 
