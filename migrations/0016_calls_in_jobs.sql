@@ -104,7 +104,9 @@ end $$;
 create view all_job_attempts with (security_invoker = true) as
   select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
   union all
-  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error from jobs where worker is not null
+  -- While an attempt is under way, its job has the error of the one before.
+  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, case when state <> 'running' then last_error end
+  from jobs where worker is not null
   union all
   select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempt_history
   union all
