@@ -107,11 +107,12 @@ create or replace view all_jobs with (security_invoker = true) as
   select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at, worker, started_at,
     outcome, operation, generation, first_sent_at, last_sent_at, provider_reference from job_history;
 
--- Every attempt and every call of a job, wherever it stands. What an attempt under way shows as its error is not of the one before.
+-- Every attempt and every call of a job, wherever it stands.
 create view all_job_attempts with (security_invoker = true) as
   select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
   union all
-  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, case when finished_at is not null then last_error end
+  -- While an attempt is under way, its job has the error of the one before.
+  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, case when state <> 'running' then last_error end
   from jobs where worker is not null
   union all
   select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempt_history

@@ -121,20 +121,22 @@ async function apply(file: string): Promise<void> {
 /** As the earlier version wrote it. An attempt begins each minute; a call is sent when its attempt begins. */
 async function leave({ state, attempts = [], calls = [], unknown = false }: Left): Promise<string> {
   const id = newId()
+  const errorOf = (outcome: string | null | undefined) =>
+    outcome == null || outcome === 'done' ? null : sql.json({ code: 'processor_error', message: outcome })
   const at = (minute: number) => sql`timestamptz '2026-01-01' + ${minute} * interval '1 minute'`
   const over = ['succeeded', 'failed', 'discarded'].includes(state)
   const running = state === 'running'
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, state, attempt, max_attempts, trace_context, run_at, started_at,
-      lease_token, lease_until, unknown_since, finished_at)
+      lease_token, lease_until, unknown_since, finished_at, last_error)
     values (${id}, ${SYSTEM_TENANT_ID}, 'payments', 'payment.capture', '{}', ${state}, ${attempts.length}, 25, ${`of ${id}`}, ${at(0)}, ${at(1)},
       case when ${running} then gen_random_uuid() end, case when ${running} then ${at(9)} end, case when ${unknown} then ${at(1)} end,
-      case when ${over} then ${at(attempts.length + 0.5)} end)`
+      case when ${over} then ${at(attempts.length + 0.5)} end, ${errorOf(attempts.findLast(([, outcome]) => outcome !== null)?.[1])})`
   for (const [index, [worker, outcome]] of attempts.entries())
     await sql`
-      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome)
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error)
       values (${SYSTEM_TENANT_ID}, ${id}, ${index + 1}, ${worker}, ${at(index + 1)},
-        case when ${outcome !== null} then ${at(index + 1.5)} end, ${outcome})`
+        case when ${outcome !== null} then ${at(index + 1.5)} end, ${outcome}, ${errorOf(outcome)})`
   for (const [index, [outcome, sent]] of calls.entries())
     await sql`
       insert into provider_calls (tenant_id, job_id, generation, key, operation, request, first_sent_at, last_sent_at, outcome, provider_reference)

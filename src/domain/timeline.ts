@@ -62,7 +62,7 @@ export async function listTimeline(
     ), attempt as (
       select name, job_id, attempt, started_at, ended_at, outcome, error from earlier
       union all
-      select name, id, attempt, started_at, finished_at, outcome, case when finished_at is not null then last_error end
+      select name, id, attempt, started_at, finished_at, outcome, case when state <> 'running' then last_error end
       from job where worker is not null
     ), call as (
       select operation, job_id, generation, first_sent_at, last_sent_at, 'rotated' as outcome, provider_reference from earlier
