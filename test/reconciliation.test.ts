@@ -497,6 +497,24 @@ describe.concurrent('a drift', () => {
     expect(await followUnknownJobs(world.sql)).toEqual([])
   })
 
+  test('is opened for all others beside a job whose payload names no row', async () => {
+    const { id } = await heldPayment(client)
+    const unknown = async (payload: Record<string, string>) => {
+      const job_id = newId()
+      await world.sql`
+        insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
+        values (${job_id}, ${world.tenant_id}, 'nobody', 'payment.capture', ${id}, ${world.sql.json(payload)}, 1, 'unknown', now(),
+          'infinity')`
+      return job_id
+    }
+    const jobs = [await unknown({ payment_id: 'x' }), await unknown({ payment_id: id })]
+    await followUnknownJobs(world.sql)
+    const open = await world.sql`select state from drifts where subject_id = ${id} and mended_at is null`
+    expect([...open]).toEqual([{ state: 'unknown' }])
+    await world.sql`delete from jobs where id = any(${jobs})`
+    await followUnknownJobs(world.sql)
+  })
+
   test('is listed newest first, in pages, and not without the scope', async () => {
     const { id } = await heldPayment(client)
     const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })

@@ -1,6 +1,7 @@
 // Notifications that cannot be applied yet, or never: they wait, are woken by what they wait for, and are never forgotten.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
 import { findJobs } from '#domain/interventions/find.ts'
@@ -354,6 +355,21 @@ test('a refund that we never heard of is a drift, also when one answer about it 
   for (const event of news) await deliver(world, event)
   await eventually(async () => expect(new Set(await statesOf(news))).toEqual(new Set(['applied'])))
   await world.sql`update drifts set mended_at = now() where payment_id = ${id}`
+})
+
+test('a look that cannot be read is ignored, and not tried for ever', async () => {
+  const id = newId()
+  await world.sql`
+    with notification as (
+      insert into notifications (id, provider, event_id, kind, payload)
+      values (${id}, 'stripe', 'look:unreadable', 'reconciliation.look', '{}')
+    )
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    values (${id}, ${SYSTEM_TENANT_ID}, 'notifications', 'notification.apply', ${world.sql.json({ notification_id: id })}, 1)`
+  await eventually(async () => {
+    const [row] = await world.sql`select state from notifications where id = ${id}`
+    expect(row).toEqual({ state: 'ignored' })
+  })
 })
 
 test('waking and listing parked notifications are look-ups by key, even if planned while nothing was parked', async () => {
