@@ -54,3 +54,21 @@ test(
 test('a whole number beyond what JSON can carry is an error and not another number', async () => {
   await expect(sql`select 9007199254740993::bigint as amount`).rejects.toThrow('left the safe range')
 })
+
+test('a pool is replaced after many statements, and loses none', { timeout: 60_000 }, async () => {
+  const pool = connectDatabase(database.url, { max: 2, application_name: 'test', renew_after: 500 })
+  try {
+    const long = pool<{ pid: number }[]>`select pg_backend_pid() as pid, pg_sleep(4)`
+    const old = long.then(([row]) => row!.pid)
+    const seen = new Set<number>()
+    while (seen.size < 4) {
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => pool<{ pid: number }[]>`select pg_backend_pid() as pid`),
+      )
+      for (const [row] of answers) seen.add(row!.pid)
+    }
+    expect(await old).toBeGreaterThan(0)
+  } finally {
+    await pool.end()
+  }
+})

@@ -1,4 +1,5 @@
 // Accepts requests: every route that asks for work writes, rings, waits and answers in this one order.
+import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -68,7 +69,9 @@ export async function accept<T>(
   request.subject_id = resource_id
   if (replayed) reply.header('idempotent-replayed', 'true')
   const preferred_ms = preferredWait(request, reply)
-  const by_default = request.routeOptions.config.literal?.waits !== 'if_asked'
+  const waits = request.routeOptions.config.literal?.waits
+  assert(waits !== undefined, 'a route that asks for work says when it waits for it')
+  const by_default = waits === 'by_default'
   const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
 
   // Listen before ringing and before reading the job, so that no outcome is missed in between.
@@ -135,7 +138,7 @@ function refusalOf(
 ): AppError {
   if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
   const { message, decline_code, processor_code } = last_error
-  const code = last_error.code in ERRORS ? (last_error.code as ErrorCode) : 'processor_error'
+  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : 'processor_error'
   if (code === 'internal_error') return new AppError(code, { context })
   const facts = { decline_code, processor_code, ...context }
   return new AppError(code, {

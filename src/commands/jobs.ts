@@ -36,7 +36,7 @@ resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
          --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
 
-parked: its attempts died or threw too often; it is not performed again before a retry. A notification that waits for the object
+parked: its attempts died or threw too often, or what is stored of it cannot be read; it is not performed again before a retry. A notification that waits for the object
 that it names is open, not parked, and looks again by itself.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
@@ -121,7 +121,8 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   const asked = actOf(values, id)
   const { reference = null } = values
   if (as === 'failed') {
-    if (reference !== null) throw new ConfigError('--reference is of what happened: --as done')
+    if (reference !== null)
+      throw new ConfigError('--reference names the effect of a call that happened: it goes with --as done.')
     const done = await resolveAsFailed(sql, asked)
     if (done !== undefined && 'settled' in done)
       throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)

@@ -5,7 +5,13 @@ import type { Log } from './log.ts'
 import { isoFromPostgres } from './time.ts'
 import type { Sql } from './db.ts'
 
-type PoolOptions = { max: number; application_name: string; statement_timeout_ms?: number }
+type PoolOptions = {
+  max: number
+  application_name: string
+  statement_timeout_ms?: number
+  /** After so many statements the pool is replaced; 50,000 unless told. */
+  renew_after?: number
+}
 
 /** Connections that are lost within this time have one cause: they are replaced by one new pool. */
 const REPLACE_AFTER_MS = 250
@@ -16,6 +22,11 @@ const REPLACE_AFTER_MS = 250
 const CONNECTED_MS = 1_000
 /** How long an old pool may finish its statements; those that still wait then are rejected. */
 const OLD_POOL_S = 2
+/**
+ * postgres.js 3.4 remembers each statement that it gave to a busy connection in the queue of its connections, and walks through that
+ * queue for the next one: after a million statements each costs as much processor time as a whole job. Only a new pool forgets them.
+ */
+const RENEW_AFTER = 50_000
 /** A connection can go silent without closing. One that does not answer `select 1` in this time is given up. */
 const GREETING_MS = 8_000
 /** The server ends each statement before this (`statement_timeout`), so no answer will come after it. */
@@ -29,9 +40,11 @@ const STATEMENT_MS = 12_000
  * socket error).
  *
  * When a connection is lost or goes silent, the whole pool is replaced behind the returned value. In postgres.js 3.4
- * a connection that closes while a write is scheduled never writes again, and its statements would wait for ever.
+ * a connection that closes while a write is scheduled never writes again, and its statements would wait for ever. It is replaced
+ * as well, without any loss, when it has sent many statements.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
+  const { renew_after = RENEW_AFTER } = options
   let pool = open()
   let load = noLoad()
   let replacing: NodeJS.Timeout | undefined
@@ -39,18 +52,18 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 
   function open(): Sql {
     const opened: Sql = openPool(url, options, () => {
-      if (opened === pool && !ended) replacing ??= setTimeout(replace, REPLACE_AFTER_MS)
+      if (opened === pool && !ended) replacing ??= setTimeout(() => replace(), REPLACE_AFTER_MS)
     })
     return opened
   }
-  function replace(): void {
+  function replace(finish_s = OLD_POOL_S): void {
     clearTimeout(replacing)
     replacing = undefined
     if (ended) return
     const old = pool
     pool = open()
     load = noLoad()
-    setTimeout(() => void old.end({ timeout: OLD_POOL_S }).catch(() => {}), CONNECTED_MS).unref()
+    setTimeout(() => void old.end({ timeout: finish_s }).catch(() => {}), CONNECTED_MS).unref()
   }
   /** Sends `select 1` on every idle connection; busy ones are watched by their own statements. */
   function greet(): void {
@@ -67,6 +80,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a query when `then` is called: only there its time can begin
     query.then = (...given) => {
       counted.under_way.set(query, { patience_ms, looks: 0 })
+      counted.sent += 1
       counted.peak = Math.max(counted.peak, counted.under_way.size)
       const answered = () => {
         counted.under_way.delete(query)
@@ -89,6 +103,8 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       silent ||= one.looks * LOOK_MS >= one.patience_ms
     }
     if (silent) replace()
+    // Nothing is wrong with the old pool: each of its statements may come to its end.
+    else if (load.sent >= renew_after) replace(SILENT_MS / 1000)
   }
   const timers = [setInterval(greet, GREETING_MS).unref(), setInterval(look, LOOK_MS).unref()]
   async function end(limit?: { timeout?: number }): Promise<void> {
@@ -117,10 +133,12 @@ type Load = {
   peak: number
   /** Checks since the last answer. */
   quiet: number
+  /** Statements sent. */
+  sent: number
 }
 
 function noLoad(): Load {
-  return { under_way: new Map(), peak: 1, quiet: 0 }
+  return { under_way: new Map(), peak: 1, quiet: 0, sent: 0 }
 }
 
 /** Whether a query of postgres.js is running on its connection; others wait behind it or for a connection. */

@@ -227,8 +227,8 @@ function byItsRule(job: ClaimedJob): ClaimedJob {
   return looks ? { ...job, call: { ...call, look_only: true } } : job
 }
 
-// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. When
-// a look dies or throws too, the job is parked.
+// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A look
+// that dies counts too: after one of these the job is parked.
 function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const looks = call?.look_only === true
   if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined

@@ -13,7 +13,8 @@ Customers, payments, captures and refunds over a thin HTTP API; every piece of w
 [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids** are UUIDs.
-Answers may get new fields and enums new values at any time; nothing that is there goes away without six months' notice.
+Answers may get new fields and enums new values at any time. From 1.0 on nothing that is there goes away without six months' notice; until
+then the changelog names what changes.
 
 ## Authentication
 

@@ -21,9 +21,9 @@ function eventOperation(
   schemas: Schemas,
 ): JsonSchema {
   return {
-    operationId: `on_${type.replace('.', '_')}`,
+    operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
     summary: type,
-    description: about,
+    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments) tells them.`,
     tags: [tag],
     security: [],
     requestBody: {

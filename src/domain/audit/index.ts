@@ -8,7 +8,7 @@ import { notifications } from './notifications.ts'
 export const CHECKS_OF_PAYMENTS: Checks = {
   transfers,
   calls,
-  ...Object.assign({}, ...NOUNS.map((noun) => subjectOf(noun).checks.of_payments)),
+  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks.of_payments ?? {}))),
 }
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */

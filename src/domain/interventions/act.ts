@@ -44,14 +44,14 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
 
 /**
  * Ends an open job without doing it. Refused while a payment or refund waits for it: then the operator must say what
- * became of that.
+ * became of that. Refused too for a provider call of a noun that is not known here, whose row could wait for it.
  */
 export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-        and not exists (select from (${subject(sql)}) s where s.under_way)
+        and (j.operation is null or exists (select from (${subject(sql)}) s where not s.under_way))
       for update
     ), told as (
       -- A notification and its job have one id.

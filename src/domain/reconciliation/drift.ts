@@ -186,7 +186,10 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
     ), mended as (
       update drifts d set mended_at = now()
       where d.mended_at is null and d.state = 'unknown' and not exists (
-        select from unknown u where u.tenant_id = d.tenant_id and u.subject = d.subject and u.subject_id = d.subject_id)
+        select from jobs j
+        where j.tenant_id = d.tenant_id and j.subject_id = coalesce(d.payment_id, d.subject_id)
+          and j.finished_at is null and j.unknown_since is not null
+          and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
     ), ours as (${ours}),
     opened as (
       insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)

@@ -1,5 +1,6 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
+import { describe } from '#core/words.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
@@ -55,8 +56,8 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
   return {
     definition,
     async attempt(context, { call, ...job }, signal) {
-      const payload = definition.payload.safeParse(job.payload)
-      const request = definition.call.request.safeParse(call?.request)
+      const payload = definition.payload.safeParse(job.payload, { error: describe })
+      const request = definition.call.request.safeParse(call?.request, { error: describe })
       if (request.error?.issues.every(({ code }) => code === 'unrecognized_keys') === true)
         return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
       if (!payload.success || !request.success || call === null)
@@ -81,7 +82,7 @@ export function handling<Name extends JobName, Payload extends z.ZodType>(
     definition,
     giveUp,
     async attempt(context, job, signal) {
-      const payload = definition.payload.safeParse(job.payload)
+      const payload = definition.payload.safeParse(job.payload, { error: describe })
       if (!payload.success) return await giveUp(context, job, unreadable(payload.error))
       return await handle(context, { ...job, payload: payload.data, signal })
     },
