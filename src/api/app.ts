@@ -153,6 +153,6 @@ function isV1(url: string): boolean {
 
 /** The tenant, the key and the resource of a request, for its log line. */
 function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
-  const { id } = (params ?? {}) as { id?: string }
-  return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: subject_id ?? id }
+  const { id = subject_id } = (params ?? {}) as { id?: string }
+  return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: id }
 }
