@@ -344,7 +344,7 @@ test('a worker stops in the middle of an audit', async () => {
       ).toHaveLength(1),
     )
     await worker.close()
-    // Nobody waited for it: it still holds its turn.
+    // The stop did not wait for the audit: its run is still under its lease.
     expect(
       await other.sql`select from recurring_work where lease_token is not null and ended_at is null`,
     ).toHaveLength(1)

@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
@@ -545,35 +545,35 @@ describe.concurrent('a drift', () => {
   })
 })
 
-describe('a turn', () => {
+describe('a run of recurring work', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ parts: [] })
   })
   afterAll(async () => await world?.close())
 
-  test('is taken by one, ended by who took it, and taken over when its lease lapses', async () => {
+  test('is begun by one worker, ended by that worker only, and taken over when its lease lapses', async () => {
     const { sql } = world
-    const take = () => takeTurn(sql, 'a turn', { lease_s: 60 })
-    const turns = (await Promise.all(Array.from({ length: 20 }, take))).filter((turn) => turn !== undefined)
-    expect(turns).toHaveLength(1)
-    const [first] = turns
+    const begin = () => beginRun(sql, 'some work')
+    const runs = (await Promise.all(Array.from({ length: 20 }, begin))).filter((run) => run !== undefined)
+    expect(runs).toHaveLength(1)
+    const [first] = runs
     expect(first).toMatchObject({ position: null, result: null })
-    expect(await keepTurn(sql, first!, { at: 1 }, 60)).toBe(true)
+    expect(await renewRun(sql, first!, { at: 1 })).toBe(true)
 
-    await sql`update recurring_work set lease_until = now() where name = 'a turn'`
-    const second = (await take())!
+    await sql`update recurring_work set lease_until = now() where name = 'some work'`
+    const second = (await begin())!
     expect(second.position).toEqual({ at: 1 })
-    expect(await keepTurn(sql, first!, { at: 2 }, 60)).toBe(false)
-    expect(await endTurn(sql, first!, { position: { at: 2 }, next_s: 0 })).toBe(false)
-    expect(await endTurn(sql, second, { position: { at: 3 }, next_s: 3600 })).toBe(true)
-    expect(await take()).toBeUndefined()
-    await sql`update recurring_work set due_at = now() where name = 'a turn'`
-    expect((await take())!.position).toEqual({ at: 3 })
+    expect(await renewRun(sql, first!, { at: 2 })).toBe(false)
+    expect(await endRun(sql, first!, { position: { at: 2 }, next_s: 0 })).toBe(false)
+    expect(await endRun(sql, second, { position: { at: 3 }, next_s: 3600 })).toBe(true)
+    expect(await begin()).toBeUndefined()
+    await sql`update recurring_work set due_at = now() where name = 'some work'`
+    expect((await begin())!.position).toEqual({ at: 3 })
   })
 
-  test('that is not due at first is not taken at once', async () => {
-    const later = () => takeTurn(world.sql, 'later', { lease_s: 60, first_after_s: 3600 })
+  test('that is not due at first does not begin at once', async () => {
+    const later = () => beginRun(world.sql, 'later', { first_after_s: 3600 })
     expect(await later()).toBeUndefined()
     expect(await later()).toBeUndefined()
   })
@@ -589,8 +589,8 @@ test('two workers read the events one after the other', async () => {
     const before = await asked()
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    // The one that has the turn is held. Others come each second, to each worker: several of another kind go by.
-    for (let turns = 0, last = ''; turns < 4; turns++) {
+    // The worker that reads the events is held. Runs of another kind, one a second, show that the other worker goes on.
+    for (let runs = 0, last = ''; runs < 4; runs++) {
       const ended_at = async () =>
         (await world.sql`select ended_at from recurring_work where name = 'reconciling'`)[0]
           ?.ended_at as string
