@@ -75,7 +75,7 @@ describe.concurrent('Redis', () => {
       await redis.subscribe('sluice:outcomes')
       redis.on('message', (_channel, message) => heard.push(message))
       paid.push(await pay(deployment.client))
-      await until('outcomes are heard', () => heard.length > 0)
+      await until('states are heard', () => heard.length > 0)
       await expectWhole(deployment, paid)
     },
   )

@@ -91,7 +91,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const hold = await holdCaptures(deployment, payment, 'after')
     const answer = capture(deployment, payment)
     await hold.hit()
-    // A frozen Redis hears neither of the outcome nor that the bell is done.
+    // A frozen Redis takes neither the published state nor the end of the bell.
     deployment.redis?.signal('SIGSTOP')
     await hold.release()
     await until('the commit', async () => (await captureJob(deployment, payment)).state === 'succeeded')

@@ -11,7 +11,7 @@ import {
   makeNextPartition,
   moveFinished,
 } from '#domain/history.ts'
-import { countUnknown } from '#domain/jobs/outcomes.ts'
+import { countUnknown } from '#domain/jobs/states.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'

@@ -26,7 +26,7 @@ async function looks(): Promise<number> {
   return counted.reduce((sum, { value }) => sum + value, 0)
 }
 
-describe.each(['redis', 'postgres'] as const)('a forged outcome on %s', (backend) => {
+describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend) => {
   test('neither ends a wait nor fails a payment, however often it comes', async () => {
     const place = backend === 'redis' ? world : await createWorld({ queue: backend })
     const forger = openQueue(queueConfig(place.config), { log: () => {}, process_id: randomUUID() })

@@ -74,7 +74,7 @@ export async function accept<T>(
   const by_default = waits === 'by_default'
   const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
 
-  // Listen before ringing and before reading the job, so that no outcome is missed in between.
+  // Listen before ringing and before reading the job, so that no hint is missed in between.
   using hints = waiters.listen(job_id, wait_ms)
   if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })

@@ -1,13 +1,13 @@
-// The producer: sends bells and outcomes to the backend in batches. Callers do not wait for it.
+// The producer: sends bells and states to the backend in batches. Callers do not wait for it.
 import type { Watch } from './away.ts'
 import type { Backend } from './backend.ts'
-import { type Bell, type OutcomeHint, encodeOutcomes } from './bells.ts'
+import { type Bell, type PublishedState, encodeStates } from './bells.ts'
 import { within } from './late.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
   ring(bells: Bell[]): void
-  publish(outcomes: OutcomeHint[]): void
+  publish(states: PublishedState[]): void
   /** Drops everything that waits to be sent, because the backend is away. */
   forget(): void
   /** Sends what waits, for a limited time. */
@@ -17,10 +17,10 @@ export type Producer = {
 /** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
   const bell_carriers = new Map<string, Carrier<Bell>>()
-  const outcome_carrier = createCarrier<OutcomeHint>({
-    carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
+  const state_carrier = createCarrier<PublishedState>({
+    carry: (states) => backend.publish(encodeStates(states, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
-    // Waiters poll the database, so a lost outcome only costs time.
+    // Waiters poll the database, so a lost message only costs time.
     lose: () => {},
     doubt: watch.doubt,
   })
@@ -44,14 +44,14 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
       if (watch.away()) drop(bells.length)
       else for (const bell of bells) carrierOf(bell.queue).add(bell)
     },
-    publish(outcomes) {
-      if (!watch.away()) for (const outcome of outcomes) outcome_carrier.add(outcome)
+    publish(states) {
+      if (!watch.away()) for (const each of states) state_carrier.add(each)
     },
     forget() {
-      for (const carrier of [...bell_carriers.values(), outcome_carrier]) carrier.forget()
+      for (const carrier of [...bell_carriers.values(), state_carrier]) carrier.forget()
     },
     async close() {
-      await Promise.all([...bell_carriers.values(), outcome_carrier].map((carrier) => carrier.close()))
+      await Promise.all([...bell_carriers.values(), state_carrier].map((carrier) => carrier.close()))
     },
   }
 }

@@ -21,7 +21,7 @@ export type QueueHooks = {
 /** How often the backend is probed with a write, while it answers and while it does not. */
 export const probe_interval_ms = 1_000
 export const away_probe_interval_ms = 250
-/** Waiters poll a little longer than the outage, because outcomes published during it are lost. */
+/** Waiters poll a little longer than the outage, because states published during it are lost. */
 export const recovery_ms = 500
 /** A close that the backend does not answer gives up after this. */
 export const close_limit_ms = 2_000
@@ -95,7 +95,7 @@ export const disconnecting_limit_ms = 500
 /** Of the connection that waits for bells: drainDelay as a rule, but 10 s after an error. */
 export const blocking_socket_timeout_ms = 12_000
 
-/** Hears outcomes. It says nothing by itself, so it is pinged. */
+/** Receives published states. It sends nothing by itself, so it is pinged. */
 export const subscriberConnection: RedisOptions = {
   ...anyConnection,
   enableOfflineQueue: false,

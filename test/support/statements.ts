@@ -29,7 +29,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'their ids are those of rows that the same statement has found and locked',
   },
   {
-    name: 'outcome by id',
+    name: 'state of a job by its id',
     tables: ['jobs', 'job_history'],
     part: /select id, state, last_error from (jobs|job_history) where id = any\(/,
     reason: 'ids that the process made itself, or found under the key of the tenant',
