@@ -1,6 +1,7 @@
 // The history: finished jobs with their attempts and notifications, and events, in weekly partitions that are dropped
 // when old.
 import type { Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
 
 /** The kinds of history, each with its own retention. The ledger, payments, refunds and customers are never dropped. */
 export const HISTORY_KINDS = ['jobs', 'notifications', 'events'] as const
@@ -11,7 +12,7 @@ export type MovePosition = { after: string; after_id: string }
 
 export const BEGINNING: MovePosition = {
   after: '-infinity',
-  after_id: '00000000-0000-0000-0000-000000000000',
+  after_id: LOWEST_ID,
 }
 
 /**
