@@ -48,14 +48,14 @@ test('a path beside an area is no route, and a send without its scope is refused
 })
 
 test('all ten areas can be switched off; the log, /readyz and a metric tell which are', async () => {
-  const off = areaStates(AREA_NAMES.join(','))
+  const off = areaStates(AREA_NAMES)
   expect(off).toEqual({ deployed: [], switched_off: AREA_NAMES, not_deployed: [] })
   expect(AREA_NAMES).toHaveLength(10)
 
   const lines: string[] = []
   const log = createLog('info', 'test')
   log.info = (fields: object) => lines.push(JSON.stringify(fields))
-  const api = await startApi({ ...world.config, DISABLED_AREAS: 'customers, ai' }, log)
+  const api = await startApi({ ...world.config, DISABLED_AREAS: ['customers', 'ai'] }, log)
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
     const client = createClient(api.url, world.client.key)

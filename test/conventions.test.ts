@@ -347,7 +347,7 @@ test('when too many keys wait for one address a random one is refused, so late o
 test('an untrusted proxy is warned of, with the variable to set', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
-  const api = await startApi({ ...world.config, TRUSTED_PROXIES: '10.0.0.0/8' }, log)
+  const api = await startApi({ ...world.config, TRUSTED_PROXIES: ['10.0.0.0/8'] }, log)
   parts.push(api)
   await fetch(`${api.url}/healthz`)
   expect(lines).toEqual([])
@@ -359,7 +359,7 @@ test('an untrusted proxy is warned of, with the variable to set', async () => {
 })
 
 test('look-ups of unknown keys are bounded, wherever they come from: who would wait too long is told to come again', async () => {
-  const url = await startedApi({ TRUSTED_PROXIES: '127.0.0.1', DATABASE_POOL: 40 })
+  const url = await startedApi({ TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
   const answers: string[] = []
   let asked: Promise<unknown>[] = []
   await world.sql.begin(async (tx) => {
@@ -382,7 +382,7 @@ test('look-ups of unknown keys are bounded, wherever they come from: who would w
 test('the address of who asks is taken from a proxy only where it is one of ours', async () => {
   const [open, behind] = [
     await startedApi({}),
-    await startedApi({ TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' }),
+    await startedApi({ TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
   ]
   const guesses = async (url: string, from: (n: number) => string) => {
     const asked = Array.from({ length: 60 }, (_, n) =>
@@ -473,7 +473,7 @@ test('a missing scope is named', async () => {
 })
 
 test('an area that is switched off answers 500 misconfigured_gateway, after authentication', async () => {
-  const url = await startedApi({ DISABLED_AREAS: 'payments' })
+  const url = await startedApi({ DISABLED_AREAS: ['payments'] })
   const client = createClient(url, world.client.key)
   for (const [method, path] of [
     ['GET', '/v1/payments'],

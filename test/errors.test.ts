@@ -173,7 +173,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   misconfigured_gateway: [
     'GET /v1/payments',
     async () =>
-      createClient(await startedApi({ DISABLED_AREAS: 'payments' }), client.key).get('/v1/payments'),
+      createClient(await startedApi({ DISABLED_AREAS: ['payments'] }), client.key).get('/v1/payments'),
     { context: { area: 'payments' } },
   ],
   // The processor cannot be reached, for a day by now.

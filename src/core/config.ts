@@ -69,14 +69,6 @@ export function queueConfig(config: Config): { redis_url: string | null; databas
   return { redis_url: redis ? need(config, 'REDIS_URL') : null, database_url }
 }
 
-/** The parts of a comma-separated variable. */
-export function list(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
-}
-
 function dotenv(): Record<string, string | undefined> {
   let text: string
   try {

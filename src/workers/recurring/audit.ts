@@ -12,6 +12,7 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
+import { CHECKS_OF_A_TIME } from '#domain/audit/index.ts'
 import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
 import { beginRun, endRun, findLastRun, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
@@ -25,8 +26,8 @@ const TIMEOUT_MS = 60_000
 /** Payments with problems are kept up to this number, and audited again each time until they are in order. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
-/** Checks whose problems belong to no payment, so an audit of a later time does not find them again. */
-const PAST_CHECKS = new Set<string>(['keys', 'notifications', 'tenants'])
+/** Checks that are limited to a time and name no payment: an audit of a later time does not find their problems again. */
+const PAST_CHECKS = new Set([...Object.keys(CHECKS_OF_A_TIME), 'notifications'])
 
 const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
 const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })

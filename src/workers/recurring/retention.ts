@@ -2,13 +2,13 @@
 // idempotency keys, and erases personal data of deleted customers from events.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
+import { HISTORY_KINDS } from '#core/config/retention.ts'
 import { metrics } from '#core/metrics.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
   BEGINNING,
   countStrays,
   dropNextPartition,
-  HISTORY_KINDS,
   makeNextPartition,
   moveFinished,
 } from '#domain/history.ts'
