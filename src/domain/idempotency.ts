@@ -68,7 +68,8 @@ export type SentKey = { tenant_id: string; key: string; scope: string }
 export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
   const rows = await sql<(Remembered & { nth: number })[]>`
     select a.nth, k.*
-    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, key text, scope text)
+    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
+      nth integer, tenant_id uuid, key text, scope text)
     cross join lateral (
       select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
       where tenant_id = a.tenant_id and key = a.key and scope = a.scope offset 0

@@ -171,8 +171,8 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
     locked as (
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-          request_id text, amount_minor bigint, reason text, cancellation_reason text)
+          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text,
+          fingerprint text, request_id text, amount_minor bigint, reason text, cancellation_reason text)
         where not ${isKnown(sql)}
         order by tenant_id, payment_id
       ) a

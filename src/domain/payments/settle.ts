@@ -80,7 +80,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
   })
   const to_cancel = sql`
     select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
-      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id, ${cancel_request} as request
+      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id,
+      ${cancel_request} as request
     from p
     join told on told.follow_up_job_id = p.follow_up_job_id
     join held on held.job_id = told.job_id

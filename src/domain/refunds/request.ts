@@ -56,7 +56,8 @@ export async function requestRefunds(
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning l.*, p.currency, p.processor, p.processor_reference
     ), r as (
-      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor,
+        metadata)
       select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason,
         processor, coalesce(metadata, 'null')
       from p
