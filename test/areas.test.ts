@@ -28,7 +28,7 @@ test.for([
   ['PATCH', '/v1/ai/tasks', 'ai'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],
-])('%s %s answers 500 misconfigured_gateway to who has a key', async ([method, path, area]) => {
+])('%s %s answers 500 misconfigured_gateway to a caller with a valid key', async ([method, path, area]) => {
   const refused = await world.client.send(method!, path!)
   expect(refused).toMatchObject({
     status: 500,
@@ -37,7 +37,7 @@ test.for([
   expect((await createClient(world.client.url, '').send(method!, path!)).status).toBe(401)
 })
 
-test('a path beside an area is no route, and a send without its scope is refused for that', async () => {
+test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async () => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
     expect((await world.client.get(path)).body.error.code).toBe('route_not_found')
   const weak = await world.clientOf({ scopes: ['customer:write'] })

@@ -54,7 +54,7 @@ describe.concurrent('Redis', () => {
   )
 
   test(
-    'is not there when everything starts, and comes later',
+    'is not there when everything starts, and is started later',
     { timeout: 60_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true, redis_up: false })

@@ -130,7 +130,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test('the only worker, frozen past its lease: it claims its own job again', inTurn, async () => {
+  test('the only worker, frozen past its lease, claims its own job again', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'after')
@@ -169,7 +169,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 })
 
 describe.concurrent.each(BACKENDS)('ten workers killed over one job, with bells on %s', (queue) => {
-  test('it is finished, and its effect is one', { timeout: 120_000 }, async ({ onTestFinished }) => {
+  test('it is finished, and took effect once', { timeout: 120_000 }, async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue })
     onTestFinished(() => deployment.close())
     await deployment.startApi()

@@ -100,7 +100,7 @@ test('it is an OpenAPI 3.1 document', () => {
   expect(whole.safeParse(document).error?.issues).toBeUndefined()
 })
 
-test('every reference leads somewhere, and every path parameter and tag is declared', () => {
+test('every reference exists, and every path parameter and tag is declared', () => {
   const references = Array.from(
     JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g),
     ([, path]) => path!,
@@ -121,7 +121,7 @@ test('every reference leads somewhere, and every path parameter and tag is decla
   for (const { post } of Object.values<any>(document.webhooks)) expect(tags).toContain(post.tags[0])
 })
 
-test('every field and parameter says what it is and shows an example, and nothing is without a name', () => {
+test('every field and parameter has a description and an example, and every schema a name', () => {
   const { schemas } = document.components
   const untold: string[] = []
   const check = (path: string, schema: any) => {
@@ -281,7 +281,7 @@ test('every example works when it is sent as shown', async () => {
   }
 })
 
-test('the examples of answers are what the document says', () => {
+test('the examples of answers match their schemas', () => {
   for (const route of routes) {
     for (const [status, { content }] of Object.entries<any>(route.operation.responses)) {
       const { example, examples = {} } = content['application/json']
@@ -328,7 +328,7 @@ test('the webhooks host is described, and answers as described', async () => {
   }
 })
 
-test('it lists every type of event, with the data as they are written', async () => {
+test('it lists every type of event, with the schema of its data', async () => {
   const [begun] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
   await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   const payment = await capturedPayment(world.client)
@@ -346,7 +346,7 @@ test('it lists every type of event, with the data as they are written', async ()
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
 })
 
-test('it holds every route, and each route that it holds is there', async () => {
+test('it lists every route, and each route that it lists exists', async () => {
   const held = routes.map(({ method, path }) => `${method} ${path}`)
   expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
   for (const { method, path } of routes) {
@@ -406,7 +406,7 @@ test('the scope that a route names is the one that it needs', async () => {
   }
 })
 
-test('answers are what the document says', async () => {
+test('answers match their schemas', async () => {
   const { client } = world
   const customer = (
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata: [null, { a: 1 }] })
@@ -467,13 +467,13 @@ test('answers are what the document says', async () => {
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
-test('a schema of the document would notice an answer that is not true to it', () => {
+test('an answer that does not match its schema would be found', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])
     expect(schemaOf(document, route, 200).safeParse(answer).success).toBe(false)
 })
 
-test('errors point into the documentation, which is served by this host alone', async () => {
+test('errors link to the documentation, which loads nothing from other hosts', async () => {
   const outside = createClient(world.client.url, '')
   const refused = await outside.get('/v1/customers')
   expect(refused.body.error.doc_url).toBe('https://api.example.com/docs/guides/errors#unauthorized')
@@ -513,7 +513,7 @@ test('errors point into the documentation, which is served by this host alone', 
   )
 })
 
-test('the host says that it is there, to anyone', async () => {
+test('/healthz and the document need no key', async () => {
   const outside = createClient(world.client.url, '')
   const health = await outside.get('/healthz')
   expect([health.status, health.body]).toEqual([200, { status: 'ok' }])

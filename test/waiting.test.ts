@@ -56,7 +56,7 @@ describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend
   })
 })
 
-test('payments asked for at the same moment by two tenants are answered to the one that has them', async () => {
+test('a payment that two tenants ask for in one batch is answered only to its owner', async () => {
   const { id } = await heldPayment(world.client)
   const other = await world.clientOf()
   const answers = await Promise.all(
