@@ -14,7 +14,7 @@ export type ApiContext = {
   config: Config
   areas: AreaStates
   sql: Sql
-  /** What a key protects, or undefined. */
+  /** What is stored of an idempotency key on its route, or undefined. */
   remembered: (sent: SentKey) => Promise<Remembered | undefined>
   lanes: ListLanes
   log: Log

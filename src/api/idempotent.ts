@@ -91,8 +91,8 @@ function scopeOf({ method, params, routeOptions }: FastifyRequest): string {
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Two rows of one tenant may get the same microsecond as `created_at`. Nothing was written then, so the step is
-// repeated.
+// Two rows of one tenant may get the same microsecond as `created_at`, which is unique. Nothing was written then, so the
+// step is repeated.
 async function tryStep<T>(step: () => Promise<T | 'known'>): Promise<T | 'known'> {
   for (;;) {
     try {

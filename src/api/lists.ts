@@ -29,8 +29,8 @@ const CANCELED_STATEMENT = '57014'
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
 /**
- * A client that does not receive its answer in this time is disconnected. (In a pipeline, an answer before it may
- * still be waiting.)
+ * A client that does not receive its answer in this time is disconnected. (In a pipeline, the answer may have to wait for
+ * an earlier one.)
  */
 const TAKEN_MS = 60_000
 

@@ -9,7 +9,7 @@ import type { Queue } from '#queue/main.ts'
 const ENDED = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_MS = 1000
 const AWAY_POLL_MS = 50
-/** Waiters get hints no more often than this, because anybody who reaches the queue can publish. */
+/** The shortest time between two hints to a waiter: anybody who reaches the queue can publish. */
 const HINT_EVERY_MS = 50
 /** How long waits may continue after the process was told to stop. */
 const CLOSE_MS = 5_000

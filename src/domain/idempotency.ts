@@ -34,8 +34,8 @@ export type Remembered = {
 }
 
 /**
- * Whether the key of the request `a` was used before: stored for this route, or on a row of `resource`, which is kept
- * longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
+ * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
+ * kept longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
  * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
  * empty, would later scan it.
  */

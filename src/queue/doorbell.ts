@@ -17,6 +17,7 @@ const FORGET_MS = 10_000
 /** The window is counted in this process only: with several processes a tenant has a window in each. */
 export function createDoorbell(queue: Queue, window: number): Doorbell {
   const rung = new Map<string, { share: string; at: number }>()
+  /** How many rung jobs a tenant has in a queue; a share is `<queue> <tenant id>`. */
   const shares = new Map<string, number>()
 
   function release(id: string): void {

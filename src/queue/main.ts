@@ -48,7 +48,7 @@ export type Queue = {
    * on trying.
    */
   subscribe(onStates: (states: PublishedState[]) => void): Promise<{ close(): Promise<void> }>
-  /** Waits for the bells under way and ends all connections, within seconds even while the backend is away. */
+  /** Waits for the bells under way and ends all connections; takes seconds at most, even while the backend is away. */
   close(): Promise<void>
 }
 
@@ -113,11 +113,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   return {
     backend: backend.name,
     away() {
-      const whole_since = Math.max(
+      const usable_since = Math.max(
         watch.backSince(),
         ...[...listeners].map((listener) => listener.hearsSince()),
       )
-      return watch.away() || performance.now() - whole_since < recovery_ms
+      return watch.away() || performance.now() - usable_since < recovery_ms
     },
     ring: (bells) => producer.ring(bells),
     full: watchDepths(backend),

@@ -52,7 +52,7 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   }
 }
 
-/** A worker that is not running yet where `options` say `autorun: false`. */
+/** With `autorun: false` in `options` the worker does not run yet. */
 export function createWorker<B extends IQueueBackend, C>(
   { queue, concurrency, perform }: WorkerStart,
   options: Omit<WorkerOptions<C>, 'concurrency'>,

@@ -23,7 +23,7 @@ const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the pro
  * This keeps the promise that no call starts more than a second after a pause was committed.
  */
 const PERMIT_MS = 900
-/** A call may also start right after an answer that took longer than that: asking again would bring nothing newer. */
+/** A call may also start right after an answer that took longer than `PERMIT_MS`: asking again would be no better. */
 const ANSWER_MS = 50
 
 export type Performer = {
@@ -136,7 +136,7 @@ export function createPerformer(
         return (await handler.giveUp?.(context, job, reason)) ?? decision
       } catch (error) {
         if (isUnavailable(error) || error instanceof NotStarted) throw error
-        // Whoever cannot end a job must not keep it from ending.
+        // A handler that fails here too must not keep the job from ending.
         log.error({ err: error, ...factsOf(job) }, 'a job that is given up threw again')
         return job.call === null ? park(reason, { code: 'poison' }) : decision
       }
@@ -151,7 +151,7 @@ export function createPerformer(
         if (decision.kind !== 'go_on' || settlement.outcome === 'fenced') return settlement
         next = decision.next
       } catch (error) {
-        // Without the database nothing can be written; the lease lapses and the job is claimed again.
+        // Without the database nothing can be written: the lease lapses, and the job is claimed again.
         if (over || isUnavailable(error) || error instanceof NotStarted) throw error
         over = true
         log.error({ err: error, ...factsOf(job) }, 'a job threw')

@@ -8,7 +8,7 @@ import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
-/** How soon a worker of a newer version may take a job that this one cannot read. */
+/** A job that only a newer version can read is due again after this long, for a worker of that version. */
 const NEWER_MS = 60_000
 
 /** A claimed job with its payload parsed. */

@@ -23,7 +23,7 @@ const LOOK_MS = 10_000
 const PATIENCE_MS = 1_000
 /** A check that takes longer is stopped and reported as unfinished: an audit must not bring the database down. */
 const TIMEOUT_MS = 60_000
-/** Payments with problems are kept up to this number, and audited again each time until they are in order. */
+/** At most this many payments with problems are kept, to be audited again each time until they are in order. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
 /** Checks that are limited to a time and name no payment: an audit of a later time does not find their problems again. */

@@ -1,5 +1,5 @@
-// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, deletes old
-// idempotency keys, and erases personal data of deleted customers from events.
+// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
+// idempotency keys. It also erases personal data of deleted customers from events.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
