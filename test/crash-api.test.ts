@@ -5,7 +5,7 @@ import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#
 import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 60_000 }

@@ -10,7 +10,7 @@ import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
 import { expectWhole, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
-import { createDeployment } from '#test/processes.ts'
+import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 90_000 }

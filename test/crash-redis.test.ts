@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment } from '#test/processes.ts'
+import { createDeployment } from '#test/deployment.ts'
 
 /** No broken connection, no 503: a Redis is nobody's reason to refuse. */
 function strangeAnswers(paid: Paid[]): number[] {

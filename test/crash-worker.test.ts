@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
 const inTurn = { concurrent: false, timeout: 60_000 }

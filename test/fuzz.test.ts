@@ -1,7 +1,7 @@
 // A short round of `npm run fuzz`, the same each time; and that it would notice what is wrong.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { routesOf } from '#test/documentation.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
 import { deployedTarget, type Target } from '../fuzz/target.ts'
 

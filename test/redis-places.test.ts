@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { parseRedisUrl } from '#core/redis-url.ts'
 import { QUEUES } from '#jobs/job.ts'
 import { connectRedis } from '#queue/connection.ts'
-import { openQueue, type Queue } from '#queue/main.ts'
+import { openQueue, type Queue } from '#queue/queue.ts'
 import { producerConnection } from '#queue/settings.ts'
 import { checkBooks } from '#test/books.ts'
 import { pay } from '#test/load.ts'

@@ -9,7 +9,7 @@ import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.t
 import { authorize, capture, holdCaptures } from '#test/captures.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const CARD = 'pm_card_visa'
 const CARD_THAT_ASKS = 'pm_card_authenticationRequired'

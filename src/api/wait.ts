@@ -3,7 +3,7 @@
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
-import type { Queue } from '#queue/main.ts'
+import type { Queue } from '#queue/queue.ts'
 
 /** The states that end a wait; it goes on while a job is `ready` or `running`. */
 const ENDED = new Set(['succeeded', 'failed', 'unknown', 'discarded'])

@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
 import { neededBy, VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
-import { describe } from './words.ts'
+import { describe } from './describe.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 /** `logged_part`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */

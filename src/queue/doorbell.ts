@@ -1,6 +1,6 @@
 // The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
 // wait for their turn.
-import type { Bell, Queue } from './main.ts'
+import type { Bell, Queue } from './queue.ts'
 
 export type Doorbell = {
   /** Whether a job of this tenant may be rung for at once; if not, the sweep will find it. */

@@ -3,7 +3,7 @@
 import { metrics } from '#core/metrics.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import type { Queue } from '#queue/main.ts'
+import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 import { every, type Loop } from './clock.ts'

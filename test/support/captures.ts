@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import { freshKey, type Answer } from './client.ts'
 import type { Paid } from './load.ts'
-import type { Deployment } from './processes.ts'
+import type { Deployment } from './deployment.ts'
 import type { Fault } from './providers.ts'
 
 export type Authorized = Paid & { reference: string }

@@ -5,7 +5,7 @@ import { checkBooks } from './books.ts'
 import type { Answer, Client } from './client.ts'
 import { freshKey } from './client.ts'
 import { until } from './process.ts'
-import type { Deployment } from './processes.ts'
+import type { Deployment } from './deployment.ts'
 
 /** A payment that was created and captured; `answers` has the status of each try, 0 where the connection broke. */
 export type Paid = { key: string; payment_id: string; amount_minor: number; answers: number[] }

@@ -1,6 +1,6 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
-import { describe } from '#core/words.ts'
+import { describe } from '#core/describe.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
