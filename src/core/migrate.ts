@@ -7,7 +7,7 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
-/** While a statement waits for a lock on a table, all later users of the table wait behind it: so the wait is limited. */
+/** While a statement waits for a lock on a table, later users of the table wait behind it: so the wait is limited. */
 const LOCK_LIMIT_MS = 30_000
 
 /** The statement that limits how long locks are waited for, unless the user or the database has a limit already. */
