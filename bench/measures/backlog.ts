@@ -1,6 +1,6 @@
 // Draining a backlog: at a constant rate whatever waits, the same over few and many tenants, and beside it others wait no longer.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freshKey } from '#test/client.ts'
+import { BY_CARD, freshKey } from '#test/client.ts'
 import { median } from '../compare.ts'
 import { openLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
@@ -16,13 +16,7 @@ const OTHERS_PER_S = 20
 
 const HEADERS = { 'content-type': 'application/json', prefer: 'respond-async' }
 const paymentOf = (idempotency_key: string) =>
-  JSON.stringify({
-    idempotency_key,
-    amount_minor: 1000,
-    currency: 'USD',
-    method: 'card',
-    payment_method: 'pm_card_visa',
-  })
+  JSON.stringify({ ...BY_CARD, idempotency_key, amount_minor: 1000 })
 
 /**
  * Jobs of the cheapest kind, notifications that nobody stored: each is claimed, looked for and settled like any other, and no
