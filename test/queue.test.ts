@@ -120,7 +120,7 @@ describe.each([
     expect(most).toBeLessThanOrEqual(20)
   })
 
-  test('a handler that throws takes nothing with it', async () => {
+  test('a handler that throws does not affect other bells', async () => {
     const { queue } = open(server.config)
     const performed: string[] = []
     queue.consume({
@@ -268,7 +268,7 @@ describe.each([
   }, 60_000)
 })
 
-describe('the queue on a Redis with troubles of its own', () => {
+describe('the queue on a Redis in trouble', () => {
   let server: Server
   let redis: Redis
 
@@ -334,7 +334,7 @@ describe('the queue on a Redis with troubles of its own', () => {
     await expect.poll(() => heard, patience).toEqual([published])
   })
 
-  test('a queue that nobody empties is full in the end, until somebody does', async () => {
+  test('a queue that no worker empties becomes full, until one does', async () => {
     const { queue } = open(server.config)
     const waiting = '{sluice:deep}:deep:wait'
     expect(queue.full('deep')).toBe(false)

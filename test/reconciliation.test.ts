@@ -205,7 +205,7 @@ describe.concurrent('a drift', () => {
   const mended = async (filter: string) =>
     await eventually(async () => expect(await driftsOf(client, filter)).toEqual([]), 30_000)
 
-  test('of a refund that nobody knows is shown with its age, counted, and gone when it is known', async () => {
+  test('of a refund whose effect is unknown is shown with its age and counted, and closed when it is known', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -249,7 +249,7 @@ describe.concurrent('a drift', () => {
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
   })
 
-  test('in state differs stays so while a job of its payment is unknown, and after that', async () => {
+  test('in state differs stays open while a job of its payment is unknown, and after that', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const [held] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
@@ -271,7 +271,7 @@ describe.concurrent('a drift', () => {
     await mended(filter)
   })
 
-  test('of a payment that stands still here is looked at, and gone when it moves', async () => {
+  test('of a payment that does not change here is looked at, and closed when it changes', async () => {
     const { id, processor_reference } = await heldPayment(client)
     // As if its job had been lost.
     await world.sql`update payments set status = 'capturing', updated_at = now() where id = ${id}`
@@ -289,7 +289,7 @@ describe.concurrent('a drift', () => {
     await mended(filter)
   })
 
-  test('of an authorization that nobody works on is shown while the processor works, then goes on', async () => {
+  test('of an authorization without a job is shown while the processor works on it, and closed when it ends', async () => {
     const ask = async () =>
       (
         await createPayment(client, {
@@ -333,7 +333,7 @@ describe.concurrent('a drift', () => {
     await client.post(`/v1/payments/${left.id}/cancel`)
   })
 
-  test('of a payment that is settled otherwise there is shown as both see it, and gone when they agree', async () => {
+  test('of a payment that is settled differently there shows both sides, and is closed when they agree', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
@@ -386,7 +386,7 @@ describe.concurrent('a drift', () => {
     )
   })
 
-  test('of a refund that failed here and went through there is shown, and gone when it is so here', async () => {
+  test('of a refund that failed here and succeeded there is shown, and closed when it has succeeded here', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const { body } = await refund(client, id, { amount_minor: 400 })
     await paymentIn(client, id, 'captured')
