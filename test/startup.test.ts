@@ -169,7 +169,7 @@ test(
       API_PORT: '45678',
       METRICS_PORT: '45678',
     })
-    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is that of API_PORT too.')
+    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is also that of API_PORT.')
     const elsewhere = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
     expect(elsewhere).toMatchObject({
       code: 1,
