@@ -1,7 +1,7 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
-import { paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
+import { FINAL_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
 
 export type PaymentFilters = {
   status?: PaymentStatus
@@ -22,7 +22,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
   const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
   // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters
   // change the text of the statement: each text costs every connection a plan.
-  const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
+  const open = status !== undefined && !FINAL_STATUSES.includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
     where tenant_id = ${tenant_id}

@@ -17,6 +17,9 @@ const PAYMENT_STATUSES = [
 ] as const
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
+/** The statuses that a payment never leaves. In all others the column `open` of its row is true. */
+export const FINAL_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled', 'failed']
+
 /** The status of a payment, as a field and as a filter. */
 export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
   id: 'PaymentStatus',
