@@ -14,9 +14,9 @@ const Running = z.object({ api_url: z.string() })
  */
 export async function lockFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
   const path = join(data_dir, 'running.json')
-  const holder = await readJson(path, Holder)
+  const holder = await read(path, Holder)
   if (holder !== undefined && processStarted(holder.pid) === holder.started) {
-    const running = await readJson(join(data_dir, 'dev.json'), Running)
+    const running = await read(join(data_dir, 'dev.json'), Running)
     const where = running === undefined ? '' : `, its API at ${running.api_url}`
     throw new ConfigError(
       `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
@@ -69,11 +69,7 @@ async function makeFolder(path: string): Promise<boolean> {
   }
 }
 
-/** The content of a JSON file; undefined when it cannot be read or does not match. */
-export async function readJson<T extends z.ZodType>(
-  path: string,
-  schema: T,
-): Promise<z.output<T> | undefined> {
+async function read<T extends z.ZodType>(path: string, schema: T): Promise<z.output<T> | undefined> {
   try {
     return schema.parse(JSON.parse(await readFile(path, 'utf8')))
   } catch {

@@ -1,9 +1,8 @@
 // `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is
 // configured.
 import { randomBytes } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { neededBy } from '#core/config/variables.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -20,19 +19,14 @@ import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
-import { lockFolder, readJson, unusable } from './data-dir.ts'
+import { lockFolder, unusable } from './data-dir.ts'
 import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
 
 const DEMO_TENANT = 'demo'
 
 /** The secrets that were generated for this folder, kept for the next start. */
-const secretsSchema = z.object({
-  api_key: z.string(),
-  encryption_key: z.string(),
-  stripe_webhook_secret: z.string(),
-})
-type Secrets = z.output<typeof secretsSchema>
+type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
 
 /** Starts everything; `close` stops it in the opposite order and finishes work in flight. */
 async function startAll(given: Config): Promise<Part & { log: Log }> {
@@ -213,14 +207,17 @@ async function seed(
 }
 
 async function loadSecrets(data_dir: string): Promise<Secrets> {
-  const secrets = {
-    api_key: '',
-    encryption_key: randomBytes(32).toString('base64'),
-    stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
-    ...(await readJson(join(data_dir, 'secrets.json'), secretsSchema.partial())),
+  try {
+    return JSON.parse(await readFile(join(data_dir, 'secrets.json'), 'utf8')) as Secrets
+  } catch {
+    const secrets = {
+      api_key: '',
+      encryption_key: randomBytes(32).toString('base64'),
+      stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
+    }
+    await saveSecrets(data_dir, secrets)
+    return secrets
   }
-  await saveSecrets(data_dir, secrets)
-  return secrets
 }
 
 async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {
