@@ -12,9 +12,7 @@ export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]
   const old = ids.filter((id) => !known.has(id))
   return [
     ...found,
-    ...(await sql<
-      JobState[]
-    >`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+    ...(await sql<JobState[]>`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
   ]
 }
 
