@@ -189,6 +189,8 @@ test('a capture that never happened is resolved as failed, and the hold can be c
       /^Not possible: the job is .+ unknown .+\nWhat its call is about waits for it: use resolve to say/,
     ),
   ])
+  await world.sql`update jobs set request = '{}' where id = ${job_id}`
+  expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('cannot be read')
   await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect(await paymentIn(client, payment.id, 'authorized')).toMatchObject({
     amount_capturable_minor: 1000,

@@ -39,7 +39,7 @@ type UnderWay = {
   left_to_provider?: (sql: Sql | Tx) => Fragment
 }
 
-export type AtProvider = {
+type AtProvider = {
   /** The column with the provider's name; what the column is called is also what the provider is to us. */
   provider: string
   /** The column with the provider's id. */
@@ -114,7 +114,7 @@ export const NOUNS = Object.keys(SUBJECTS) as Noun[]
 
 /** The nouns that a provider keeps records of too. */
 export type ProviderNoun = {
-  [N in Noun]: (typeof SUBJECTS)[N] extends ProviderSubject ? N : never
+  [N in Noun]: (typeof SUBJECTS)[N] extends { at_provider: object } ? N : never
 }[Noun]
 export const PROVIDER_NOUNS = NOUNS.filter((noun): noun is ProviderNoun => 'at_provider' in SUBJECTS[noun])
 

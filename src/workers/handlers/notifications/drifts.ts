@@ -14,7 +14,7 @@ export const COMPARED = { kind: 'done', value: null } as const
 /** A noun that is compared, and how its provider is asked for its side of a row; null: it knows none. */
 export type ComparedNoun = {
   noun: ProviderNoun
-  ask(context: WorkerContext, reference: string): Promise<Outcome<Side | null>>
+  ask: (context: WorkerContext, reference: string) => Promise<Outcome<Side | null>>
 }
 
 /** What a provider answered of its record, as one side of a comparison. */
