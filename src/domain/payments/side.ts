@@ -22,7 +22,7 @@ export const paymentSide = z.object({
   ...others,
 })
 
-type PaymentSide = z.output<typeof paymentSide>
+export type PaymentSide = z.output<typeof paymentSide>
 
 /** How the amounts differ that are held, captured and refunded. */
 export function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {

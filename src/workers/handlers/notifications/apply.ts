@@ -19,8 +19,8 @@ export function wasDrift({ parked_ms }: StoredNotification): boolean {
 }
 
 /**
- * Applies a notification, filed under the row `of`, and ends its job. With `compareAfter`, the job ends only after that comparison: it is tried
- * again when the processor gives no answer, and claimed again when its worker is killed.
+ * Applies a notification, filed under the row `of`, and ends its job. With `compareAfter`, the job ends only after
+ * that comparison: it is tried again when the provider gives no answer, and claimed again when its worker is killed.
  */
 export async function applied(
   notification: StoredNotification,

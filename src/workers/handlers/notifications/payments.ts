@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { storeNotifications, type StoredNotification } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
+import type { PaymentSide } from '#domain/payments/side.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
-import type { Side } from '#domain/reconciliation/side.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import type { News } from '#providers/news.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
@@ -39,7 +39,7 @@ export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payme
 }
 
 /** The processor's payment as one side of a comparison. */
-function sideOf(payment: ProcessorPayment): Side {
+function sideOf(payment: ProcessorPayment): PaymentSide {
   return {
     status: payment.status,
     amount_minor: payment.amount_minor,
@@ -95,7 +95,7 @@ async function applyPayment(
     const options = { patient, reference, news: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
-      const name = `${compared.value.since}:${theirs['amount_refunded_minor']} refunded`
+      const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
       const look = lookAt(processor.name, { subject: 'payment', reference }, name)
       await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
     }
