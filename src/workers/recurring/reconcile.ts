@@ -1,5 +1,5 @@
-// The reconciler: asks the processor about payments and refunds that stay in one state too long, and reads missed
-// events from its list.
+// The reconciler: asks providers about rows that stay in one state too long, and reads events that the processor's
+// notifications missed from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
@@ -7,7 +7,7 @@ import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconcilia
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
-import type { ProcessorEvent } from '#providers/payments.ts'
+import type { ProviderEvent } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -56,7 +56,7 @@ const cursorsSchema = z.record(
  * themselves; here only their drifts are kept.
  */
 async function lookAtWhatStandsStill(
-  { sql, log, processor }: WorkerContext,
+  { sql, log }: WorkerContext,
   { every_s }: ReconcileOptions,
 ): Promise<void> {
   const run = await beginRun(sql, 'reconciling')
@@ -79,7 +79,7 @@ async function lookAtWhatStandsStill(
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
   position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
-  const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
+  const looks = looksOf(stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
   await endRun(sql, run, { position, next_s: every_s })
@@ -131,7 +131,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 }
 
 /** Stores events as if their notifications had arrived. Those that did arrive, or still do, are stored once. */
-async function storeEvents({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
+async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
     rung: false,
