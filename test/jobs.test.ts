@@ -54,7 +54,7 @@ function request(
     event_id: newId(),
     rung,
     idempotency_key: freshKey(),
-    scope: 'POST /v1/payments',
+    route: 'POST /v1/payments',
     fingerprint: '',
     request_id: null,
     amount_minor: 1000,

@@ -224,7 +224,7 @@ describe('capture against expiry', () => {
           event_id: newId(),
           rung: false,
           idempotency_key: null,
-          scope: '',
+          route: '',
           fingerprint: '',
           request_id: null,
           reason: null,

@@ -41,7 +41,7 @@ export async function requestRefunds(
     with given as (
       select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        scope text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+        route text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
     ), locked as (
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from (select * from given where not known) a
