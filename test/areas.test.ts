@@ -1,4 +1,5 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
@@ -51,6 +52,9 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
   const off = areaStates(AREA_NAMES.join(','))
   expect(off).toEqual({ deployed: [], switched_off: AREA_NAMES, not_deployed: [] })
   expect(AREA_NAMES).toHaveLength(10)
+  const guide = await readFile(new URL('../docs/guides/operations.md', import.meta.url), 'utf8')
+  const [, named] = /## Areas\n([^]*?)\n## /.exec(guide)!
+  expect(AREA_NAMES.filter((area) => !named!.includes(`\`${area}\``))).toEqual([])
 
   const lines: string[] = []
   const log = createLog('info', 'test')

@@ -10,6 +10,13 @@ export const PENDING = {
   capture_before: null,
   authorized_at: null,
 }
+export const REQUIRES_ACTION = {
+  ...OPEN,
+  status: 'requires_action',
+  amount_capturable_minor: 0,
+  capture_before: null,
+  authorized_at: null,
+}
 export const HELD = OPEN
 export const CAPTURING = { ...OPEN, status: 'capturing' }
 export const CAPTURED = {
@@ -27,3 +34,11 @@ export const CANCELED = {
   canceled_at: '2026-11-20T10:17:02.654321Z',
   cancellation_reason: 'requested_by_customer',
 }
+export const DECLINED = {
+  code: 'payment_declined',
+  message: 'Your card has insufficient funds.',
+  decline_code: 'insufficient_funds',
+}
+export const FAILED = { ...REQUIRES_ACTION, status: 'failed', failure: DECLINED }
+/** A failure of the processor. */
+export const UNREACHABLE = { code: 'processor_error', message: 'The payment processor could not be reached.' }
