@@ -17,7 +17,7 @@ const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
 const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
 
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
-const IMPLIED: Partial<Record<EventType, Record<string, unknown>>> = {
+const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
@@ -31,7 +31,7 @@ const IMPLIED: Partial<Record<EventType, Record<string, unknown>>> = {
   'payment.failed': FAILED,
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: UNREACHABLE },
-}
+} satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
