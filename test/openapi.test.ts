@@ -1,5 +1,6 @@
 // The OpenAPI document: whole, true to the routes, and true to what they answer.
 import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
@@ -98,6 +99,13 @@ test('it is an OpenAPI 3.1 document', () => {
     }),
   })
   expect(whole.safeParse(document).error?.issues).toBeUndefined()
+})
+
+test('the document, the package and the changelog are of one version', async () => {
+  const read = (file: string) => readFile(new URL(`../${file}`, import.meta.url), 'utf8')
+  const { version } = JSON.parse(await read('package.json'))
+  const [, logged] = /^## (\d\S*)/m.exec(await read('CHANGELOG.md'))!
+  expect([document.info.version, logged]).toEqual([version, version])
 })
 
 test('every reference leads somewhere, and every path parameter and tag is declared', () => {
