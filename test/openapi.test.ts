@@ -359,7 +359,9 @@ test('it lists every type of event, with data as they are written', async () => 
   const decided = (data: Record<string, unknown>) =>
     Object.entries(data).flatMap(([name, value]) => {
       if (name === 'status' || name.startsWith('amount_')) return [[name, value]]
-      return /_at$|^capture_before$|^failure$|^processor_reference$/.test(name) ? [[name, value === null]] : []
+      return /_at$|^capture_before$|^failure$|^processor_reference$/.test(name)
+        ? [[name, value === null]]
+        : []
     })
   for (const { type, data } of written) {
     const { schema, example } = document.webhooks[type].post.requestBody.content['application/json']
