@@ -493,6 +493,21 @@ test('answers are what the document says', async () => {
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
+test('the fields of a timeline are described, each with its form', async () => {
+  const { id } = await capturedPayment(world.client)
+  await refund(world.client, id)
+  const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
+  const { details, outcome } = document.components.schemas.TimelineEntry.properties
+  for (const entry of body as { outcome: string | null; details: Record<string, unknown> }[]) {
+    if (entry.outcome !== null) expect(outcome.description).toContain(`\`${entry.outcome}\``)
+    for (const [name, value] of Object.entries(entry.details)) {
+      expect(details.description).toContain(`\`${name}\``)
+      if (name.endsWith('_at') && value !== null) expect(value).toMatch(/^2\S+T\S+\.\d{6}Z$/)
+    }
+  }
+  expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
+})
+
 test('a schema of the document would notice an answer that is not true to it', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import { partsOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
@@ -65,6 +65,8 @@ export async function listTimeline(
         sql`select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
     )
     .reduce((all, each) => sql`${all} union all ${each}`, sql`select ${subject_id}::uuid as id`)
+  // In JSON Postgres writes times in another form than answers do.
+  const iso = (at: Fragment) => sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
   const attempt = sql`
     a.job_id, a.attempt, a.started_at, a.ended_at, a.outcome, a.error, a.generation, a.first_sent_at, a.last_sent_at,
     a.provider_reference`
@@ -92,17 +94,19 @@ export async function listTimeline(
     ), entry as (
       -- Only the error of a definitive refusal is meant for the tenant.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
-        'job_id', job_id, 'attempt', attempt, 'ended_at', ended_at,
+        'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
         'error', case when outcome = 'declined' then error
           when error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
       from attempt
       union all
       select first_sent_at, 2, 'provider_call', operation, outcome, jsonb_build_object(
-        'job_id', job_id, 'generation', generation, 'last_sent_at', last_sent_at, 'provider_reference', provider_reference)
+        'job_id', job_id, 'generation', generation, 'last_sent_at', ${iso(sql`last_sent_at`)},
+        'provider_reference', provider_reference)
       from call where generation is not null and first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
-        'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
+        'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id,
+        'applied_at', ${iso(sql`n.applied_at`)})
       from all_notifications n
       where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
       union all

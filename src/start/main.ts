@@ -238,7 +238,8 @@ function banner(
 Sluice runs.
 
   API          ${api_url}
-  Guides       ${api_url}/docs/guides/quickstart          reference: ${api_url}/docs
+  Guides       ${api_url}/docs/guides
+  Reference    ${api_url}/docs
   Webhooks     ${webhooks_url}
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
