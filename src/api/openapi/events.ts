@@ -50,10 +50,11 @@ function eventOperation(
   data: JsonSchema,
   schemas: Schemas,
 ): JsonSchema {
+  const example: JsonSchema = { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] }
   return {
     operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
     summary: type,
-    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments) tells them.`,
+    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments#when-something-is-odd) tells them.`,
     tags: [tag],
     security: [],
     requestBody: {
@@ -84,8 +85,8 @@ function eventOperation(
           example: {
             id: EXAMPLE_EVENT_ID,
             type,
-            timestamp: EXAMPLE_TIME,
-            data: { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] },
+            timestamp: example['updated_at'] ?? EXAMPLE_TIME,
+            data: example,
           },
         },
       },
