@@ -9,7 +9,7 @@ import {
   HELD,
   PENDING,
   REQUIRES_ACTION,
-  UNREACHABLE,
+  PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
@@ -25,12 +25,12 @@ const IMPLIED: Record<string, object> = {
   'payment.authorization_failed': { ...REQUIRES_ACTION, failure: DECLINED },
   'payment.capture_expiring': HELD,
   'payment.captured': CAPTURED,
-  'payment.capture_failed': { ...HELD, failure: UNREACHABLE },
+  'payment.capture_failed': { ...HELD, failure: PROCESSOR_FAILED },
   'payment.canceled': CANCELED,
-  'payment.cancel_failed': { ...HELD, failure: UNREACHABLE },
+  'payment.cancel_failed': { ...HELD, failure: PROCESSOR_FAILED },
   'payment.failed': FAILED,
   'refund.created': { status: 'pending', processor_reference: null },
-  'refund.failed': { status: 'failed', failure: UNREACHABLE },
+  'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
 } satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */

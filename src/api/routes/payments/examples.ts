@@ -44,4 +44,7 @@ export const DECLINED = {
 }
 export const FAILED = { ...REQUIRES_ACTION, status: 'failed', failure: DECLINED }
 /** A failure of the processor. */
-export const UNREACHABLE = { code: 'processor_error', message: 'The payment processor could not be reached.' }
+export const PROCESSOR_FAILED = {
+  code: 'processor_error',
+  message: 'The payment processor could not be reached.',
+}
