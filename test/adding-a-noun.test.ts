@@ -5,14 +5,14 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { createApiKey } from '#domain/api-keys.ts'
-import type { Scope } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
+import { SCOPES, type Scope } from '#domain/areas.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand, type Ran } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
+import { createKey } from '#test/environment.ts'
+import { PARTS } from '#test/parts.ts'
 import { startProcess, until } from '#test/process.ts'
-import { urlAs, type ProcessRole } from '#test/users.ts'
+import { asUser } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { patchedCopy, type Patch } from '../torture/copy.ts'
 
@@ -53,17 +53,58 @@ const ENTRIES = {
     ),
     after('src/api/routes/index.ts', '  refundRoutes,', '  parcelRoutes,'),
   ],
+  'what settles it as failed': [
+    after(
+      'src/domain/interventions/index.ts',
+      "import { settleRefundAsFailed } from '../refunds/settle.ts'",
+      "import { settleParcelAsFailed } from '../parcels/settle.ts'",
+    ),
+    after(
+      'src/domain/interventions/index.ts',
+      '  refund: settleRefundAsFailed,',
+      '  parcel: settleParcelAsFailed,',
+    ),
+  ],
   'its subject, with its view and events': [
     after(
       'src/domain/subjects.ts',
       "import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'",
-      "import { PARCEL_EVENTS, parcelSchema } from './parcels/parcel.ts'",
+      "import { PARCEL_EVENTS, parcelSchema, parcelSide } from './parcels/parcel.ts'",
     ),
     after(
       'src/domain/subjects.ts',
       'export const SUBJECTS = {',
-      "  parcel: { table: 'parcels', view: parcelSchema, events: PARCEL_EVENTS, checks: {} },",
+      `  parcel: {
+    table: 'parcels',
+    view: parcelSchema,
+    events: PARCEL_EVENTS,
+    at_provider: {
+      provider: 'carrier',
+      reference: 'tracking',
+      side: parcelSide,
+      agrees: { shipped: ['shipped'] },
+    },
+  },`,
     ),
+  ],
+  'which of its rows are under way': [
+    after(
+      'src/domain/subjects.ts',
+      '    events: PARCEL_EVENTS,',
+      "    under_way: { open: (sql) => sql`p.status = 'pending'` },",
+    ),
+  ],
+  'who applies news of it': [
+    after(
+      'src/workers/handlers/notifications.ts',
+      "import { becoming, over } from './notifications/parked.ts'",
+      "import { parcelNews } from './notifications/parcels.ts'",
+    ),
+    {
+      file: 'src/workers/handlers/notifications.ts',
+      from: 'refund: refundNews }',
+      to: 'refund: refundNews, parcel: parcelNews }',
+    },
   ],
   'its refusals': [
     after(
@@ -136,13 +177,14 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-/** A carrier that hangs up on the first call under each key, after it took the parcel; `silent`, it answers no call. */
+/** A carrier that hangs up on the first call under each key, after it took the parcel; `silent`, it answers no call. It shows nothing. */
 async function startCarrier(): Promise<{ url: string; keys: string[]; silent: boolean }> {
   const keys: string[] = []
   const server = createServer((request, response) => {
     const key = String(request.headers['idempotency-key'])
-    keys.push(key)
-    if (carrier.silent) return
+    if (request.method === 'GET') response.writeHead(404).end('{}')
+    else keys.push(key)
+    if (request.method === 'GET' || carrier.silent) return
     if (keys.filter((each) => each === key).length === 1) request.socket.destroy()
     else response.writeHead(200, { 'content-type': 'application/json' }).end(`{"tracking":"T-${key}"}`)
   })
@@ -156,45 +198,28 @@ async function startCarrier(): Promise<{ url: string; keys: string[]; silent: bo
   return carrier
 }
 
-/** The variables of a process of the copy, with a user of its own. */
-function envOf(role: ProcessRole): NodeJS.ProcessEnv {
-  const { DATABASE_URL, REDIS_URL, STRIPE_SECRET_KEY, STRIPE_API_BASE, ENCRYPTION_KEY } = world.config
-  return {
-    NODE_ENV: 'test',
-    DATABASE_URL: urlAs(role, DATABASE_URL!),
-    REDIS_URL,
-    STRIPE_SECRET_KEY,
-    STRIPE_API_BASE,
-    ENCRYPTION_KEY,
-    API_PORT: '0',
-    METRICS_PORT: '0',
-  }
-}
-
 test(
-  'its own files, a line in each of three indexes and its entries are enough',
+  'its own files, a line in each of four indexes and its entries are enough',
   { timeout: 120_000 },
   async () => {
     const path = await copyWithout()
     const carrier = await startCarrier()
-    const owner = { DATABASE_URL: world.config.DATABASE_URL, REDIS_URL: world.config.REDIS_URL }
-    const run = (file: string, root = path) => runCommand(join(root, file), [], owner, root)
+    const run = (file: string, ...args: string[]) => runCommand(join(path, file), args, world.env, path)
     expect(await run('src/commands/migrate.ts')).toMatchObject({
       code: 0,
       stdout: 'Applied 0900_parcels.sql.\n',
     })
-    const startWorker = () =>
-      started('src/workers/main.ts', {
-        root: path,
-        env: { ...envOf('worker'), CARRIER_URL: carrier.url },
-        ready: 'the worker works',
-      })
-    const [api, worker] = await Promise.all([
-      started('src/api/main.ts', { root: path, env: envOf('api'), ready: 'the API listens' }),
-      startWorker(),
-    ])
+    const env = { ...world.env, LOG_LEVEL: 'info', RECONCILE_EVERY_S: '1', CARRIER_URL: carrier.url }
+    const start = async (name: 'api' | 'worker') => {
+      const { file, ready } = PARTS[name]
+      const process = await startProcess(file, { root: path, env: asUser(name, env), ready })
+      onTestFinished(async () => void (await process.end()))
+      return process
+    }
+    const [api, worker] = await Promise.all([start('api'), start('worker')])
     const { url } = JSON.parse(api.ready) as { url: string }
-    const client = createClient(url, await keyFor('parcels:read', 'parcels:write'))
+    const scopes = [...SCOPES, 'parcels:read', 'parcels:write'] as Scope[]
+    const client = createClient(url, (await createKey(world.sql, 'acme', scopes)).secret)
     const body = { idempotency_key: freshKey(), address: '12 St James Square' }
     const another = () => ({ ...body, idempotency_key: freshKey() })
 
@@ -231,7 +256,31 @@ test(
     expect(paths['/v1/parcels'].post.description).toContain('does not wait')
     const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
     expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
-    expect(await run('src/commands/audit.ts')).toMatchObject({ code: 0 })
+
+    // One that nothing works on is found by the audit, and looked up by the reconciler.
+    const [forgotten] = await world.sql<{ id: string }[]>`
+      insert into parcels (tenant_id, id, idempotency_key, address, tracking, updated_at)
+      values (${world.tenant_id}, gen_random_uuid(), 'forgotten', 'nowhere', 'T-0', now() - interval '1 hour')
+      returning id`
+    const audit = await run('src/commands/audit.ts', '--json')
+    expect(JSON.parse(audit.stdout)).toMatchObject({
+      problems: [
+        { check: 'in_flight', problem: 'a parcel is under way and nothing works on it', id: forgotten!.id },
+      ],
+    })
+    const drifts = async () => (await client.get('/v1/reconciliation?subject=parcel')).body as unknown[]
+    expect(
+      await until('its drift is open', async () => ((await drifts()).length > 0 ? drifts() : false)),
+    ).toMatchObject([
+      {
+        subject_id: forgotten!.id,
+        payment_id: null,
+        state: 'stale',
+        ours: { status: 'pending', tracking: 'T-0' },
+        theirs: null,
+        detail: 'the carrier does not know the parcel',
+      },
+    ])
 
     // A carrier that keeps no keys is never called twice, and is given up after the job's own deadline.
     await worker.end()
@@ -240,12 +289,12 @@ test(
       .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'look'")
       .replace('deadline_ms: 15_000', 'deadline_ms: 300')
     await writeFile(definition, keyless)
-    await startWorker()
+    await start('worker')
     carrier.silent = true
     const lost = (await client.post('/v1/parcels', another())).body
     const attempts = await until('nobody knows whether it was shipped', async () => {
       const rows = await world.sql`
-        select j.state, a.outcome, a.error ->> 'message' as error from jobs j
+        select j.id, j.state, a.outcome, a.error ->> 'message' as error from jobs j
         join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
         where j.tenant_id = ${world.tenant_id} and j.subject_id = ${lost.id} order by a.attempt`
       return rows.length >= 2 && rows
@@ -255,27 +304,20 @@ test(
       { outcome: 'unknown', error: 'the carrier cannot be asked what became of it' },
     ])
     expect(carrier.keys).toHaveLength(5)
+    // An operator knows.
+    await until('that is a drift', async () => (await drifts()).length === 2)
+    const job_id = attempts[0]!['id'] as string
+    expect(
+      await run('src/commands/jobs.ts', 'resolve', job_id, '--as', 'failed', '--reason', 'they said so'),
+    ).toMatchObject({ code: 0 })
+    expect((await client.get(`/v1/parcels/${lost.id}`)).body.status).toBe('refused')
 
     // Without the rights on its table, as a migration leaves it that does not know them.
-    expect(await run('src/commands/migrate.ts', ROOT)).toMatchObject({ code: 0 })
+    expect(await runCommand('src/commands/migrate.ts', [], world.env)).toMatchObject({ code: 0 })
     expect((await client.post('/v1/parcels', another())).status).toBe(500)
     await api.says('permission denied for table parcels')
   },
 )
-
-/** Of the world's tenant. */
-async function keyFor(...scopes: string[]): Promise<string> {
-  const tenant = await ensureTenant(world.sql, 'acme')
-  const key = { name: 'parcels', scopes: scopes as Scope[], expires_at: null }
-  return (await createApiKey(world.sql, tenant, key)).secret
-}
-
-/** A process that ends with the test. */
-async function started(...args: Parameters<typeof startProcess>): ReturnType<typeof startProcess> {
-  const process = await startProcess(...args)
-  onTestFinished(async () => void (await process.end()))
-  return process
-}
 
 test('docs/architecture.md names each file that a noun adds or changes', async () => {
   const text = await readFile(join(ROOT, 'docs/architecture.md'), 'utf8')
@@ -293,11 +335,18 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
       'the index of jobs',
       'the index of routes',
       'its subject, with its view and events',
+      'which of its rows are under way',
       'its refusals',
       'an area that is new',
       'a provider that is new',
     ),
-    copyWithout('the index of handlers', 'the variables of that'),
+    copyWithout(
+      'the index of handlers',
+      'what settles it as failed',
+      'which of its rows are under way',
+      'who applies news of it',
+      'the variables of that',
+    ),
   ])
   await rm(join(most, 'migrations/0900_parcels.sql'))
   await rm(join(most, 'src/domain/parcels/find.ts'))
@@ -317,6 +366,9 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
   for (const [left_out, { code, stdout, stderr }, named] of [
     ['the index of jobs', types, /handlers\/parcels\.ts.*"parcel\.ship"/],
     ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
+    ['what settles it as failed', rest_of_types, /interventions\/index\.ts.*'parcel'/],
+    ['which of its rows are under way', rest_of_types, /domain\/subjects\.ts[^]*'under_way' is missing/],
+    ['who applies news of it', rest_of_types, /handlers\/notifications\.ts.*'parcel'/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
     ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
     ['its events', types, /parcels\/settle\.ts.*'"parcel\.shipped"'/],
@@ -330,7 +382,15 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
     expect([left_out, code]).not.toEqual([left_out, 0])
     expect(stdout + stderr, left_out).toMatch(named)
   }
-  // With those two it compiles: nothing else is needed.
+  // With those it compiles: nothing else is needed.
   const wrong = Array.from(rest_of_types.stdout.matchAll(/^(\S+)\(.*error TS/gm), ([, file]) => file)
-  expect(new Set(wrong)).toEqual(new Set(['src/providers/configured.ts', 'src/workers/handlers/index.ts']))
+  expect(new Set(wrong)).toEqual(
+    new Set([
+      'src/domain/interventions/index.ts',
+      'src/domain/subjects.ts',
+      'src/providers/configured.ts',
+      'src/workers/handlers/index.ts',
+      'src/workers/handlers/notifications.ts',
+    ]),
+  )
 })

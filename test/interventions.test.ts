@@ -50,8 +50,13 @@ async function unknownRefund(amount_minor = 300) {
     fault: 'error_500_before',
   })
   const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
-  const [job] = await listed('--payment', payment.id, '--state', 'unknown')
-  expect(job).toMatchObject({ name: 'refund.create', tenant: 'acme', subject_id: payment.id, parked: false })
+  const [job] = await listed('--subject', payment.id, '--state', 'unknown')
+  expect(job).toMatchObject({
+    name: 'refund.create',
+    tenant: 'acme',
+    subject: 'payment',
+    subject_id: payment.id,
+  })
   return { payment, refund_id: body.id as string, job_id: job!.id }
 }
 
@@ -118,7 +123,7 @@ test('a refund that a notification has settled meanwhile cannot be resolved as f
   })
   expect([refused.code, refused.stderr]).toEqual([
     1,
-    expect.stringContaining('the refund has succeeded; nothing is to be resolved'),
+    expect.stringContaining('the refund has the status succeeded; nothing is to be resolved'),
   ])
   await refundIs(refund_id, 'succeeded')
   expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ amount_refunded_minor: 1000 })
@@ -181,14 +186,16 @@ test('a capture that never happened is resolved as failed, and the hold can be c
   expect([refused.code, refused.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Not possible: the job is .+ unknown .+\nA payment or refund waits for it: use resolve to say/,
+      /^Not possible: the job is .+ unknown .+\nWhat its call is about waits for it: use resolve to say/,
     ),
   ])
+  await world.sql`update jobs set request = '{}' where id = ${job_id}`
+  expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('cannot be read')
   await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect(await paymentIn(client, payment.id, 'authorized')).toMatchObject({
     amount_capturable_minor: 1000,
     capture_before: payment.capture_before,
-    failure: { code: 'processor_error', message: 'It did not take effect at the processor.' },
+    failure: { code: 'processor_error', message: 'It did not take effect at the provider.' },
   })
   const [event] =
     await world.sql`select type from events where subject_id = ${payment.id} order by created_at desc limit 1`

@@ -1,5 +1,4 @@
 // `npm run jobs`: what waits, what is unknown, what was parked, and what an operator does about it, on record.
-import { PAYMENTS } from '#core/config/providers.ts'
 import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
@@ -14,13 +13,20 @@ import {
   type Act,
   type ActResult,
 } from '#domain/interventions/act.ts'
-import { findJob, findJobs, JOB_FILTERS, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
+import {
+  findCall,
+  findJob,
+  findJobs,
+  JOB_FILTERS,
+  type ListedJob,
+  type ShownJob,
+} from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
 
-  npm run jobs -- list [--state open] [--queue payments] [--payment <id>] [--tenant acme] [--limit 25]
+  npm run jobs -- list [--state open] [--queue payments] [--subject <id>] [--tenant acme] [--limit 25]
   npm run jobs -- show    <job id>
   npm run jobs -- retry   <job id> --reason "the processor is back"
   npm run jobs -- discard <job id> --reason "asked for by mistake"
@@ -28,13 +34,14 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
-         open unless told, all with --payment.
+         open unless told, all with --subject: those filed under a payment, for example (--payment means the same).
 show     a job with its attempts, its calls to the provider and what was done about it.
 retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
-discard  ends a job without doing it, unless a payment or refund waits for it: then resolve says what became of that.
+discard  ends a job without doing it, unless what its call is about waits for it: then resolve says what became of that.
 resolve  says what became of the call of an open job.
-         --as done    of an unknown job: a worker looks it up and settles what it finds; for a new payment or refund, by its --reference.
-         --as failed  of any open job: it never took effect and will not: the payment or refund is settled as failed, a hold stays as it was.
+         --as done    of an unknown job: a worker looks it up and settles what it finds; what is new at the provider by its --reference.
+                      Not where the stored request cannot be read: what the provider then notifies of settles the row, and discard the job.
+         --as failed  of any open job: it never took effect and will not: what it is about is settled as failed, a hold stays as it was.
 
 parked: its attempts died or threw too often, or what is stored of it cannot be read; it is not performed again before a retry. A notification that waits for the object
 that it names is open, not parked, and looks again by itself.
@@ -44,6 +51,7 @@ DATABASE_URL names the database; unset, it is that of the \`npm start\` that run
 const OPTIONS = {
   state: { type: 'string' },
   queue: { type: 'string' },
+  subject: { type: 'string' },
   payment: { type: 'string' },
   tenant: { type: 'string' },
   limit: { type: 'string', default: '25' },
@@ -60,6 +68,9 @@ type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' |
   json: boolean
 }
 
+/** Why a job cannot be resolved that is open and not being performed. */
+const STRANGE = 'It has no call to a provider that this version knows.'
+
 const COMMANDS = { list, show, retry, discard, resolve }
 
 async function main(): Promise<void> {
@@ -74,20 +85,20 @@ async function main(): Promise<void> {
 }
 
 async function list(sql: Sql, values: JobOptions): Promise<void> {
-  const { queue, payment: payment_id, tenant: slug } = values
+  const { queue, payment, subject: subject_id = payment, tenant: slug } = values
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  if (payment_id !== undefined) uuid(payment_id, '--payment')
+  if (subject_id !== undefined) uuid(subject_id, '--subject')
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
     throw new ConfigError('--limit must be a number from 1 to 10000')
-  // By default the open jobs, but all jobs of a payment.
-  const usual = payment_id === undefined ? 'open' : 'all'
+  // By default the open jobs, but all jobs of a row.
+  const usual = subject_id === undefined ? 'open' : 'all'
   const jobs = await findJobs(sql, {
     state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
     limit,
     ...(queue !== undefined && { queue }),
-    ...(payment_id !== undefined && { payment_id }),
+    ...(subject_id !== undefined && { subject_id }),
     ...(tenant !== undefined && { tenant_id: tenant.id }),
   })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
@@ -112,7 +123,7 @@ async function discard(sql: Sql, values: JobOptions, id: string | undefined): Pr
     values,
     done,
     id,
-    'A payment or refund waits for it: use resolve to say what became of that.',
+    'What its call is about waits for it: use resolve to say what became of that.',
   )
 }
 
@@ -126,18 +137,23 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
     const done = await resolveAsFailed(sql, asked)
     if (done !== undefined && 'settled' in done)
       throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)
-    return await act(sql, values, done, id)
+    return await act(sql, values, done, id, STRANGE)
   }
-  if (reference !== null && !PAYMENTS.reference.test(reference))
+  const call = await findCall(sql, asked.job_id)
+  if (call === undefined) return await act(sql, values, undefined, id, STRANGE)
+  const { makes, readable } = call
+  if (makes === null && reference !== null)
+    throw new ConfigError('--reference is for what is new at the provider; this job changes what is known')
+  if (makes !== null && reference === null)
     throw new ConfigError(
-      `--reference must be what the processor calls it, like ${PAYMENTS.examples.payment} or ${PAYMENTS.examples.refund}`,
+      `--reference is missing: what the provider calls what was made, like ${makes.example}`,
     )
-  const operation = (await findJob(sql, asked.job_id))?.calls.at(-1)?.operation
-  const is_new = operation === 'authorize' || operation === 'refund'
-  if (is_new && reference === null)
-    throw new ConfigError('--reference is missing: what the processor calls what was made')
-  if (!is_new && reference !== null)
-    throw new ConfigError('--reference is for a new payment or refund; this job changes one that is known')
+  if (makes !== null && reference !== null && !makes.id.test(reference))
+    throw new ConfigError(`--reference must be what the provider calls it, like ${makes.example}`)
+  if (!readable)
+    throw new ConfigError(
+      'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
+    )
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
 }
 
@@ -181,7 +197,7 @@ function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJo
     parked ? `${state} (parked)` : state,
     name,
     tenant ?? tenant_id,
-    job.subject_id === null ? '' : `payment ${job.subject_id}`,
+    job.subject_id === null ? '' : `${job.subject ?? 'of'} ${job.subject_id}`,
     job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
     job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
     job.error ?? '',

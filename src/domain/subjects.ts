@@ -1,15 +1,18 @@
 // The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
 // and idempotency keys read from here what they need to know of every noun.
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import type { SubjectChecks } from './audit/checks.ts'
+import { CALLS, type CallingNoun } from '#jobs/index.ts'
+import type { Checks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
+import { closesDriftOfPayment, differenceOfPayments, paymentSide, refundsInWords } from './payments/side.ts'
+import { AMOUNT_SIDE, type Difference, type Side, type SideSchema } from './reconciliation/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
-export type Subject = {
+type AnySubject = {
   table: string
   /**
    * The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed
@@ -20,49 +23,56 @@ export type Subject = {
   view: z.ZodObject
   /** Its events: the word after `<noun>.`, and the meaning. */
   events: Record<string, string>
-  /** For nouns that a provider keeps records of too: how the two are compared. */
-  at_provider?: AtProvider
-  checks: SubjectChecks
+  /** Checks of payments and what belongs to them, for the audit; they also work for some of the payments. */
+  checks?: Checks
 }
+/** A noun that a provider keeps records of too. */
+type ProviderSubject = AnySubject & { under_way: UnderWay; at_provider: AtProvider }
+type Subject = ProviderSubject | (AnySubject & { under_way?: UnderWay; at_provider?: undefined })
 
-export type AtProvider = {
-  /** The columns with the provider's name and with the provider's id. */
-  provider: string
-  reference: string
+type UnderWay = {
   /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
-  /** The statuses in which a job or the provider still works on it. */
-  under_way: readonly string[]
+  /** Statuses in which the provider works on it, beside those of our calls. */
+  statuses?: readonly string[]
+  /** The condition for rows `p` that need no open job although their call is under way; unless told none. */
+  left_to_provider?: (sql: Sql | Tx) => Fragment
+}
+
+type AtProvider = {
+  /** The column with the provider's name; what the column is called is also what the provider is to us. */
+  provider: string
+  /** The column with the provider's id. */
+  reference: string
   /** The columns that are compared. */
-  side: readonly string[]
+  side: SideSchema
   /**
    * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
    * been applied.
    */
   agrees: Readonly<Record<string, readonly string[]>>
+  /** How two sides differ beside status, amount and currency. */
+  difference?(ours: Side, theirs: Side): Difference | null
+  /** What else is to be said of two sides of which one does not fit. */
+  inWords?(ours: Side, theirs: Side): string | null
+  /** The condition under which two sides that agree close the row's drift; unless told always. */
+  closesDrift?(sql: Sql, ours: Side): Fragment
 }
 
 export const SUBJECTS = {
-  customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS, checks: {} },
+  customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
   payment: {
     table: 'payments',
     view: paymentEventSchema,
     events: PAYMENT_EVENTS,
+    under_way: { open: (sql) => sql`p.open` },
     at_provider: {
       provider: 'processor',
       reference: 'processor_reference',
-      open: (sql) => sql`p.open`,
-      under_way: ['pending', 'capturing', 'canceling'],
-      side: [
-        'status',
-        'amount_minor',
-        'currency',
-        'amount_capturable_minor',
-        'amount_captured_minor',
-        'amount_refunded_minor',
-        'amount_refund_reserved_minor',
-        'processor_reference',
-      ],
+      side: paymentSide,
+      difference: differenceOfPayments,
+      inWords: refundsInWords,
+      closesDrift: closesDriftOfPayment,
       agrees: {
         // After a declined card the payment waits for another card there.
         requires_action: ['requires_action', 'failed'],
@@ -81,24 +91,30 @@ export const SUBJECTS = {
     part_of: { noun: 'payment', by: 'payment_id' },
     view: refundSchema,
     events: REFUND_EVENTS,
+    under_way: {
+      open: (sql) => sql`p.status = 'pending'`,
+      // Also after its call has succeeded a refund may be pending.
+      left_to_provider: (sql) => sql`
+        (p.imported or exists (
+          select from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.payment_id
+            and j.payload ->> 'refund_id' = p.id::text and j.state = 'succeeded'))`,
+    },
     at_provider: {
       provider: 'processor',
       reference: 'processor_reference',
-      open: (sql) => sql`p.status = 'pending'`,
-      under_way: ['pending'],
-      side: ['status', 'amount_minor', 'currency', 'processor_reference'],
+      side: z.object(AMOUNT_SIDE),
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,
   },
-} as const satisfies Record<string, Subject>
+} as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS
 export const NOUNS = Object.keys(SUBJECTS) as Noun[]
 
 /** The nouns that a provider keeps records of too. */
 export type ProviderNoun = {
-  [N in Noun]: (typeof SUBJECTS)[N] extends { at_provider: AtProvider } ? N : never
+  [N in Noun]: (typeof SUBJECTS)[N] extends { at_provider: object } ? N : never
 }[Noun]
 export const PROVIDER_NOUNS = NOUNS.filter((noun): noun is ProviderNoun => 'at_provider' in SUBJECTS[noun])
 
@@ -110,6 +126,11 @@ export function subjectOf(noun: Noun): Subject {
   return SUBJECTS[noun]
 }
 
+/** The entry of a noun that a provider keeps records of. */
+export function providerSubjectOf(noun: ProviderNoun): ProviderSubject {
+  return SUBJECTS[noun]
+}
+
 /** The nouns whose jobs, events and notifications are filed under this one. */
 export function partsOf(noun: Noun): { noun: Noun; table: string; by: string }[] {
   return NOUNS.flatMap((each) => {
@@ -118,14 +139,47 @@ export function partsOf(noun: Noun): { noun: Noun; table: string; by: string }[]
   })
 }
 
+/** The noun under whose rows jobs, events and notifications of a noun are filed. */
+export function rootOf(noun: Noun): Noun {
+  return NOUNS.find((each) => each === subjectOf(noun).part_of?.noun) ?? noun
+}
+
 /** The column with the id of the row under which jobs, events and notifications of a noun are filed. */
 export function filedBy(noun: Noun): string {
   return subjectOf(noun).part_of?.by ?? 'id'
 }
 
+/** The noun of a job `<noun>.<verb>`; undefined when it is not known here. */
+export function nounOf(job: string): Noun | undefined {
+  return NOUNS.find((noun) => job.startsWith(`${noun}.`))
+}
+
+/** The statuses of a noun's rows while a call of ours is under way. */
+export function statusesOfCalls(noun: Noun): string[] {
+  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? [status] : []))
+}
+
+/** The statuses in which a call of ours or the provider works on a row. */
+export function statusesUnderWay(noun: Noun): string[] {
+  return [...statusesOfCalls(noun), ...(subjectOf(noun).under_way?.statuses ?? [])]
+}
+
+/** The payment of the row `row`: the row itself or what it is a part of; null if it has none. */
+export function paymentOf(sql: Sql | Tx, noun: Noun, row: string): Fragment {
+  return rootOf(noun) === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`
+}
+
 /** Whether the job `j` works on this row of a noun. A job is named `<noun>.<verb>`, and its payload has `<noun>_id`. */
 export function worksOn(sql: Sql | Tx, noun: Noun, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${noun} and j.payload ->> ${`${noun}_id`}::text = ${id}::text)`
+}
+
+/** The id of the row of a noun that the job `j` works on; null when its payload has none. */
+export function rowIdOf(sql: Sql | Tx, noun: Noun): Fragment {
+  const named = sql`j.payload ->> ${`${noun}_id`}::text`
+  return rootOf(noun) === noun
+    ? sql`j.subject_id`
+    : sql`case when pg_input_is_valid(${named}, 'uuid') then (${named})::uuid end`
 }
 
 /** These columns of the row `row` as a JSON object. */

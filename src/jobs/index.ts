@@ -1,4 +1,5 @@
 // The registry of jobs: one object of jobs for each noun. A job without a handler does not compile.
+import type { CallDefinition } from './job.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
 import { refundJobs } from './refunds.ts'
@@ -6,6 +7,14 @@ import { refundJobs } from './refunds.ts'
 const JOBS = { ...paymentJobs, ...refundJobs, ...notificationJobs }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
+type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']
+/** The nouns with a job that calls a provider. */
+export type CallingNoun = CallName extends `${infer Noun}.${string}` ? Noun : never
 
 /** The jobs that this version can perform. During a deployment another version may ask for others. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)
+
+/** The provider calls that this version knows, each with the name of its job. */
+export const CALLS: readonly ({ job: JobName } & CallDefinition)[] = Object.values(JOBS).flatMap(
+  ({ name, call }) => (call === null ? [] : [{ job: name, ...call }]),
+)

@@ -36,6 +36,10 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   on_ambiguous: 'resend_same_key' | 'look'
   /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
   deadline_ms: number
+  /** The status of the noun's row while the call is under way. */
+  status: string
+  /** How the provider's ids of what the call makes look; null when it changes something that the provider knows. */
+  makes: { id: RegExp; example: string } | null
 }
 
 type RetrySchedule = {

@@ -19,6 +19,8 @@ export const authorizePayment = defineJob({
   call: {
     ...processor,
     operation: 'authorize',
+    status: 'pending',
+    makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.payment },
     request: z.strictObject({
       amount_minor: z.int(),
       currency: z.string(),
@@ -40,6 +42,8 @@ export const capturePayment = defineJob({
   call: {
     ...processor,
     operation: 'capture',
+    status: 'capturing',
+    makes: null,
     request: z.strictObject({ reference: z.string(), amount_minor: z.int() }),
   },
 })
@@ -51,6 +55,8 @@ export const cancelPayment = defineJob({
   call: {
     ...processor,
     operation: 'cancel',
+    status: 'canceling',
+    makes: null,
     request: z.strictObject({ reference: z.string(), reason: z.string().nullable() }),
   },
 })

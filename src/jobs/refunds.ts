@@ -1,5 +1,6 @@
 // The jobs of refunds.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 import { processor } from './payments.ts'
 
@@ -10,6 +11,8 @@ export const createRefund = defineJob({
   call: {
     ...processor,
     operation: 'refund',
+    status: 'pending',
+    makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.refund },
     request: z.strictObject({
       payment_reference: z.string(),
       amount_minor: z.int(),

@@ -1,6 +1,6 @@
 // The interface of a payment processor, and the types of what it is asked and answers.
-import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
+import type { ProviderEvent } from './news.ts'
 
 /** The processor's record of a payment. Amounts are in the currency's smallest unit, `currency` in upper case. */
 export type ProcessorPayment = {
@@ -61,33 +61,6 @@ export type RefundCall = {
   metadata: Record<string, string>
 }
 
-/** An event of a processor as it is stored; it holds no secrets. */
-export type ProcessorEvent = {
-  /** Which of our accounts there it belongs to; empty when there is only one. */
-  account: string
-  event_id: string
-  /** The processor's word for what happened. */
-  kind: string
-  /** The processor's id of the object that the event is about, if there is one. */
-  object_id: string | null
-  payload: Json
-}
-
-/**
- * What an event is about, in our words. Its content is not trusted: the processor is asked for the state of the
- * object.
- */
-export type ProcessorNews = {
-  /** Our noun for the object. */
-  subject: string
-  /** The processor's id of the object. */
-  reference: string
-  /** The processor's id of the payment that it is or belongs to; null when the event does not say. */
-  payment_reference: string | null
-  /** Whether the object carries our ids; everything that we create there has them from the start. */
-  marked: boolean
-}
-
 /** Whether metadata at a processor carry our ids. */
 export function isMarked(metadata: Record<string, unknown>): boolean {
   return Object.keys(metadata).some((name) => name.startsWith('sluice_'))
@@ -97,7 +70,7 @@ export function isMarked(metadata: Record<string, unknown>): boolean {
 type EventRange = { from_s: number; to_s: number; after: string | null }
 type EventPage = {
   /** The events, in the same form as their notifications bring them. */
-  events: ProcessorEvent[]
+  events: ProviderEvent[]
   /** When the first of them happened, unix seconds; null on an empty page. */
   newest_s: number | null
   /** Null when there are no more. */
@@ -123,8 +96,6 @@ export type PaymentProcessor = {
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
   /** How long the processor keeps its events, in seconds. */
   readonly events_kept_s: number
-  /** What an event is about, by its stored `payload`; null when that is an object that we do not keep. */
-  newsOf(payload: Json): ProcessorNews | null
   /** What happened to payments and refunds, newest first, a page at a time. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { neededBy } from '#core/config/variables.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -26,7 +27,12 @@ import { startRedis } from './redis.ts'
 const DEMO_TENANT = 'demo'
 
 /** The secrets that were generated for this folder, kept for the next start. */
-type Secrets = { api_key: string; encryption_key: string; stripe_webhook_secret: string }
+const secretsSchema = z.object({
+  api_key: z.string(),
+  encryption_key: z.string(),
+  stripe_webhook_secret: z.string(),
+})
+type Secrets = z.output<typeof secretsSchema>
 
 /** Starts everything; `close` stops it in the opposite order and finishes work in flight. */
 async function startAll(given: Config): Promise<Part & { log: Log }> {
@@ -207,8 +213,9 @@ async function seed(
 }
 
 async function loadSecrets(data_dir: string): Promise<Secrets> {
+  let kept: unknown
   try {
-    return JSON.parse(await readFile(join(data_dir, 'secrets.json'), 'utf8')) as Secrets
+    kept = JSON.parse(await readFile(join(data_dir, 'secrets.json'), 'utf8'))
   } catch {
     const secrets = {
       api_key: '',
@@ -218,6 +225,7 @@ async function loadSecrets(data_dir: string): Promise<Secrets> {
     await saveSecrets(data_dir, secrets)
     return secrets
   }
+  return secretsSchema.parse(kept)
 }
 
 async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {

@@ -45,7 +45,7 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
 }
 
 /** Adds ids to the log lines of the job that is running, once they are known. */
-export function addLogFacts(facts: { tenant_id: string; payment_id: string }): void {
+export function addLogFacts(facts: Record<`${string}_id`, string>): void {
   Object.assign(lines_of.getStore() ?? {}, facts)
 }
 

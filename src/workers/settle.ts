@@ -36,5 +36,16 @@ export function settling<What extends object>(
   return (what) => ({ settle: (sql, settlement) => writeThrough(sql)({ ...settlement, ...what }) })
 }
 
+/** Tells the same, and calls `then` when it is written. */
+export function onceWritten(tells: Tells, then: () => void): Tells {
+  return {
+    async settle(sql, settlement) {
+      const written = await tells.settle(sql, settlement)
+      if (written) then()
+      return written
+    },
+  }
+}
+
 /** Nothing but what becomes of the job. */
 export const NOTHING = settling<object>('settle_job', settleJobs, ({ job_id }) => job_id)({})

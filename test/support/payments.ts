@@ -86,11 +86,12 @@ export async function drift({ sql, tenant_id }: World, payment_id: string): Prom
   const { ours, since } = found!
   await openDrift(
     sql,
-    { tenant_id, subject: 'payment', subject_id: payment_id, payment_id },
+    { tenant_id, subject: 'payment', subject_id: payment_id },
     {
+      payment_id,
       state: 'differs',
       ours,
-      theirs: { ...ours, amount_captured_minor: ours.amount_captured_minor! - 1 },
+      theirs: { ...ours, amount_captured_minor: Number(ours['amount_captured_minor']) - 1 },
       detail: null,
       since,
     },

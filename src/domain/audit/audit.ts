@@ -1,7 +1,7 @@
 // The audit checks the invariants of all rows, or of those that changed since a time. It only reads.
 import { databaseCode, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Cursor } from '../reconciliation/looks.ts'
-import { partsOf, PROVIDER_NOUNS, SUBJECTS } from '../subjects.ts'
+import { NOUNS, partsOf, subjectOf } from '../subjects.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
   CHECKS,
@@ -131,12 +131,14 @@ async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditRepo
 async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const { in_flight } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
-  for (const noun of PROVIDER_NOUNS) {
-    const { table, at_provider } = SUBJECTS[noun]
+  for (const noun of NOUNS) {
+    const { table, under_way } = subjectOf(noun)
+    if (under_way === undefined) continue
+    const open = sql`${sql(table)} p where ${under_way.open(sql)}`
     let cursor: Cursor = null
     do {
-      const stage = await findStage(sql, sql`${sql(table)} p where ${at_provider.open(sql)}`, cursor)
-      const scope = underWay(sql, noun, stage.within)
+      const stage = await findStage(sql, open, cursor)
+      const scope = underWay(sql, noun, sql`(select p.* from ${open} and ${stage.within} offset 0)`)
       reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
       cursor = stage.cursor
     } while (cursor !== null)

@@ -24,14 +24,6 @@ type Check = (sql: Sql | Tx, scope: AuditScope, limits: Limits) => Fragment
 /** By name. */
 export type Checks = Readonly<Record<string, Check>>
 
-/** The checks of one noun. */
-export type SubjectChecks = {
-  /** Checks of payments and what belongs to them; they also work for some of the payments. */
-  of_payments?: Checks
-  /** Checks that a job works on every row that is under way. `rows`: the source that includes those rows. */
-  in_flight?: (sql: Sql | Tx, rows: Fragment) => Fragment
-}
-
 /** What an audit covers: sources of rows, to be used after `from` with an alias. */
 export type AuditScope = {
   payments: Fragment

@@ -1,6 +1,6 @@
 // The registry of checks, grouped by what each can be limited to.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { NOUNS, subjectOf } from '../subjects.ts'
+import { filedBy, NOUNS, paymentOf, statusesOfCalls, subjectOf, worksOn } from '../subjects.ts'
 import { balances, calls, jobs, keys, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { notifications } from './notifications.ts'
 
@@ -8,7 +8,7 @@ import { notifications } from './notifications.ts'
 export const CHECKS_OF_PAYMENTS: Checks = {
   transfers,
   calls,
-  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks.of_payments ?? {}))),
+  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks ?? {}))),
 }
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */
@@ -27,10 +27,23 @@ export const CHECKS: Checks = {
   ...CHECKS_OF_A_TIME,
 }
 
-/** A job works on every row that is under way, for all nouns. */
+/** A job works on every row whose provider call is under way, unless the row is left to the provider. */
 function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
   return NOUNS.flatMap((noun) => {
-    const [check, rows] = [subjectOf(noun).checks.in_flight, under_way.get(noun)]
-    return check === undefined || rows === undefined ? [] : [check(sql, rows)]
+    const rows = under_way.get(noun)
+    const entry = subjectOf(noun).under_way
+    if (rows === undefined || entry === undefined) return []
+    const left = entry.left_to_provider?.(sql) ?? sql`false`
+    return [
+      sql`
+        select ${`a ${noun} is under way and nothing works on it`}::text as problem, p.tenant_id,
+          ${paymentOf(sql, noun, 'p')} as payment_id, p.id::text as id, p.status || ' since ' || p.updated_at as what,
+          null::bigint as expected, null::bigint as found, null::bigint as off_by
+        from ${rows} p
+        where ${entry.open(sql)} and p.status = any(${statusesOfCalls(noun)}::text[]) and not ${left}
+          and not exists (
+            select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}
+              and ${worksOn(sql, noun, sql`p.id`)} and j.finished_at is null)`,
+    ]
   }).reduce((all, each) => sql`${all} union all ${each}`)
 }

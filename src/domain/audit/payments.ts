@@ -1,6 +1,6 @@
 // The invariants of payments, and of the events of payments and their refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
+import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
 /** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger. */
 function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
@@ -68,15 +68,4 @@ function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
         select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
 }
 
-/** A job works on every payment that is under way. */
-function inFlight(sql: Sql | Tx, rows: Fragment): Fragment {
-  return sql`
-    select 'a payment is under way and nothing works on it' as problem, p.tenant_id, p.id as payment_id,
-      p.id::text as id, p.status || ' since ' || p.updated_at as what,
-      null::bigint as expected, null::bigint as found, null::bigint as off_by
-    from ${rows} p
-    where p.open and p.status in ('pending', 'capturing', 'canceling') and not exists (
-      select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null)`
-}
-
-export const checksOfPayments: SubjectChecks = { of_payments: { payments, events }, in_flight: inFlight }
+export const checksOfPayments: Checks = { payments, events }

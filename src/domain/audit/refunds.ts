@@ -1,6 +1,6 @@
 // The invariants of refunds.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { postedFor, type AuditScope, type SubjectChecks } from './checks.ts'
+import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
 /** A refund that succeeded is posted, and posted back when it failed later. */
 function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
@@ -19,17 +19,4 @@ function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
       or (taken.posted = 0 and given.posted <> 0) or taken.currency <> r.currency or given.currency <> r.currency`
 }
 
-/** A job works on every pending refund, or has asked the processor for it. */
-function inFlight(sql: Sql | Tx, rows: Fragment): Fragment {
-  return sql`
-    select 'a refund is under way and nothing works on it' as problem, r.tenant_id, r.payment_id, r.id::text as id,
-      r.status || ' since ' || r.updated_at as what,
-      null::bigint as expected, null::bigint as found, null::bigint as off_by
-    from ${rows} r
-    where r.status = 'pending' and not r.imported and not exists (
-      select from all_jobs j
-      where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.payload ->> 'refund_id' = r.id::text
-        and (j.finished_at is null or j.state = 'succeeded'))`
-}
-
-export const checksOfRefunds: SubjectChecks = { of_payments: { refunds }, in_flight: inFlight }
+export const checksOfRefunds: Checks = { refunds }

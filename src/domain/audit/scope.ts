@@ -1,6 +1,6 @@
 // The scopes of an audit: every row, or only some.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { NOUNS, partsOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
+import { NOUNS, partsOf, subjectOf, type Noun } from '../subjects.ts'
 import type { AuditScope } from './checks.ts'
 
 export type PaymentKey = { tenant_id: string; payment_id: string }
@@ -11,7 +11,7 @@ export function everything(sql: Sql | Tx): AuditScope {
     payments: sql`payments`,
     jobs: sql`all_jobs`,
     ledger_transfers: sql`ledger_transfers`,
-    under_way: new Map(PROVIDER_NOUNS.map((noun) => [noun, sql`${sql(SUBJECTS[noun].table)}`])),
+    under_way: new Map(NOUNS.map((noun) => [noun, sql`${sql(subjectOf(noun).table)}`])),
     whose: sql`true`,
     subjects: NOUNS.map((noun) => {
       const { table, at_provider } = subjectOf(noun)
@@ -25,10 +25,8 @@ export function accountsOf(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }
 
-/** Everything, but only some of the rows under way of one noun. `within` is a condition on a row `p`. */
-export function underWay(sql: Sql | Tx, noun: ProviderNoun, within: Fragment): AuditScope {
-  const { table, at_provider } = SUBJECTS[noun]
-  const rows = sql`(select p.* from ${sql(table)} p where ${at_provider.open(sql)} and ${within} offset 0)`
+/** Everything, but of the rows under way only these, of one noun. */
+export function underWay(sql: Sql | Tx, noun: Noun, rows: Fragment): AuditScope {
   return { ...everything(sql), under_way: new Map([[noun, rows]]) }
 }
 

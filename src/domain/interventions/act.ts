@@ -1,13 +1,14 @@
 // What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { keyIsTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications.ts'
-import { settlePayments, type PaymentTold } from '../payments/settle.ts'
 import { lookAt } from '../reconciliation/looks.ts'
-import { settleRefunds } from '../refunds/settle.ts'
+import { nounOf, rootOf, rowIdOf, subjectOf } from '../subjects.ts'
+import { settlingAsFailed } from './index.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }
@@ -43,15 +44,15 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
 }
 
 /**
- * Ends an open job without doing it. Refused while a payment or refund waits for it: then the operator must say what
- * became of that. Refused too for a provider call of a noun that is not known here, whose row could wait for it.
+ * Ends an open job without doing it. Refused while its call's row is under way: then the operator must say what became
+ * of that. Refused too for a provider call that is not known here, whose row could wait for it.
  */
 export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-        and (j.operation is null or exists (select from (${subject(sql)}) s where not s.under_way))
+        and (j.operation is null or exists (select from (${rowOfCall(sql)}) r where not r.under_way))
       for update
     ), told as (
       -- A notification and its job have one id.
@@ -68,14 +69,15 @@ export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
 
 /**
  * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
- * processor's id of the new payment or refund; null for a capture or cancellation, whose payment is known.
+ * provider's id of what the call made; null for a call that changes what the provider knows.
  */
 export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
+  const names = CALLS.flatMap(({ job, makes }) => ((makes === null) === (reference === null) ? [job] : []))
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
-        and (j.operation in ('authorize', 'refund')) = (${reference}::text is not null)
+        and j.name = any(${names}::text[])
       for update
     ), after as (
       update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(),
@@ -87,24 +89,29 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
   return done
 }
 
-const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the processor.' }
+const FAILED = { after: 'failed', look_only: false }
+const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the provider.' }
 
 /**
- * Records that the call of a job never took effect and will not: its payment or refund is settled as after a
- * definitive failure, by the same statement that workers use. When a notification has settled it meanwhile, nothing
- * is written and `settled` says how it stands. Afterwards the processor is asked, so that a wrong decision shows as a
- * drift.
+ * Records that the call of a job never took effect and will not: its row is settled as after a definitive failure, by
+ * the same statement that workers use. When a notification has settled it meanwhile, nothing is written and `settled`
+ * says how it stands. Afterwards the provider is asked, so that a wrong decision shows as a drift.
  */
 export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
   return await sql.begin(async (tx) => {
-    // From here on no notification can change the payment.
+    const [asked] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
+    const noun = asked && nounOf(asked.name)
+    const settleAsFailed = noun && settlingAsFailed(noun)
+    if (noun === undefined || settleAsFailed === undefined) return undefined
+    const root = rootOf(noun)
+    // From here on no notification can change the row.
     await tx`
-      select from jobs j join payments p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+      select from jobs j join ${tx(subjectOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
       where j.id = ${act.job_id} for update of j, p`
-    const [job] = await tx<(HeldJob & { under_way: boolean; noun: string; status: string })[]>`
+    const [job] = await tx<HeldJob[]>`
       with before as (
-        select j.id, j.tenant_id, j.state, j.operation, j.provider_reference, s.noun, s.status, s.under_way
-        from jobs j cross join lateral (${subject(tx)}) s
+        select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
+        from jobs j cross join lateral (${rowOfCall(tx)}) r
         where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
       ), after as (
         update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
@@ -112,87 +119,63 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | {
         from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
         returning j.*
       ), ${recorded(tx, 'resolve', act, sql`'failed'`)}
-      select before.id as job_id, before.tenant_id, after.lease_token, before.operation, p.id as payment_id,
-        after.payload ->> 'refund_id' as refund_id, before.noun, before.status, before.under_way, p.processor,
-        coalesce(p.processor_reference, before.provider_reference) as payment_reference
-      from before
-      join jobs j on j.tenant_id = before.tenant_id and j.id = before.id
-      join payments p on p.tenant_id = j.tenant_id and p.id = j.subject_id
-      left join after on after.id = before.id`
+      select before.*, after.lease_token from before left join after on after.id = before.id`
     if (job === undefined) return undefined
-    const { noun, status, under_way, processor, payment_reference: reference } = job
-    if (!under_way)
-      return { settled: `the ${noun} ${noun === 'refund' || status === 'failed' ? 'has' : 'is'} ${status}` }
-    await settleAsFailed(tx, job)
-    // Without a reference the processor cannot be asked. If the payment exists there, its notifications carry our ids.
-    if (reference !== null) {
-      const look = lookAt(processor, { subject: 'payment', reference }, `resolved:${job.job_id}`)
+    const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
+    if (!job.under_way) return { settled: `the ${noun} has the status ${job.status}` }
+    const settlement: Settlement = {
+      job_id: job.id,
+      lease_token,
+      state: 'failed',
+      outcome: 'resolved',
+      error: NEVER_HAPPENED,
+      delay_ms: 0,
+      provider_reference: null,
+      rotate: false,
+      unsent: false,
+      forgive: true,
+    }
+    await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
+    const { table, at_provider } = subjectOf(root)
+    if (at_provider === undefined) return FAILED
+    const [row] = await tx<{ provider: string; reference: string | null }[]>`
+      select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
+      where tenant_id = ${tenant_id} and id = ${filed_under}`
+    const reference = row?.reference ?? (root === noun ? provider_reference : null)
+    // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
+    if (row !== undefined && reference !== null) {
+      const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
       await storeNotifications(tx, [{ ...look, rung: false, request_id: null }])
     }
-    return { after: 'failed', look_only: false }
+    return FAILED
   })
 }
 
 type HeldJob = {
-  job_id: string
+  id: string
   tenant_id: string
   lease_token: string
   operation: string
-  payment_id: string
-  refund_id: string | null
-  processor: string
-  payment_reference: string | null
+  filed_under: string
+  provider_reference: string | null
+  row_id: string
+  status: string
+  under_way: boolean
 }
 
-async function settleAsFailed(tx: Tx, job: HeldJob): Promise<void> {
-  const { job_id, lease_token, tenant_id, payment_id, refund_id, operation } = job
-  const settlement: Settlement = {
-    job_id,
-    lease_token,
-    state: 'failed',
-    outcome: 'resolved',
-    error: NEVER_HAPPENED,
-    delay_ms: 0,
-    provider_reference: null,
-    rotate: false,
-    unsent: false,
-    forgive: true,
-  }
-  const failure = NEVER_HAPPENED
-  if (refund_id !== null) {
-    const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
-    await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
-    return
-  }
-  const [payment] = await tx<{ held: boolean }[]>`
-    select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
-  const told: PaymentTold = {
-    tenant_id,
-    payment_id,
-    // A capture or cancellation that failed leaves the payment as it was before.
-    status: operation === 'authorize' ? 'failed' : payment?.held === true ? 'authorized' : 'requires_action',
-    failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
-    processor_reference: null,
-    amount_capturable_minor: null,
-    amount_captured_minor: null,
-    client_secret: null,
-    capture_before: null,
-    cancellation_reason: null,
-    failure,
-  }
-  await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
-}
-
-// The row that the call of the job `j` is about, and whether it is still under way; no row when the job has no such
-// call.
-function subject(sql: Sql | Tx): Fragment {
-  return sql`
-    select 'refund' as noun, r.status, r.status = 'pending' as under_way from refunds r
-    where j.operation = 'refund' and r.tenant_id = j.tenant_id and r.id::text = j.payload ->> 'refund_id'
-    union all
-    select 'payment', p.status, p.status = case j.operation
-      when 'authorize' then 'pending' when 'capture' then 'capturing' when 'cancel' then 'canceling' end
-    from payments p where j.operation <> 'refund' and p.tenant_id = j.tenant_id and p.id = j.subject_id`
+// The row that the call of the job `j` is about, and whether it is still under way; no row when the call is not known
+// here.
+function rowOfCall(sql: Sql | Tx): Fragment {
+  return CALLS.flatMap(({ job, status }) => {
+    const noun = nounOf(job)
+    return noun === undefined
+      ? []
+      : [
+          sql`
+            select r.id as row_id, r.status, r.status = ${status} as under_way from ${sql(subjectOf(noun).table)} r
+            where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
+        ]
+  }).reduce((all, each) => sql`${all} union all ${each}`)
 }
 
 // A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.

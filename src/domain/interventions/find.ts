@@ -1,5 +1,8 @@
 // Reads jobs for operators.
 import type { Fragment, Sql } from '#core/db.ts'
+import { CALLS } from '#jobs/index.ts'
+import type { CallDefinition } from '#jobs/job.ts'
+import { nounOf, rootOf, type Noun } from '../subjects.ts'
 
 /**
  * The filters of `npm run jobs -- list`: the states, and `all`, `open` (not finished) and `parked` (waits for an
@@ -19,7 +22,7 @@ export const JOB_FILTERS = [
 export type JobFilters = {
   state: (typeof JOB_FILTERS)[number]
   queue?: string
-  payment_id?: string
+  subject_id?: string
   tenant_id?: string
   limit: number
 }
@@ -33,7 +36,8 @@ export type ListedJob = {
   state: string
   /** Whether it waits for an operator. */
   parked: boolean
-  /** The payment that it works on, if any. */
+  /** The noun and id of the row that it is filed under, if any; `subject` is null too where the noun is not known. */
+  subject: Noun | null
   subject_id: string | null
   attempt: number
   /** Null when it is parked. */
@@ -47,7 +51,7 @@ export type ListedJob = {
 
 /** Jobs, newest first. Of the finished ones, those that finished last are taken. */
 export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
-  const { state, queue, payment_id, tenant_id, limit } = filters
+  const { state, queue, subject_id, tenant_id, limit } = filters
   const conditions: Fragment[] = [
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
     // A job that is being looked up is `running`, and unknown too.
@@ -70,14 +74,15 @@ export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob
     order by j.finished_at desc limit ${limit})`
   const over = sql`${finished} union all ${moved}`
   const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
-  // The index of a payment's jobs begins with the tenant, which the operator need not know: every tenant is tried.
+  // The index of a row's jobs begins with the tenant, which the operator need not know: every tenant is tried.
   const source =
-    payment_id === undefined
+    subject_id === undefined
       ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
-      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${payment_id}
+      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${subject_id}
           where ${is_open ? sql`j.finished_at is null` : sql`true`} ${filtered}`
-  return await sql<ListedJob[]>`
+  const jobs = await sql<Omit<ListedJob, 'subject'>[]>`
     select ${listed(sql)} from ${source} order by j.created_at desc, j.id desc limit ${limit}`
+  return jobs.map((job) => ({ ...job, subject: subjectOfJob(job.name) }))
 }
 
 type Intervention = {
@@ -114,13 +119,14 @@ export type ShownJob = ListedJob & {
 
 /** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
-  const [job] = await sql<Omit<ShownJob, 'attempts' | 'calls' | 'interventions'>[]>`
+  const [job] = await sql<Omit<ShownJob, 'subject' | 'attempts' | 'calls' | 'interventions'>[]>`
     select ${listed(sql)}, j.payload, j.max_attempts
     from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
   if (job === undefined) return undefined
   const { tenant_id } = job
   return {
     ...job,
+    subject: subjectOfJob(job.name),
     attempts: await sql<ShownJob['attempts']>`
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
@@ -132,6 +138,27 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
       select at, who, act, reason, before, after from job_interventions
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
   }
+}
+
+/** What there is to know of a job's provider call before it is resolved. */
+export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
+  /** Whether its stored request can be read; if not, no worker can look it up. */
+  readable: boolean
+}
+
+/** The provider call of a job that is not in the history; undefined when this version knows none. */
+export async function findCall(sql: Sql, id: string): Promise<ResolvableCall | undefined> {
+  const [job] = await sql<
+    { name: string; request: unknown }[]
+  >`select name, request from jobs where id = ${id}`
+  const call = CALLS.find((each) => each.job === job?.name)
+  if (job === undefined || call === undefined) return undefined
+  return { makes: call.makes, readable: call.request.safeParse(job.request).success }
+}
+
+function subjectOfJob(name: string): Noun | null {
+  const noun = nounOf(name)
+  return noun === undefined ? null : rootOf(noun)
 }
 
 // Jobs that finished some time ago are in the history.

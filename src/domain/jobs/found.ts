@@ -28,6 +28,7 @@ export async function findWithJobs<T extends object>(
       select state, last_error from jobs where tenant_id = a.tenant_id and id = a.job_id offset 0
     ) j on true`
   const found: (Found<T> | undefined)[] = asked.map(() => undefined)
+  // That T is left when the others are taken away is more than TypeScript knows.
   for (const { nth, job_state: state, job_error: last_error, ...resource } of rows)
     found[nth] = {
       resource: resource as unknown as T,

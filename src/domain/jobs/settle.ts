@@ -25,6 +25,16 @@ export type Settlement = {
   forgive: boolean
 }
 
+/** A row whose call never took effect, as an operator says: what it is settled with. */
+export type FailedRow = {
+  tenant_id: string
+  id: string
+  /** The row under which its job is filed. */
+  filed_under: string
+  operation: string
+  failure: { code: string; message: string }
+}
+
 /**
  * The fence. It is the first part of a settling statement: `held` has the settlements whose lease is still ours, with
  * their rows locked. Every later part selects from it, so that a job whose lease was lost changes nothing. `change`

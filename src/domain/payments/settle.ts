@@ -4,7 +4,7 @@ import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications.ts'
@@ -131,6 +131,31 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** Settles a payment of which an operation never took effect; a hold stays as it was. */
+export async function settlePaymentAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: payment_id, operation, failure }: FailedRow,
+): Promise<void> {
+  const [payment] = await tx<{ held: boolean }[]>`
+    select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
+  const told: PaymentTold = {
+    tenant_id,
+    payment_id,
+    // A capture or cancellation that failed leaves the payment as it was before.
+    status: operation === 'authorize' ? 'failed' : payment?.held === true ? 'authorized' : 'requires_action',
+    failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
+    processor_reference: null,
+    amount_capturable_minor: null,
+    amount_captured_minor: null,
+    client_secret: null,
+    capture_before: null,
+    cancellation_reason: null,
+    failure,
+  }
+  await settlePayments(tx, [{ ...settlement, told, notification_id: null }])
 }
 
 // The statuses from which what is told moves the payment, and the type of the event.

@@ -1,10 +1,17 @@
-// Drifts: payments and refunds whose state at the processor differs from ours, or is not known.
+// Drifts: rows whose state at their provider differs from ours, or is not known.
 import { z } from 'zod'
-import { PAYMENTS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import type { Fragment, Sql } from '#core/db.ts'
-import { filedBy, objectOf, PROVIDER_NOUNS, subjectOf, SUBJECTS, type ProviderNoun } from '../subjects.ts'
+import {
+  filedBy,
+  objectOf,
+  paymentOf,
+  PROVIDER_NOUNS,
+  providerSubjectOf,
+  type ProviderNoun,
+} from '../subjects.ts'
+import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
 
 export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
 
@@ -19,36 +26,19 @@ export const driftSubject = z
   .enum(PROVIDER_NOUNS)
   .meta({ id: 'DriftSubject', description: 'What differs.', example: 'payment' })
 
-const sideSchema = z
+const sides = PROVIDER_NOUNS.map((noun) => providerSubjectOf(noun).at_provider.side.shape)
+const isOfAll = (column: string) => sides.every((side) => column in side)
+/** What is compared of any noun; columns that only some nouns have are optional. */
+const sideSchema: z.ZodType<Side> = z
   .object({
-    status: z.string().meta({ description: 'In our words.', example: 'captured' }),
-    amount_minor: z.int().meta({ description: 'The whole amount.', example: 1000 }),
-    amount_capturable_minor: z
-      .int()
-      .optional()
-      .meta({ description: 'What is held; of payments only.', example: 0 }),
-    amount_captured_minor: z
-      .int()
-      .optional()
-      .meta({ description: 'What was taken; of payments only.', example: 1000 }),
-    amount_refunded_minor: z.int().nullish().meta({
-      description:
-        'What went back; of payments only. Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
-      example: 0,
-    }),
-    amount_refund_reserved_minor: z.int().optional().meta({
-      description: 'By refunds that are under way or have succeeded here; of payments only.',
-      example: 0,
-    }),
-    currency: z.string().meta({ description: 'ISO 4217 currency code.', example: 'USD' }),
-    processor_reference: z
-      .string()
-      .nullable()
-      .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
+    ...Object.fromEntries(
+      sides
+        .flatMap((side) => Object.entries(side))
+        .map(([column, value]) => [column, isOfAll(column) ? value : value.optional()]),
+    ),
+    status: AMOUNT_SIDE.status,
   })
   .meta({ id: 'DriftSide', description: 'How one side sees it.' })
-/** One side's view. Only payments have amounts that are held, captured and refunded. */
-export type Side = z.output<typeof sideSchema>
 
 /** A drift in answers. */
 export const driftSchema = z
@@ -119,13 +109,15 @@ export async function countDrifts(
     where mended_at is null group by state`
 }
 
-type DriftOf = { tenant_id: string; subject: ProviderNoun; subject_id: string; payment_id: string | null }
+/** A row of a noun that a provider keeps records of. */
+export type ComparedRow = { tenant_id: string; subject: ProviderNoun; subject_id: string }
 
 /** Opens a drift, or updates the open one with what the processor says now. */
 export async function openDrift(
   sql: Sql,
-  of: DriftOf,
+  of: ComparedRow,
   drift: {
+    payment_id: string | null
     state: 'stale' | 'differs'
     ours: Side
     theirs: Side | null
@@ -135,28 +127,23 @@ export async function openDrift(
 ): Promise<void> {
   await sql`
     insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, theirs, detail, since, checked_at)
-    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${of.payment_id}, ${drift.state},
+    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${drift.payment_id}, ${drift.state},
       ${sql.json(drift.ours)}, nullif(${sql.json(drift.theirs)}::jsonb, 'null'), ${drift.detail}, ${drift.since}, now())
     on conflict (tenant_id, subject, subject_id) where mended_at is null do update set state = excluded.state,
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
 }
 
-/**
- * Closes the drift of a row on which both sides agree. While refunds of ours are under way, any total of theirs in
- * between counts as agreeing, which could hide a difference: so a drift of the total stays open until those refunds
- * are settled.
- */
+/** Closes the drift of a row on which both sides agree, unless its noun keeps it open. */
 export async function mendDrift(
   sql: Sql,
-  { tenant_id, subject, subject_id }: Omit<DriftOf, 'payment_id'>,
+  { tenant_id, subject, subject_id }: ComparedRow,
   ours: Side,
 ): Promise<void> {
-  const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
+  const { at_provider } = providerSubjectOf(subject)
   await sql`
     update drifts set mended_at = now(), checked_at = now()
     where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
-      and (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
-        between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
+      and ${at_provider.closesDrift?.(sql, ours) ?? sql`true`}`
 }
 
 /**
@@ -167,9 +154,9 @@ export async function mendDrift(
  */
 export async function followUnknownJobs(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_NOUNS.map((noun) => {
-    const { table, at_provider } = SUBJECTS[noun]
+    const { table, at_provider } = providerSubjectOf(noun)
     return sql`
-      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${objectOf(sql, 'r', at_provider.side)} as ours
+      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
       where u.subject = ${noun}`
   }).reduce((all, each) => sql`${all} union all ${each}`)
@@ -204,11 +191,13 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
 }
 
 /**
- * Our side of a row, since when it has been so, whether a job works on it, and notifications that do not fit into our
- * books.
+ * Our side of a row, the provider's id of it, its payment, since when it has been so, whether a job works on it, and
+ * notifications that do not fit into our books.
  */
 export type Ours = {
   ours: Side
+  reference: string | null
+  payment_id: string | null
   since: string
   worked_on: boolean
   /** Notifications about it that were given up, or that have not fitted for more than `WAITS_MS`. */
@@ -224,11 +213,12 @@ export const WAITS_MS = 5_000
  */
 export async function findOurs(
   sql: Sql,
-  { tenant_id, subject, subject_id, news = null }: Omit<DriftOf, 'payment_id'> & { news?: string | null },
+  { tenant_id, subject, subject_id, news = null }: ComparedRow & { news?: string | null },
 ): Promise<Ours | undefined> {
-  const { table, at_provider } = SUBJECTS[subject]
+  const { table, at_provider } = providerSubjectOf(subject)
   const [row] = await sql<Ours[]>`
-    select ${objectOf(sql, 'p', at_provider.side)} as ours, p.updated_at as since,
+    select ${sideOf(sql, 'p', at_provider.side)} as ours, ${sql(`p.${at_provider.reference}`)} as reference,
+      ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since,
       ${waitingNews(sql, subject, news)} as waiting,
       exists (
         select from jobs j
@@ -249,8 +239,7 @@ export function waitingNews(sql: Sql, subject: ProviderNoun, besides: string | n
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 
-// The payment of a row: the row itself or what it is a part of; null if it has none.
-function paymentOf(sql: Sql, noun: ProviderNoun, row: string): Fragment {
-  const root = subjectOf(noun).part_of?.noun ?? noun
-  return root === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`
+// Our side of the row `row` as JSON.
+function sideOf(sql: Sql, row: string, { shape }: SideSchema): Fragment {
+  return objectOf(sql, row, Object.keys(shape))
 }

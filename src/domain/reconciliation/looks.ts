@@ -1,15 +1,23 @@
-// Looks: which rows have been in one state for too long, and when the processor is asked about them.
+// Looks: which rows have been in one state for too long, and when the provider is asked about them.
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { notificationOf, type Notification } from '../notifications.ts'
-import { filedBy, PROVIDER_NOUNS, SUBJECTS, worksOn, type ProviderNoun } from '../subjects.ts'
+import {
+  filedBy,
+  PROVIDER_NOUNS,
+  providerSubjectOf,
+  statusesUnderWay,
+  worksOn,
+  type Noun,
+  type ProviderNoun,
+} from '../subjects.ts'
 
 /**
- * The `kind` of a look: a notification that we write ourselves, as if the processor had notified us about an object.
+ * The `kind` of a look: a notification that we write ourselves, as if a provider had notified us about an object.
  */
 export const LOOK_KIND = 'reconciliation.look'
 
-/** The processor is asked again after these times, and then every day. */
+/** The provider is asked again after these times, and then every day. */
 const LOOKS_S = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 24 * 3600]
 const DAY_S = 24 * 3600
 /** Rows that are read at once. Most open payments are simply held, and need no look. */
@@ -17,6 +25,7 @@ const ROWS_AT_ONCE = 10_000
 
 type Stale = {
   subject: ProviderNoun
+  provider: string
   reference: string | null
   /** Since when it has been like this, and for how long. */
   since: string
@@ -30,22 +39,22 @@ export type Cursor = { tenant_id: string; created_at: string } | null
 export type Stage = { stale: Stale[]; cursor: Cursor }
 
 /**
- * Rows of a noun that are under way without a job: the processor is taking its time, or its notification was lost.
+ * Rows of a noun that are under way without a job: the provider is taking its time, or its notification was lost.
  */
 export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): Promise<Stage> {
-  const { table } = SUBJECTS[noun]
-  const { open, under_way, reference } = SUBJECTS[noun].at_provider
-  const stage = await findStage(sql, sql`${sql(table)} p where ${open(sql)}`, cursor)
+  const { table, under_way, at_provider } = providerSubjectOf(noun)
+  const open = sql`${sql(table)} p where ${under_way.open(sql)}`
+  const stage = await findStage(sql, open, cursor)
   const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}`
   const stale = await sql<Stale[]>`
-    select ${noun} as subject, coalesce(${sql(`p.${reference}`)}, (
+    select ${noun} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
+      coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
           where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
         where ${filed} and ${worksOn(sql, noun, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
-    from ${sql(table)} p
-    where ${open(sql)} and ${stage.within} and p.status = any(${[...under_way]}::text[])
+    from ${open} and ${stage.within} and p.status = any(${statusesUnderWay(noun)}::text[])
       and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
       and not exists (select from jobs j where ${filed} and j.finished_at is null)`
   return { stale, cursor: stage.cursor }
@@ -58,14 +67,15 @@ export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): P
 export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, cursor)
   const rows = PROVIDER_NOUNS.map((noun) => {
-    const { table, at_provider } = SUBJECTS[noun]
+    const { table, at_provider } = providerSubjectOf(noun)
+    const { provider, reference } = at_provider
     return sql`
-      select ${sql(`o.${at_provider.reference}`)} as reference, greatest(p.since, o.updated_at) as since
+      select ${sql(`o.${provider}`)} as provider, ${sql(`o.${reference}`)} as reference, greatest(p.since, o.updated_at) as since
       from ${sql(table)} o
       where p.subject = ${noun} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   }).reduce((all, each) => sql`${all} union all ${each}`)
   const stale = await sql<Stale[]>`
-    select p.subject, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
+    select p.subject, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${rows}) s
     where p.mended_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
@@ -99,26 +109,25 @@ export async function findStage(
 /**
  * The looks that are due for rows of this age. Each has an id of its own, so that asking for it twice stores it once.
  */
-export function looksOf(processor: string, stale: Stale[]): Notification[] {
-  return stale.flatMap(({ subject, reference, since, age_s }) => {
+export function looksOf(stale: Stale[]): Notification[] {
+  return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKS_S[0]!) return []
     const look = LOOKS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    return [lookAt(processor, { subject, reference }, `${since}:${look}`)]
+    return [lookAt(provider, { subject, reference }, `${since}:${look}`)]
   })
 }
 
 const lookSchema = z.object({ subject: z.string(), reference: z.string() })
 
 /**
- * A look at an object of the processor, as a notification. `name` distinguishes it from other looks at the same
- * object.
+ * A look at an object of a provider, as a notification. `name` distinguishes it from other looks at the same object.
  */
 export function lookAt(
-  processor: string,
-  look: { subject: ProviderNoun; reference: string },
+  provider: string,
+  look: { subject: Noun; reference: string },
   name: string,
 ): Notification {
-  return notificationOf(processor, {
+  return notificationOf(provider, {
     account: '',
     event_id: `look:${look.reference}:${name}`,
     kind: LOOK_KIND,

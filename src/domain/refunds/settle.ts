@@ -1,7 +1,7 @@
 // Settles refunds by what their processor says, and imports refunds that were made there.
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications.ts'
@@ -86,6 +86,16 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** Settles a refund that was never made, which frees what it reserved. */
+export async function settleRefundAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: refund_id, filed_under: payment_id, failure }: FailedRow,
+): Promise<void> {
+  const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
+  await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
 }
 
 /**

@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
-import { isMarked, type ProcessorEvent, type ProcessorNews } from '../payments.ts'
+import type { News, ProviderEvent } from '../news.ts'
+import { isMarked } from '../payments.ts'
 
 /** What we need of an event; the rest is kept as it came. */
 const eventSchema = z.looseObject({
@@ -18,7 +19,7 @@ const eventSchema = z.looseObject({
 const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
 
 /** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */
-export function readEvent(value: unknown): ProcessorEvent | undefined {
+export function readEvent(value: unknown): ProviderEvent | undefined {
   const event = eventSchema.safeParse(storable(value, SECRETS))
   if (!event.success) return undefined
   const { id, type, account = '', data } = event.data
@@ -37,16 +38,16 @@ const aboutSchema = z.object({
 })
 
 /** What an event is about; null where that is nothing that we follow. */
-export function newsOf(payload: Json): ProcessorNews | null {
+export function newsOf(payload: Json): News | null {
   const about = aboutSchema.safeParse(payload).data?.data.object
   if (about === undefined) return null
-  const { object, id, payment_intent: payment_reference = null } = about
+  const { object, id, payment_intent: payment = null } = about
   const marked = isMarked(about.metadata ?? {})
-  if (object === 'payment_intent') return { subject: 'payment', reference: id, payment_reference: id, marked }
-  if (object === 'refund') return { subject: 'refund', reference: id, payment_reference, marked }
+  if (object === 'payment_intent') return { subject: 'payment', reference: id, part_of: null, marked }
+  if (object === 'refund') return { subject: 'refund', reference: id, part_of: payment, marked }
   // A charge changes with its payment, and bears the same ids. Its refunds come as events of their own:
   // `charge.refunded` also fires when an uncaptured hold is released.
-  if (object === 'charge' && payment_reference !== null)
-    return { subject: 'payment', reference: payment_reference, payment_reference, marked }
+  if (object === 'charge' && payment !== null)
+    return { subject: 'payment', reference: payment, part_of: null, marked }
   return null
 }

@@ -6,7 +6,7 @@ import { NoAnswer } from '../http.ts'
 import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { newsOf, readEvent } from './news.ts'
+import { readEvent } from './news.ts'
 
 /**
  * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
@@ -18,7 +18,6 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
   return {
     name: 'stripe',
     events_kept_s: EVENTS_KEPT_S,
-    newsOf,
     authorize: async (request, key) =>
       without(
         request.payment_method,

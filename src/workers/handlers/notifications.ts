@@ -1,37 +1,74 @@
-// Applies notifications. Their content is not trusted: the processor is asked for the present state of the object.
+// Applies notifications. Their content is not trusted: the provider is asked for the present state of the object.
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
 import { applyNotification } from '#jobs/notifications.ts'
-import type { ProcessorNews } from '#providers/payments.ts'
+import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, type Decision } from '../decision.ts'
+import { discard, done, goOn, park, unanswered, type Decision } from '../decision.ts'
 import { handling, type JobOf } from './handler.ts'
+import { compare, type ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
-import { over, parkPoison } from './notifications/parked.ts'
-import { applyPayment } from './notifications/payments.ts'
-import { applyRefund } from './notifications/refunds.ts'
+import { becoming, over } from './notifications/parked.ts'
+import { paymentNews } from './notifications/payments.ts'
+import { refundNews } from './notifications/refunds.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
 }
 
-type ApplyNews = (
-  context: WorkerContext,
-  notification: StoredNotification,
-  news: ProcessorNews,
-) => Promise<Decision>
+type FollowedNoun = {
+  apply(context: WorkerContext, notification: StoredNotification, news: News): Promise<Decision>
+  /** The row under which news are filed, and how it is compared; undefined when that is not known. */
+  findRow(context: WorkerContext, news: News): Promise<FiledRow | undefined>
+}
+type FiledRow = { tenant_id: string; id: string; compared: ComparedNoun }
 
 /** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
-const APPLYING: Record<ProviderNoun, ApplyNews> = { payment: applyPayment, refund: applyRefund }
-const byNoun = new Map<string, ApplyNews>(Object.entries(APPLYING))
+const FOLLOWED: Record<ProviderNoun, FollowedNoun> = { payment: paymentNews, refund: refundNews }
+const byNoun = new Map<string, FollowedNoun>(Object.entries(FOLLOWED))
 
 /** Applies one notification. In whatever order and however often they come, the result is the same. */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
-  const news = readNews(context.processor, notification)
+  const news = readNews(notification)
+  if (news === undefined) throw new Error(`nobody here reads events of ${notification.provider}`)
   if (news === null) return over(notification, 'ignored')
-  const applyNews = byNoun.get(news.subject)
-  if (applyNews === undefined) throw new Error(`nobody here applies news of a ${news.subject}`)
-  return await applyNews(context, notification, news)
+  const noun = byNoun.get(news.subject)
+  if (noun === undefined) throw new Error(`nobody here applies news of a ${news.subject}`)
+  return await noun.apply(context, notification, news)
+}
+
+/**
+ * Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator
+ * retries it.
+ */
+async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
+  const { sql, log } = context
+  // A notification and its job have one id.
+  const notification = await findNotification(sql, job.id)
+  if (notification === undefined) return discard(reason)
+  const news = readNews(notification)
+  const row = news && (await byNoun.get(news.subject)?.findRow(context, news))
+  const { kind, object_id } = notification
+  log.error(
+    {
+      notification_id: job.id,
+      kind,
+      object_id,
+      ...(row && { tenant_id: row.tenant_id, [`${row.compared.noun}_id`]: row.id }),
+      reason,
+    },
+    'a notification is given up until it is retried',
+  )
+  const of = row ? { tenant_id: row.tenant_id, subject: row.compared.noun, subject_id: row.id } : null
+  const tells = becoming(notification, 'parked', { reason: 'poison', of })
+  const parked = park(reason, { code: 'poison', tells })
+  if (!row) return parked
+  return goOn(tells, async () => {
+    const compared = await compare(context, row.compared, row, null)
+    // The attempt counts, so the attempts stay used up: the job comes back for this comparison only.
+    return compared.kind === 'done' ? parked : unanswered(compared, { tells, counts: true })
+  })
 }

@@ -1,5 +1,5 @@
-// The reconciler: asks the processor about payments and refunds that stay in one state too long, and reads missed
-// events from its list.
+// The reconciler: asks providers about rows that stay in one state too long, and reads events that the processor's
+// notifications missed from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
@@ -7,7 +7,7 @@ import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconcilia
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
 import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
-import type { ProcessorEvent } from '#providers/payments.ts'
+import type { ProviderEvent } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -57,7 +57,7 @@ const cursorsSchema = z.record(
  * themselves; here only their drifts are kept.
  */
 async function lookAtWhatStandsStill(
-  { sql, log, processor }: WorkerContext,
+  { sql, log }: WorkerContext,
   { every_s }: ReconcileOptions,
 ): Promise<void> {
   const turn = await takeTurn(sql, 'reconciling', { lease_s: LEASE_S })
@@ -80,7 +80,7 @@ async function lookAtWhatStandsStill(
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
   position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
-  const looks = looksOf(processor.name, stale).map((look) => ({ ...look, rung: false, request_id: null }))
+  const looks = looksOf(stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
   await endTurn(sql, turn, { position, next_s: every_s })
@@ -132,7 +132,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
 }
 
 /** Stores events as if their notifications had arrived. Those that did arrive, or still do, are stored once. */
-async function storeEvents({ sql, log, processor }: WorkerContext, events: ProcessorEvent[]): Promise<void> {
+async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),
     rung: false,

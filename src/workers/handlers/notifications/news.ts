@@ -1,16 +1,16 @@
-// Reads what a notification is about: an event of the processor, or a look that we wrote ourselves.
+// Reads what a notification is about: an event of a provider, or a look that we wrote ourselves.
 import type { StoredNotification } from '#domain/notifications.ts'
 import { LOOK_KIND, lookOf } from '#domain/reconciliation/looks.ts'
-import type { PaymentProcessor, ProcessorNews } from '#providers/payments.ts'
+import { EVENT_READERS } from '#providers/configured.ts'
+import type { News } from '#providers/news.ts'
 
-/** Null when the notification is about an object that we do not keep. */
-export function readNews(
-  processor: PaymentProcessor,
-  notification: StoredNotification,
-): ProcessorNews | null {
-  if (notification.kind !== LOOK_KIND) return processor.newsOf(notification.payload)
+/**
+ * Null when the notification is about an object that we do not keep; undefined when nobody here reads events of its
+ * provider.
+ */
+export function readNews(notification: StoredNotification): News | null | undefined {
+  const { kind, provider, payload } = notification
+  if (kind !== LOOK_KIND) return EVENT_READERS[provider]?.(payload)
   const look = lookOf(notification)
-  if (look === undefined) return null
-  const { subject, reference } = look
-  return { subject, reference, payment_reference: subject === 'payment' ? reference : null, marked: true }
+  return look === undefined ? null : { ...look, part_of: null, marked: true }
 }

@@ -1,22 +1,16 @@
 // Parked notifications: why and for how long they wait, when they look again, and when they are ignored or given up.
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import {
-  findNotification,
   settleNotifications,
   type NotificationSettlement,
   type ParkedReason,
   type StoredNotification,
 } from '#domain/notifications.ts'
-import { findPaymentByReference } from '#domain/payments/find.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
-import type { SubjectKey } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
-import { discard, done, goOn, park, unanswered, type Decision } from '../../decision.ts'
-import { settling, type Tells, type Told } from '../../settle.ts'
-import { compare } from './drifts.ts'
-import { readNews } from './news.ts'
+import { done, park, unanswered, type Decision } from '../../decision.ts'
+import { onceWritten, settling, type Tells, type Told } from '../../settle.ts'
 
 /** The reasons with a schedule here. After `no_answer` see `askAgain`; `poison` waits for an operator. */
 type WaitingReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
@@ -41,11 +35,6 @@ const REASONS: Record<WaitingReason, string> = {
   refunds_differ: 'the processor has refunded another amount than we know of',
 }
 
-/** The row under which notifications of a payment and of its refunds are filed: the payment. */
-export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
-  return { tenant_id, subject: 'payment', subject_id: payment_id }
-}
-
 const settlingNotification = settling<Told<NotificationSettlement>>(
   'settle_notification',
   settleNotifications,
@@ -54,8 +43,8 @@ const settlingNotification = settling<Told<NotificationSettlement>>(
 
 type About = Partial<Pick<NotificationSettlement, 'waits_for' | 'of'>>
 
-/** What a decision tells of a notification that changes no payment or refund now. */
-function becoming(
+/** What a decision tells of a notification that changes no row of a noun now. */
+export function becoming(
   { id: notification_id }: StoredNotification,
   becomes: NotificationSettlement['becomes'],
   { reason = null, waits_for = null, of = null }: About & { reason?: ParkedReason | null } = {},
@@ -90,12 +79,13 @@ export function parkFor(
     const tells = becoming(notification, 'parked', { reason, ...about })
     return park(REASONS[reason], { code: reason, delay_ms, tells })
   }
-  metrics.parkedGone.inc({ reason })
-  if (reason !== 'not_ours') {
+  const tells = onceWritten(becoming(notification, 'ignored', { reason, ...about }), () => {
+    metrics.parkedGone.inc({ reason })
     const { id, kind, object_id } = notification
-    log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
-  }
-  return done({ tells: becoming(notification, 'ignored', { reason, ...about }) })
+    if (reason !== 'not_ours')
+      log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
+  })
+  return done({ tells })
 }
 
 // Until the next look; undefined when the last one is over.
@@ -105,33 +95,6 @@ function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
   if (reason === 'refunds_differ') return WAITS_MS
   // `does_not_fit`: as long again as it has waited, so looks become rarer.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
-}
-
-/**
- * Gives up a notification whose worker was killed, or whose handler threw, each time: it is parked until an operator
- * retries it.
- */
-export async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
-  const { sql, log, processor } = context
-  // A notification and its job have one id.
-  const notification = await findNotification(sql, job.id)
-  if (notification === undefined) return discard(reason)
-  const reference = readNews(processor, notification)?.payment_reference
-  const payment = reference && (await findPaymentByReference(sql, processor.name, reference))
-  const of = payment ? { tenant_id: payment.tenant_id, payment_id: payment.id } : null
-  const { kind, object_id } = notification
-  log.error(
-    { notification_id: job.id, kind, object_id, ...of, reason },
-    'a notification is given up until it is retried',
-  )
-  const tells = becoming(notification, 'parked', { reason: 'poison', of: of && filedUnder(of) })
-  const parked = park(reason, { code: 'poison', tells })
-  if (of === null) return parked
-  return goOn(tells, async () => {
-    const compared = await compare(context, of, null)
-    // The attempt counts, so the attempts stay used up: the job comes back for this comparison only.
-    return compared.kind === 'done' ? parked : unanswered(compared, { tells, counts: true })
-  })
 }
 
 /** The processor could not be asked: tries again until it answers, without using up attempts. */

@@ -2,22 +2,59 @@
 import { z } from 'zod'
 import { storeNotifications, type StoredNotification } from '#domain/notifications.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
+import type { PaymentSide } from '#domain/payments/side.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
-import type { ProcessorNews, ProcessorPayment } from '#providers/payments.ts'
+import type { SubjectKey } from '#domain/subjects.ts'
+import type { News } from '#providers/news.ts'
+import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { paymentTold, settlingPayment } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
-import { compare, sideOfPayment } from './drifts.ts'
-import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
+import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { askAgain, hasWaited, over, parkFor } from './parked.ts'
 
-export async function applyPayment(
+export const comparedPayment: ComparedNoun = {
+  noun: 'payment',
+  ask: async ({ processor }, reference) => sided(await processor.findPayment(reference), sideOf),
+}
+
+export const paymentNews = {
+  apply: applyPayment,
+  findRow: async (context: WorkerContext, { reference }: News) => await findRow(context, reference),
+}
+
+/** The payment that the processor knows by `reference`, to be compared. */
+export async function findRow({ sql, processor }: WorkerContext, reference: string) {
+  const payment = await findPaymentByReference(sql, processor.name, reference)
+  return payment && { ...payment, compared: comparedPayment }
+}
+
+/** The row under which notifications of a payment and of its refunds are filed: the payment. */
+export function filedUnder({ tenant_id, payment_id }: { tenant_id: string; payment_id: string }): SubjectKey {
+  return { tenant_id, subject: 'payment', subject_id: payment_id }
+}
+
+/** The processor's payment as one side of a comparison. */
+function sideOf(payment: ProcessorPayment): PaymentSide {
+  return {
+    status: payment.status,
+    amount_minor: payment.amount_minor,
+    amount_capturable_minor: payment.amount_capturable_minor,
+    amount_captured_minor: payment.amount_captured_minor,
+    amount_refunded_minor: payment.amount_refunded_minor,
+    currency: payment.currency,
+    processor_reference: payment.reference,
+  }
+}
+
+async function applyPayment(
   context: WorkerContext,
   notification: StoredNotification,
-  { reference, marked }: ProcessorNews,
+  { reference, marked }: News,
 ): Promise<Decision> {
   const { sql, processor } = context
   const is_look = isLook(notification)
@@ -33,7 +70,7 @@ export async function applyPayment(
     looked.value === null &&
     (is_look || hasWaited(notification, 'not_at_processor'))
   ) {
-    const compared = await compare(context, { tenant_id: payment.tenant_id, payment_id: payment.id }, null)
+    const compared = await compare(context, comparedPayment, payment, null)
     if (compared.kind !== 'done') return askAgain(notification, compared)
   }
   if (payment === undefined || looked.value === null) {
@@ -43,7 +80,7 @@ export async function applyPayment(
   }
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(of)
-  const theirs = sideOfPayment(looked.value)
+  const theirs = sideOf(looked.value)
   const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
   const patient = !hasWaited(notification, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
@@ -52,10 +89,11 @@ export async function applyPayment(
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
   const tells = told && settlingPayment({ told, notification_id: notification.id, orphaned })
   if (!is_look && differs === null && !wasDrift(notification))
-    return await applied(notification, of, { tells })
+    return await applied(notification, filedUnder(of), { tells })
   // A payment that is settled here may differ there, and then no notification will change it.
   const compareAfter = async () => {
-    const compared = await compare(context, of, theirs, { patient, news: notification.id })
+    const options = { patient, reference, news: notification.id }
+    const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
       const look = lookAt(processor.name, { subject: 'payment', reference }, name)
@@ -63,7 +101,7 @@ export async function applyPayment(
     }
     return compared
   }
-  return await applied(notification, of, { tells, compareAfter })
+  return await applied(notification, filedUnder(of), { tells, compareAfter })
 }
 
 /**

@@ -4,20 +4,43 @@ import type { StoredNotification } from '#domain/notifications.ts'
 import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
 import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
-import { isMarked, type ProcessorNews, type ProcessorRefund } from '#providers/payments.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
+import type { News } from '#providers/news.ts'
+import { isMarked, type ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { refundFailure, refundTold, settlingRefund } from '../told.ts'
 import { applied, isLook, wasDrift } from './apply.ts'
-import { COMPARED, compare, sideOfRefund } from './drifts.ts'
-import { askAgain, filedUnder, hasWaited, over, parkFor } from './parked.ts'
-import { ownerOf } from './payments.ts'
+import { COMPARED, compare, sided, type ComparedNoun } from './drifts.ts'
+import { askAgain, hasWaited, over, parkFor } from './parked.ts'
+import { comparedPayment, filedUnder, findRow, ownerOf } from './payments.ts'
 
-export async function applyRefund(
+const comparedRefund: ComparedNoun = {
+  noun: 'refund',
+  ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOf),
+}
+
+export const refundNews = {
+  apply: applyRefund,
+  findRow: async (context: WorkerContext, { part_of }: News) =>
+    part_of === null ? undefined : await findRow(context, part_of),
+}
+
+/** The processor's refund as one side of a comparison. */
+function sideOf(refund: ProcessorRefund): Side {
+  return {
+    status: refund.status,
+    amount_minor: refund.amount_minor,
+    currency: refund.currency,
+    processor_reference: refund.reference,
+  }
+}
+
+async function applyRefund(
   context: WorkerContext,
   notification: StoredNotification,
-  { reference, payment_reference, marked }: ProcessorNews,
+  { reference, part_of, marked }: News,
 ): Promise<Decision> {
   const { sql, processor } = context
   const is_look = isLook(notification)
@@ -25,7 +48,7 @@ export async function applyRefund(
   // Without our mark and unknown here: first find out whether it belongs to a payment of ours.
   let behind: KnownPayment | undefined
   if (!is_look && !marked && (await find()) === undefined) {
-    const found = await paymentBehind(context, notification, payment_reference)
+    const found = await paymentBehind(context, notification, part_of)
     if ('decision' in found) return found.decision
     behind = found.payment
   }
@@ -35,7 +58,7 @@ export async function applyRefund(
   if (refund === null) {
     const known = await find()
     if (known !== undefined && (is_look || hasWaited(notification, 'not_at_processor'))) {
-      const compared = await compare(context, { ...known, refund_id: known.id }, null)
+      const compared = await compare(context, comparedRefund, known, null)
       if (compared.kind !== 'done') return askAgain(notification, compared)
     }
     return is_look ? over(notification, 'ignored') : parkFor(context, notification, 'not_at_processor')
@@ -52,20 +75,24 @@ export async function applyRefund(
     of = await bookOutsideRefund(context, behind, refund)
     if (of === undefined) return await waitForRoom(context, notification, behind, refund)
   }
-  const payment = { tenant_id: of.tenant_id, payment_id: of.payment_id }
-  const ids = { ...payment, refund_id: of.id }
+  const { tenant_id, payment_id, id } = of
+  const ids = { tenant_id, payment_id, refund_id: id }
+  const filed = filedUnder(ids)
   addLogFacts(ids)
   const told = refundTold(ids, refund)
   const tells = settlingRefund({ told, notification_id: notification.id })
   const may_differ = is_look || (ours?.status === 'failed' && told.status !== 'failed')
   const was_drift = wasDrift(notification)
-  if (!may_differ && !was_drift) return await applied(notification, payment, { tells })
+  if (!may_differ && !was_drift) return await applied(notification, filed, { tells })
   const compareAfter = async () => {
-    const compared = may_differ ? await compare(context, ids, sideOfRefund(refund)) : COMPARED
+    const compared = may_differ
+      ? await compare(context, comparedRefund, { tenant_id, id }, sideOf(refund), { reference })
+      : COMPARED
     if (compared.kind !== 'done' || !was_drift) return compared
-    return await compare(context, payment, null, { news: notification.id })
+    const payment = { tenant_id, id: payment_id }
+    return await compare(context, comparedPayment, payment, null, { news: notification.id })
   }
-  return await applied(notification, payment, { tells, compareAfter })
+  return await applied(notification, filed, { tells, compareAfter })
 }
 
 async function ourRefund(
@@ -128,10 +155,10 @@ async function waitForRoom(
   payment: KnownPayment,
   { payment_reference }: ProcessorRefund,
 ): Promise<Decision> {
-  const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   if (hasWaited(notification, 'does_not_fit')) {
-    const compared = await compare(context, of, null, { reference: payment_reference })
+    const compared = await compare(context, comparedPayment, payment, null, { reference: payment_reference })
     if (compared.kind !== 'done') return askAgain(notification, compared)
   }
-  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of: filedUnder(of) })
+  const of = filedUnder({ tenant_id: payment.tenant_id, payment_id: payment.id })
+  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of })
 }

@@ -9,6 +9,8 @@ export const shipParcel = defineJob({
   call: {
     provider: 'carrier',
     operation: 'ship',
+    status: 'pending',
+    makes: { id: /^T-/, example: 'T-17' },
     request: z.strictObject({ address: z.string() }),
     on_ambiguous: 'resend_same_key',
     deadline_ms: 15_000,

@@ -8,3 +8,14 @@ export async function findParcels(sql: Sql, asked: AskedFor[]): Promise<(Found<P
   const columns = sql`id, tenant_id, idempotency_key, status, address, tracking, created_at, updated_at`
   return await findWithJobs<Parcel>(sql, 'parcel', columns, asked)
 }
+
+/** The parcel, of any tenant, that a carrier knows by this name. */
+export async function findParcelByTracking(
+  sql: Sql,
+  carrier: string,
+  tracking: string,
+): Promise<{ tenant_id: string; id: string } | undefined> {
+  const [row] = await sql<{ tenant_id: string; id: string }[]>`
+    select tenant_id, id from parcels where carrier = ${carrier} and tracking = ${tracking}`
+  return row
+}

@@ -1,15 +1,15 @@
 // What became of a parcel, as the carrier tells it.
 import { newId } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 
 export type ParcelSettlement = Settlement & {
   told: { tenant_id: string; parcel_id: string; status: 'shipped' | 'refused'; tracking: string | null }
 }
 
 /** Settles jobs that learnt something of a parcel. Answers the ids of the jobs that were still ours. */
-export async function settleParcels(sql: Sql, settlements: ParcelSettlement[]): Promise<Set<string>> {
+export async function settleParcels(sql: Sql | Tx, settlements: ParcelSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, ...settlement }) => ({
     ...settlement,
     change: { ...told, event_id: newId() },
@@ -32,4 +32,15 @@ export async function settleParcels(sql: Sql, settlements: ParcelSettlement[]): 
     ), ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** Settles a parcel that the carrier never took. */
+export async function settleParcelAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: parcel_id }: FailedRow,
+): Promise<void> {
+  await settleParcels(tx, [
+    { ...settlement, told: { tenant_id, parcel_id, status: 'refused', tracking: null } },
+  ])
 }

@@ -1,0 +1,61 @@
+// A payment as one side of a comparison with the processor: its amounts, and what they say beside the status.
+import { z } from 'zod'
+import type { Fragment, Sql } from '#core/db.ts'
+import { AMOUNT_SIDE, type Difference } from '../reconciliation/side.ts'
+
+const { status, amount_minor, ...others } = AMOUNT_SIDE
+
+export const paymentSide = z.object({
+  status,
+  amount_minor,
+  amount_capturable_minor: z.int().meta({ description: 'What is held; of payments only.', example: 0 }),
+  amount_captured_minor: z.int().meta({ description: 'What was taken; of payments only.', example: 1000 }),
+  amount_refunded_minor: z.int().nullable().meta({
+    description:
+      'What went back; of payments only. Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
+    example: 0,
+  }),
+  amount_refund_reserved_minor: z.int().optional().meta({
+    description: 'By refunds that are under way or have succeeded here; of payments only.',
+    example: 0,
+  }),
+  ...others,
+})
+
+export type PaymentSide = z.output<typeof paymentSide>
+
+/** How the amounts differ that are held, captured and refunded. */
+export function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {
+  if (ours.status === 'captured' && theirs.amount_captured_minor !== ours.amount_captured_minor)
+    return { detail: 'the captured amounts differ', passing: false }
+  if (ours.status === 'authorized' && theirs.amount_capturable_minor !== ours.amount_capturable_minor)
+    return { detail: 'the amounts that can be captured differ', passing: false }
+  // Only the total of refunds: each refund has its own notification.
+  return refundsAgree(ours, theirs) ? null : { detail: refundsInWords(ours, theirs), passing: true }
+}
+
+// Their total includes pending refunds; some of the refunds that are reserved here may not have reached them yet.
+function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
+  const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
+  const { amount_refunded_minor: there } = theirs
+  if (refunded === null || reserved === undefined || there === null) return true
+  return refunded <= there && there <= reserved
+}
+
+/** The totals of refunds on both sides; null where the processor did not say. */
+export function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string | null {
+  if (theirs.amount_refunded_minor === null) return null
+  return `the processor has refunded ${theirs.amount_refunded_minor}; here ${ours.amount_refunded_minor} is refunded and ${ours.amount_refund_reserved_minor} reserved`
+}
+
+/**
+ * The condition under which two sides that agree close their drift. While refunds of ours are under way, any total of
+ * theirs in between counts as agreeing, which could hide a difference: so a drift of the total stays open until those
+ * refunds are settled.
+ */
+export function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
+  const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
+  return sql`
+    (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
+      between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
+}

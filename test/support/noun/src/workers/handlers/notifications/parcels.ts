@@ -1,0 +1,31 @@
+// Applies news of a parcel: compares it with the carrier's record.
+import type { StoredNotification } from '#domain/notifications.ts'
+import { findParcelByTracking } from '#domain/parcels/find.ts'
+import type { News } from '#providers/news.ts'
+import type { WorkerContext } from '../../context.ts'
+import type { Decision } from '../../decision.ts'
+import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { askAgain, over } from './parked.ts'
+
+const comparedParcel: ComparedNoun = {
+  noun: 'parcel',
+  ask: async ({ carrier }, reference) => sided(await carrier.find(reference), (parcel) => parcel),
+}
+
+export const parcelNews = { apply: applyParcel, findRow }
+
+async function findRow({ sql, carrier }: WorkerContext, { reference }: News) {
+  const parcel = await findParcelByTracking(sql, carrier.name, reference)
+  return parcel && { ...parcel, compared: comparedParcel }
+}
+
+async function applyParcel(
+  context: WorkerContext,
+  notification: StoredNotification,
+  news: News,
+): Promise<Decision> {
+  const row = await findRow(context, news)
+  if (row === undefined) return over(notification, 'ignored')
+  const compared = await compare(context, comparedParcel, row, null)
+  return compared.kind === 'done' ? over(notification, 'applied') : askAgain(notification, compared)
+}
