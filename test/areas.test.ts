@@ -1,4 +1,5 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
@@ -51,6 +52,10 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
   const off = areaStates(AREA_NAMES)
   expect(off).toEqual({ deployed: [], switched_off: AREA_NAMES, not_deployed: [] })
   expect(AREA_NAMES).toHaveLength(10)
+  const guide = await readFile(new URL('../docs/guides/operations.md', import.meta.url), 'utf8')
+  const [, all, here] = /## Areas\n([^]*?)This version has ([^;]*);/.exec(guide)!
+  const named = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name]) => name)
+  expect([named(all!), named(here!)]).toEqual([AREA_NAMES, areaStates('').deployed])
 
   const lines: string[] = []
   const log = createLog('info', 'test')

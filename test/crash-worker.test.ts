@@ -124,7 +124,13 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     ]
     const before = await everything()
     frozen.signal('SIGCONT')
-    await frozen.says('a late write was fenced')
+    expect(JSON.parse(await frozen.says('a late write was fenced'))).toMatchObject({
+      job: 'payment.capture',
+      attempt: 1,
+      request_id: expect.any(String),
+      tenant_id: deployment.tenant_id,
+      payment_id: payment.payment_id,
+    })
     expect(await everything()).toEqual(before)
     paid.push(payment)
     await expectWhole(deployment, paid)

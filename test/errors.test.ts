@@ -190,7 +190,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       closers.push(() => worker.close())
       return await createPayment(away.client, { idempotency_key }, { prefer: 'wait=30' })
     },
-    { message: 'the processor could not be reached', context: { payment_id: expect.any(String) } },
+    { message: 'The payment processor could not be reached.', context: { payment_id: expect.any(String) } },
   ],
   // This process is the server: while it computes, nobody is served.
   overloaded: [

@@ -193,7 +193,7 @@ test('the command says which options are missing or wrong', async () => {
     [['create', '--tenant', 'shop'], '--scopes is missing'],
     [['create', '--tenant', 'Not A Slug', '--scopes', 'all'], '--tenant must be 1 to 40 of a-z, 0-9 and -'],
     [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
-    [['create', '--tenant', 'shop', '--scopes', ''], 'there is no scope'],
+    [['create', '--tenant', 'shop', '--scopes', ''], '--scopes: name at least one'],
     [['create', '--tenant', 'shop', '--scopes', 'all', '--expires', 'soon'], '--expires must be a date'],
     [
       ['create', '--tenant', 'shop', '--scopes', 'all', '--expires', '2020-01-01'],

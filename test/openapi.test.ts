@@ -1,5 +1,6 @@
 // The OpenAPI document: whole, true to the routes, and true to what they answer.
 import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
@@ -7,7 +8,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
-import { capturedPayment, createPayment, drift, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -98,6 +99,13 @@ test('it is an OpenAPI 3.1 document', () => {
     }),
   })
   expect(whole.safeParse(document).error?.issues).toBeUndefined()
+})
+
+test('the document, the package and the changelog are of one version', async () => {
+  const read = (file: string) => readFile(new URL(`../${file}`, import.meta.url), 'utf8')
+  const { version } = JSON.parse(await read('package.json'))
+  const [, logged] = /^## (\d\S*)/m.exec(await read('CHANGELOG.md'))!
+  expect([document.info.version, logged]).toEqual([version, version])
 })
 
 test('every reference exists, and every path parameter and tag is declared', () => {
@@ -328,20 +336,39 @@ test('the webhooks host is described, and answers as described', async () => {
   }
 })
 
-test('it lists every type of event, with the schema of its data', async () => {
-  const [begun] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
-  await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
-  const payment = await capturedPayment(world.client)
-  await refund(world.client, payment.id)
-  await createPayment(world.client, { payment_method: 'pm_card_chargeDeclined' })
-  const written = await world.sql<{ type: string; fields: string[] }[]>`
-    select type, (select array_agg(field order by field) from jsonb_object_keys(data) field) as fields
-    from events where created_at > ${begun!.at}`
-  expect(new Set(written.map(({ type }) => type)).size).toBeGreaterThanOrEqual(7)
-  for (const { type, fields } of written) {
-    const { schema } = document.webhooks[type].post.requestBody.content['application/json']
-    const data = document.components.schemas[schema.properties.data.$ref.split('/').at(-1)]
-    expect([type, Object.keys(data.properties).toSorted()]).toEqual([type, fields])
+test('it lists every type of event, with the data that are written', async () => {
+  const { client, sql, provider } = world
+  const [begun] = await sql<{ at: string }[]>`select clock_timestamp() as at`
+  const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  await client.patch(`/v1/customers/${customer.body.id}`, { external_id: 'user-17' })
+  await client.delete(`/v1/customers/${customer.body.id}`)
+  const payment = await capturedPayment(client)
+  await refund(client, payment.id)
+  await client.post(`/v1/payments/${(await heldPayment(client)).id}/cancel`)
+  await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
+  const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
+  const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
+  await provider('stripe').control('POST', authenticate, { outcome: 'fail' })
+  const written = await eventually(async () => {
+    const events = await sql<{ type: string; data: Record<string, unknown> }[]>`
+      select type, data from events where created_at > ${begun!.at}`
+    expect(new Set(events.map(({ type }) => type)).size).toBe(11)
+    return events
+  })
+  // What the type decides: statuses and amounts, and which fields are null.
+  const decided = (data: Record<string, unknown>) =>
+    Object.fromEntries(
+      Object.entries(data)
+        .filter(([name]) =>
+          /^(status|amount_.*|.*_at|capture_before|failure|processor_reference)$/.test(name),
+        )
+        .map(([name, value]) => [name, /^(status|amount_.*)$/.test(name) ? value : value === null]),
+    )
+  for (const { type, data } of written) {
+    const { schema, example } = document.webhooks[type].post.requestBody.content['application/json']
+    const described = document.components.schemas[schema.properties.data.$ref.split('/').at(-1)]
+    expect([type, Object.keys(data).toSorted()]).toEqual([type, Object.keys(described.properties).toSorted()])
+    expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
 })
@@ -465,6 +492,26 @@ test('answers match their schemas', async () => {
     if (code === undefined) reached.add(`${method} ${path}`)
   }
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
+})
+
+test('the fields of a timeline are described, each with its form', async () => {
+  const { id } = await capturedPayment(world.client)
+  await refund(world.client, id)
+  const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
+  const { details, outcome } = document.components.schemas.TimelineEntry.properties
+  const entries: { outcome: string | null; details: Record<string, unknown> }[] = body
+  const told = (description: string) => Array.from(description.matchAll(/`(\w+)`/g), ([, word]) => word)
+  expect(told(outcome.description)).toEqual(
+    expect.arrayContaining(entries.flatMap((entry) => entry.outcome ?? [])),
+  )
+  expect(told(details.description)).toEqual(
+    expect.arrayContaining(entries.flatMap((entry) => Object.keys(entry.details))),
+  )
+  const times = entries
+    .flatMap((entry) => Object.entries(entry.details))
+    .filter(([name, at]) => name.endsWith('_at') && at !== null)
+  expect(times.filter(([, at]) => !/^2\S+T\S+\.\d{6}Z$/.test(String(at)))).toEqual([])
+  expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
 })
 
 test('an answer that does not match its schema would be found', () => {

@@ -220,7 +220,9 @@ test('a sealed text that was moved or changed cannot be opened, and affects noth
   const [from, to, next] = (await Promise.all(asked)).map(({ body }) => body.id as string)
   await sql`
     update jobs j set request = f.request from jobs f where f.subject_id = ${from!} and j.subject_id = ${to!}`
-  await (await deployment.startWorker()).says('sealed for another place')
+  const refusing = await deployment.startWorker()
+  const line = JSON.parse(await refusing.says('sealed for another place'))
+  expect(line).toMatchObject({ tenant_id: deployment.tenant_id, payment_id: to })
   await until('the others are authorized', async () => {
     const rows = await sql`select from payments where id in (${from!}, ${next!}) and status = 'authorized'`
     return rows.length === 2

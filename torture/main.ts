@@ -27,9 +27,9 @@ const HELP = `npm run torture: real processes and servers under load and faults;
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
                   and three Sentinels); redis without it
 --fault a,b       these faults alone, of:
-${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(20)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
+${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(26)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
 --mutate NAME     takes a protection away; succeeds when that is noticed, by the assertion that it names. One of:
-${MUTATIONS.map(({ name, about }) => `                    ${name.padEnd(20)} ${about}`).join('\n')}
+${MUTATIONS.map(({ name, about }) => `                    ${name.padEnd(26)} ${about}`).join('\n')}
 
 It needs redis-server or valkey-server on the PATH for the queue on Redis; everything else it starts itself, on free ports and in a
 temporary folder, which is kept (logs, schedule, problems) when something is wrong. Exit code 0: all bars hold.`

@@ -62,7 +62,7 @@ export type SystemOptions = {
   onEnd: (name: string, how: string) => void
 }
 
-/** Starts everything: PostgreSQL, Redis, the processor's look-alike, two APIs, two workers, the webhooks host. */
+/** Starts everything: PostgreSQL, Redis, the processor's emulator, two APIs, two workers, the webhooks host. */
 export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions): Promise<System> {
   const { path: folder, remove } = await makeFolder('torture')
   await mkdir(join(folder, 'logs'))

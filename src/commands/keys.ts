@@ -6,9 +6,13 @@ import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
-import { SCOPES, type Scope } from '#domain/areas.ts'
+import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
+
+const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
+  Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
+)
 
 const HELP = `sluice keys: the API keys of a tenant.
 
@@ -21,7 +25,10 @@ create   makes the tenant too if there is none, and shows the key, once. --scope
 rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 
-Scopes: ${SCOPES.join(', ')}
+Scopes, of which any number may be named; reading customers needs none:
+
+${SCOPE_LINES.join('\n')}
+
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
@@ -114,8 +121,10 @@ function scopesOf(text: string): Scope[] {
   if (text === 'all') return [...SCOPES]
   const scopes = list(text)
   const strange = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope))
-  if (strange !== undefined || scopes.length === 0)
-    throw new ConfigError(`--scopes: there is no scope "${strange ?? ''}". Scopes: ${SCOPES.join(', ')}`)
+  if (strange !== undefined || scopes.length === 0) {
+    const problem = strange === undefined ? 'name at least one.' : `there is no scope "${strange}".`
+    throw new ConfigError(`--scopes: ${problem} Scopes: ${SCOPES.join(', ')}`)
+  }
   return scopes as Scope[]
 }
 

@@ -3,12 +3,25 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { unionAll, type Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { partsOf, type SubjectKey } from './subjects.ts'
+
+const OUTCOME = `How it ended; null while it has not.
+- Of an attempt: \`done\`; \`declined\`: refused for good; \`retry\`: nothing happened, it is tried again; \`ambiguous\`: no answer, it is sent again under the same key; \`unknown\`: it is looked up and not sent again; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Null also when the worker was lost.
+- Of a call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by one under a new key.
+- Of a notification: \`received\`, \`applied\`, \`parked\` until what it names is there, \`ignored\`.
+- Postings and events have none.`
+
+const DETAILS = `What else is known.
+- Of an attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null.
+- Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the processor's id of the object.
+- Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
+- Of a posting: \`transfer_id\`; \`subject_id\`, the payment or refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
+- Of an event: \`event_id\`.`
 
 export const timelineEntrySchema = z
   .object({
-    at: timestamp.meta({ description: 'When it happened.' }),
+    at: timestamp.meta({ description: 'When it happened or, if it took time, began.' }),
     kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
       id: 'TimelineKind',
       description:
@@ -16,13 +29,18 @@ export const timelineEntrySchema = z
       example: 'provider_call',
     }),
     name: z.string().meta({
-      description: `Of an attempt the job (\`payment.capture\`), of a call the operation, of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting its kind, of an event its type (\`payment.captured\`).`,
+      description: `Of an attempt the job (\`payment.capture\`), of a call the operation (\`capture\`), of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting \`capture\`, \`refund\` or \`refund_failed\`, of an event its type (\`payment.captured\`).`,
       example: 'capture',
     }),
-    outcome: z.string().nullable().meta({ description: 'How it ended, where it can end.', example: 'done' }),
+    outcome: z.string().nullable().meta({ description: OUTCOME, example: 'done' }),
     details: z.record(z.string(), anyJson).meta({
-      description: 'What else is known; which fields depends on the kind.',
-      example: { job_id: '0198f6f0-7a11-7000-8000-123456789abc', generation: 1 },
+      description: DETAILS,
+      example: {
+        job_id: '0198f6f0-7a11-7000-8000-123456789abc',
+        generation: 1,
+        last_sent_at: '2026-11-20T10:15:30.123456Z',
+        provider_reference: PAYMENTS.examples.payment,
+      },
     }),
   })
   .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment.' })
@@ -46,6 +64,8 @@ export async function listTimeline(
       select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
   )
   const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
+  // In JSON Postgres writes times in another form than answers do.
+  const iso = (at: Fragment) => sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
   return await sql<TimelineEntry[]>`
     with job as (
       select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
@@ -58,18 +78,19 @@ export async function listTimeline(
     ), entry as (
       -- Only the error of a definitive refusal is meant for the tenant.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
-        'job_id', job_id, 'attempt', attempt, 'ended_at', ended_at,
+        'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
         'error', case when outcome = 'declined' then error
           when error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
       from attempt
       union all
       select first_sent_at, 2, 'provider_call', operation, outcome, jsonb_build_object(
-        'job_id', job_id, 'generation', generation, 'last_sent_at', last_sent_at,
+        'job_id', job_id, 'generation', generation, 'last_sent_at', ${iso(sql`last_sent_at`)},
         'provider_reference', provider_reference)
       from call where first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
-        'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id, 'applied_at', n.applied_at)
+        'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id,
+        'applied_at', ${iso(sql`n.applied_at`)})
       from all_notifications n
       where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
       union all

@@ -1,4 +1,4 @@
-// `npm start`: the whole system in one process, with embedded servers and look-alike providers where nothing is
+// `npm start`: the whole system in one process, with embedded servers and emulators where nothing is
 // configured.
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -152,7 +152,7 @@ function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string
   ]
 }
 
-/** Whether the Stripe look-alike is used: it is, unless a key or another server is configured. */
+/** Whether the Stripe emulator is used: it is, unless a key or another server is configured. */
 function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
   return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
 }
@@ -245,7 +245,9 @@ function banner(
   return `
 Sluice runs.
 
-  API          ${api_url}          documentation: ${api_url}/docs
+  API          ${api_url}
+  Guides       ${api_url}/docs/guides
+  Reference    ${api_url}/docs
   Webhooks     ${webhooks_url}
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
@@ -268,6 +270,6 @@ All of this is in ${dev_file} too. Ctrl-C stops everything.
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system in one process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe look-alike.'
+    'sluice start: the whole system in one process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe emulator.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

@@ -1,5 +1,5 @@
-// The log lines of a job: one for each attempt and each provider call, with the request that asked for it and the ids
-// of its rows.
+// The log lines of a job: one for each attempt and each provider call. Every line about a job carries the request that
+// asked for it and the ids of its rows.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -10,7 +10,7 @@ type Facts = Record<string, unknown>
 const lines_of = new AsyncLocalStorage<Facts>()
 
 export type JobLog = {
-  /** Runs `work`; what it logs through `call` and `addLogFacts` belongs to this job. */
+  /** Runs `work`; what it logs through `call`, `factsOf` and `addLogFacts` belongs to this job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
@@ -28,19 +28,12 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
-    of: (job, work) => lines_of.run(factsOf(job), work),
+    of: (job, work) => lines_of.run(idsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
-      const facts = lines_of.getStore() ?? factsOf(job)
+      const facts = factsOf(job)
       const bad = state === 'unknown' || state === 'discarded'
       if (!bad && !isLogged(facts)) return
-      const line = {
-        ...facts,
-        attempt: job.attempt,
-        outcome,
-        state,
-        ms: Math.round(ms),
-        reason: error?.message,
-      }
+      const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }
       lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
     },
     call({ operation, outcome, duration_ms }) {
@@ -56,6 +49,11 @@ export function addLogFacts(facts: Record<`${string}_id`, string>): void {
   Object.assign(lines_of.getStore() ?? {}, facts)
 }
 
-function factsOf({ id, name, request_id, tenant_id, payload }: ClaimedJob): Facts {
-  return { job_id: id, job: name, request_id, tenant_id, ...(payload as Facts) }
+/** What each line about the job says: its ids and, once they are known, those of its rows. */
+export function factsOf(job: ClaimedJob): Facts {
+  return lines_of.getStore() ?? idsOf(job)
+}
+
+function idsOf({ id, name, attempt, request_id, tenant_id, payload }: ClaimedJob): Facts {
+  return { job_id: id, job: name, attempt, request_id, tenant_id, ...(payload as Facts) }
 }

@@ -12,6 +12,7 @@ import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import { discard, giveBack, park, retry, settlementOf, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
+import { factsOf } from './job-log.ts'
 import { createLeases } from './leases.ts'
 import { NOTHING } from './settle.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
@@ -91,8 +92,12 @@ export function createPerformer(
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
       await context.job_log.of(job, async () => {
-        const settlement = await perform(claimed, lease.signal)
-        observe(job, settlement, performance.now() - claimed_at)
+        try {
+          const settlement = await perform(claimed, lease.signal)
+          observe(job, settlement, performance.now() - claimed_at)
+        } catch (error) {
+          log.warn({ err: error, ...factsOf(job) }, 'a job was left to its lease')
+        }
       })
     } finally {
       lease.release()
@@ -203,7 +208,7 @@ export function createPerformer(
       const running = slots
         .get(name)!
         .run(by, () => run(id))
-        .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job was left to its lease'))
+        .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
       active.set(id, running)
       await running
       active.delete(id)
@@ -233,8 +238,4 @@ function lostTooOften({ attempt, max_attempts, call }: ClaimedJob): Decision | u
   if (attempt <= max_attempts + (looks ? 1 : 0)) return undefined
   if (call === null) return discard(TOO_OFTEN)
   return looks ? park(TOO_OFTEN) : unknown(TOO_OFTEN)
-}
-
-function factsOf({ id, request_id, name, attempt }: ClaimedJob) {
-  return { job_id: id, request_id, job: name, attempt }
 }

@@ -94,10 +94,14 @@ const marked = new Marked({
       return `<h${depth} id="${anchor}"><a href="#${anchor}">${inner}</a></h${depth}>\n`
     },
     table({ header, rows }) {
-      const row = (cells: Tokens.TableCell[], tag: string) =>
-        `<tr>${cells.map(({ tokens }) => `<${tag}>${this.parser.parseInline(tokens)}</${tag}>`).join('')}</tr>\n`
-      const body = rows.map((cells) => row(cells, 'td')).join('')
-      return scrolled(`<table><thead>${row(header, 'th')}</thead><tbody>${body}</tbody></table>`)
+      // On a narrow screen the cells of a row stand below each other, and all but the first name their column.
+      const heads = header.map(({ text }, at) =>
+        at === 0 || text === '' ? '' : ` data-head="${escapeHtml(text.replaceAll('`', ''))}"`,
+      )
+      const row = (cells: Tokens.TableCell[], opening: (at: number) => string) =>
+        `<tr>${cells.map(({ tokens }, at) => `<${opening(at)}>${this.parser.parseInline(tokens)}`).join('')}</tr>\n`
+      const body = rows.map((cells) => row(cells, (at) => `td${heads[at]}`)).join('')
+      return scrolled(`<table><thead>${row(header, () => 'th')}</thead><tbody>${body}</tbody></table>`)
     },
     code: ({ text }) => scrolled(`<pre><code>${escapeHtml(text)}</code></pre>`, 'code'),
   },

@@ -9,33 +9,34 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
-Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with the
-[quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
+Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with
+the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
-**Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids** are UUIDs.
-Answers may get new fields and enums new values at any time. From 1.0 on nothing that is there goes away without six months' notice; until
-then the changelog names what changes.
+**Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
+are UUIDs. Answers may get new fields and enums new values at any time. From version 1.0 on nothing that is there goes
+away without six months' notice; until then the changelog names what changes.
 
 ## Authentication
 
-\`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may do:
-[keys and scopes](/docs/guides/keys).
+\`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may
+do: [keys and scopes](/docs/guides/keys).
 
 ## Lists and pagination
 
-Bare arrays, newest first; the next page starts \`before\` the \`created_at\` of the last item, and a full page links to it:
-[pagination](/docs/guides/pagination).
+Bare arrays, newest first. The next page starts \`before\` the \`created_at\` of the last item, and a full page links
+to it: [pagination](/docs/guides/pagination).
 
 ## Idempotency: retry without a double charge
 
-Every create needs an \`idempotency_key\` in its body, for which the header \`Idempotency-Key\` may stand in. Repeating it with the same content answers what became
-of the first request, with \`Idempotent-Replayed: true\`; with other content it is refused. A refusal decided before anything was
-written is not remembered; one of the processor is: [idempotency](/docs/guides/idempotency).
+Every create needs an \`idempotency_key\` in its body; the header \`Idempotency-Key\` may stand in for it. A
+repetition with the same content is answered with what became of the first request, and \`Idempotent-Replayed: true\`;
+with other content it is refused. A refusal decided before anything was written is not remembered; one of the processor
+is: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 
-Routes that need the processor wait for it: 10 s, or as \`Prefer\` says. What is not finished by then answers 202 with the resource
-as it stands; the work goes on: [waiting and 202](/docs/guides/waiting).
+Routes that need the processor wait for it: 10 s, or as \`Prefer\` says. What is not finished by then is answered 202
+with the resource as it stands, and the work goes on: [waiting and 202](/docs/guides/waiting).
 
 ## Errors
 
@@ -48,12 +49,13 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, payments and refunds is kept as events; their types and data are listed under \`webhooks\`. Sending them is
-the area \`events\`, which this version does not have yet.
+What happens to customers, payments and refunds is kept as events. Their types and data are listed under
+\`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 
-\`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left: [rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+\`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left:
+[rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
 
 ## Guides
 
@@ -91,7 +93,7 @@ Set up the endpoint and its secrets: ${SENDER.guide}.
 
 ### Operations: backup, retention, TTL, stuck jobs (retry, discard)
 
-Readiness, migrations, alerts, proxies, retention, sizing: [operations](/docs/guides/operations).
+Readiness, migrations, areas, alerts, logs, proxies, retention, sizing: [operations](/docs/guides/operations).
 `
 
 const TAGS = [
@@ -101,7 +103,7 @@ const TAGS = [
 
 /** What all documents of ours say of themselves. */
 export const INFO = {
-  version: '1.0.0',
+  version: '0.1.0',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 }
 

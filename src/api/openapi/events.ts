@@ -1,7 +1,37 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
-import { EVENTS } from '#domain/events.ts'
+import { EVENTS, type EventType } from '#domain/events.ts'
 import { subjectOf } from '#domain/subjects.ts'
+import {
+  CANCELED,
+  CAPTURED,
+  DECLINED,
+  FAILED,
+  HELD,
+  PENDING,
+  REQUIRES_ACTION,
+  PROCESSOR_FAILED,
+} from '../routes/payments/examples.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
+
+const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
+const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
+
+/** What the type of an event implies for its data, where that differs from the examples of the fields. */
+const IMPLIED: Record<string, object> = {
+  'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
+  'payment.created': PENDING,
+  'payment.requires_action': REQUIRES_ACTION,
+  'payment.authorized': HELD,
+  'payment.authorization_failed': { ...REQUIRES_ACTION, failure: DECLINED },
+  'payment.capture_expiring': HELD,
+  'payment.captured': CAPTURED,
+  'payment.capture_failed': { ...HELD, failure: PROCESSOR_FAILED },
+  'payment.canceled': CANCELED,
+  'payment.cancel_failed': { ...HELD, failure: PROCESSOR_FAILED },
+  'payment.failed': FAILED,
+  'refund.created': { status: 'pending', processor_reference: null },
+  'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
+} satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
@@ -20,10 +50,11 @@ function eventOperation(
   data: JsonSchema,
   schemas: Schemas,
 ): JsonSchema {
+  const example: JsonSchema = { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] }
   return {
     operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
     summary: type,
-    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments) tells them.`,
+    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments#when-something-is-odd) tells them.`,
     tags: [tag],
     security: [],
     requestBody: {
@@ -46,7 +77,7 @@ function eventOperation(
                 type: 'string',
                 format: 'date-time',
                 description: 'When it happened.',
-                examples: ['2026-11-20T10:15:30.123456Z'],
+                examples: [EXAMPLE_TIME],
               },
               data,
             },
@@ -54,8 +85,8 @@ function eventOperation(
           example: {
             id: EXAMPLE_EVENT_ID,
             type,
-            timestamp: '2026-11-20T10:15:30.123456Z',
-            data: schemas.exampleOf(data),
+            timestamp: example['updated_at'] ?? EXAMPLE_TIME,
+            data: example,
           },
         },
       },
@@ -63,5 +94,3 @@ function eventOperation(
     responses: { 200: { description: 'It arrived.' }, '4XX': { description: 'It was not taken.' } },
   }
 }
-
-const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'

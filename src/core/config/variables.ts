@@ -94,7 +94,7 @@ export const VARIABLES = {
       .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
       .optional(),
     'sk_test_...',
-    'key of the account at Stripe; `npm start` without it runs a Stripe look-alike',
+    'key of the account at Stripe; `npm start` without it runs a Stripe emulator',
     ['worker'],
     ['worker'],
   ],
@@ -113,7 +113,7 @@ export const VARIABLES = {
   STRIPE_API_BASE: [
     baseUrl.optional(),
     'https://api.stripe.com',
-    "another server that speaks Stripe's API; set, no look-alike runs",
+    "another server that speaks Stripe's API; set, no emulator runs",
     ['worker'],
   ],
   HOST: [
@@ -133,7 +133,7 @@ export const VARIABLES = {
   WEBHOOKS_URL: [
     baseUrl.optional(),
     'https://hooks.example.com',
-    'where providers reach the webhooks host; the Stripe look-alike sends there',
+    'where providers reach the webhooks host; the Stripe emulator sends there',
     ['start'],
   ],
   METRICS_HOST: [
@@ -153,7 +153,7 @@ export const VARIABLES = {
   DISABLED_AREAS: [
     commaList,
     'payments',
-    "areas of the API that are switched off, separated by commas; the log of the API's start and `/readyz` name all of them",
+    "areas of the API that are switched off, separated by commas; the guide to operations, the log of the API's start and `/readyz` name all of them",
     ['api'],
   ],
   RATE_LIMIT_RPS: [count(500), '500', 'requests a second of each API key', ['api']],
@@ -225,16 +225,16 @@ export const VARIABLES = {
   NODE_ENV: [
     z.enum(['development', 'test', 'production']).default('development'),
     'production',
-    '`production` refuses embedded servers and look-alikes',
+    '`production` refuses embedded servers and emulators',
     EVERYBODY,
   ],
   ALLOW_EMULATORS: [
     z.stringbool().default(false),
     'true',
-    '`npm start` takes embedded servers and look-alikes also in production',
+    '`npm start` takes embedded servers and emulators also in production',
     ['start'],
   ],
-  EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe look-alike', ['start']],
+  EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe emulator', ['start']],
   DATA_DIR: [
     z.string().min(1).default('.data'),
     '.data',

@@ -82,7 +82,7 @@ export const paymentSchema = z
       .nullable()
       .meta({
         description:
-          'Why it failed or, while it is `requires_action`, why the last try of the buyer did; else null.',
+          'Why it failed; while it is `requires_action`, why the last try of the buyer did; while it is `authorized`, why the last capture or cancellation did; else null.',
         example: null,
       }),
     cancellation_reason: z

@@ -13,13 +13,13 @@ const REFRESH_S = 5
 
 /** The page at `/`. With `refresh` in its query it shows itself again and again. */
 export function overviewPage(emulator: Emulator, query: string): string {
-  const { store, events, effects, faults, requests } = emulator
+  const { store, events, faults, requests } = emulator
   const refreshing = query === 'refresh'
   const intents = latest(store.intents)
   const waiting = intents.filter(waits)
   const refused = latestRequests(requests, SHOWN, ({ status, fault }) => status >= 400 || fault !== null)
   const body = [
-    `<p>Not Stripe: a look-alike on <code>${escape(emulator.url)}</code>, where no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(events.list.length, 'event'), counted(effects.lines.length, 'effect'), counted(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(events.list.length, 'event'), counted(requests.total, 'request')].join(', ')}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Waiting for the buyer',

@@ -7,7 +7,10 @@ const REFUSED_MS = 24 * 3_600_000
 
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
 export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
-export const UNREACHABLE = { code: 'processor_error', message: 'the processor could not be reached' } as const
+export const UNREACHABLE = {
+  code: 'processor_error',
+  message: 'The payment processor could not be reached.',
+} as const
 
 /** Whether every attempt was refused for a whole day and none can have reached the provider. */
 export function neverSent(call: Omit<ProviderCall, 'request'>, sent: Outcome<unknown>): boolean {

@@ -1,5 +1,6 @@
 // How payments look in the examples of the OpenAPI document, where they differ from the examples of their fields.
 
+const LATER = '2026-11-20T10:17:02.654321Z'
 const OPEN = { captured_at: null, canceled_at: null, cancellation_reason: null }
 
 export const PENDING = {
@@ -10,6 +11,13 @@ export const PENDING = {
   capture_before: null,
   authorized_at: null,
 }
+export const REQUIRES_ACTION = {
+  ...OPEN,
+  status: 'requires_action',
+  amount_capturable_minor: 0,
+  capture_before: null,
+  authorized_at: null,
+}
 export const HELD = OPEN
 export const CAPTURING = { ...OPEN, status: 'capturing' }
 export const CAPTURED = {
@@ -17,13 +25,26 @@ export const CAPTURED = {
   status: 'captured',
   amount_capturable_minor: 0,
   amount_captured_minor: 1000,
-  captured_at: '2026-11-20T10:17:02.654321Z',
+  captured_at: LATER,
+  updated_at: LATER,
 }
 export const CANCELING = { ...OPEN, status: 'canceling', cancellation_reason: 'requested_by_customer' }
 export const CANCELED = {
   ...OPEN,
   status: 'canceled',
   amount_capturable_minor: 0,
-  canceled_at: '2026-11-20T10:17:02.654321Z',
+  canceled_at: LATER,
+  updated_at: LATER,
   cancellation_reason: 'requested_by_customer',
+}
+export const DECLINED = {
+  code: 'payment_declined',
+  message: 'Your card has insufficient funds.',
+  decline_code: 'insufficient_funds',
+}
+export const FAILED = { ...REQUIRES_ACTION, status: 'failed', failure: DECLINED }
+/** A failure of the processor. */
+export const PROCESSOR_FAILED = {
+  code: 'processor_error',
+  message: 'The payment processor could not be reached.',
 }
