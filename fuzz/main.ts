@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
-import { createDeployment } from '#test/processes.ts'
+import { createDeployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound, type Finding, type Tally } from './campaign.ts'
 import { deployedTarget, runningTarget, type Target } from './target.ts'
 

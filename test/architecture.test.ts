@@ -1,4 +1,5 @@
-// Holds the layout: which layer may import which, no import cycles, the length of files, and one name for one thing.
+// Holds the layout: which layer may import which, no import cycles, the length of files and of SQL, and one name for
+// one thing.
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
@@ -164,6 +165,41 @@ test('no file outside the tests is longer than 300 lines', async () => {
   const files = await sources(['src', 'bench', 'fuzz', 'torture'])
   const long = [...files].filter(([, text]) => text.trimEnd().split('\n').length > MOST_LINES)
   expect(long.map(([file]) => file)).toEqual([])
+})
+
+/** The formatter leaves templates as they are, so this holds the length of their lines. */
+const MOST_SQL_COLUMNS = 120
+const SQL_TEMPLATE = /(?<![`.\w])(?:sql|tx)(?:<[^`]*?>)?\s*`/g
+
+/** The lines of the templates with the tag `sql` or `tx`, with all that is put into them. */
+function sqlLines(text: string): string[] {
+  return Array.from(text.matchAll(SQL_TEMPLATE)).flatMap(({ 0: tag, index }) => {
+    // What closes the templates and placeholders that are open.
+    const closing = ['`']
+    let end = index + tag.length
+    for (; closing.length > 0 && end < text.length; end++) {
+      const [sign, in_template] = [text[end], closing.at(-1) === '`']
+      if (sign === '\\') end += 1
+      else if (sign === closing.at(-1)) closing.pop()
+      else if (sign === '`') closing.push('`')
+      else if (sign === '{' && (!in_template || text[end - 1] === '$')) closing.push('}')
+    }
+    const start = text.lastIndexOf('\n', index) + 1
+    return text.slice(start, text.indexOf('\n', end)).split('\n')
+  })
+}
+
+test('no line of SQL is longer than 120 columns', async () => {
+  const files = [...(await sources(['src']))]
+  const lines = files.flatMap(([file, text]) => sqlLines(text).map((line) => ({ file, line })))
+  expect(lines.length).toBeGreaterThan(1000)
+  expect(lines.filter(({ line }) => line.length > MOST_SQL_COLUMNS)).toEqual([])
+})
+
+test('a long line of SQL would be found, and a long comment behind it would not', () => {
+  const inner = 'x'.repeat(130)
+  const text = `sql<{ a: string; b: 1 }[]>\`select \${a({ b: sql\`c\` })}\n${inner}\`\n// ${inner}\n`
+  expect(sqlLines(text).filter((line) => line.length > MOST_SQL_COLUMNS)).toEqual([`${inner}\``])
 })
 
 /** The emulators are programs of their own: they have Stripe's words for things, and only `start` imports them. */

@@ -29,7 +29,7 @@ test.for([
   ['PATCH', '/v1/ai/tasks', 'ai'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],
-])('%s %s answers 500 misconfigured_gateway to who has a key', async ([method, path, area]) => {
+])('%s %s answers 500 misconfigured_gateway to a caller with a valid key', async ([method, path, area]) => {
   const refused = await world.client.send(method!, path!)
   expect(refused).toMatchObject({
     status: 500,
@@ -38,7 +38,7 @@ test.for([
   expect((await createClient(world.client.url, '').send(method!, path!)).status).toBe(401)
 })
 
-test('a path beside an area is no route, and a send without its scope is refused for that', async () => {
+test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async () => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
     expect((await world.client.get(path)).body.error.code).toBe('route_not_found')
   const weak = await world.clientOf({ scopes: ['customer:write'] })
@@ -49,18 +49,18 @@ test('a path beside an area is no route, and a send without its scope is refused
 })
 
 test('all ten areas can be switched off; the log, /readyz and a metric tell which are', async () => {
-  const off = areaStates(AREA_NAMES.join(','))
+  const off = areaStates(AREA_NAMES)
   expect(off).toEqual({ deployed: [], switched_off: AREA_NAMES, not_deployed: [] })
   expect(AREA_NAMES).toHaveLength(10)
   const guide = await readFile(new URL('../docs/guides/operations.md', import.meta.url), 'utf8')
   const [, all, here] = /## Areas\n([^]*?)This version has ([^;]*);/.exec(guide)!
   const named = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name]) => name)
-  expect([named(all!), named(here!)]).toEqual([AREA_NAMES, areaStates('').deployed])
+  expect([named(all!), named(here!)]).toEqual([AREA_NAMES, areaStates([]).deployed])
 
   const lines: string[] = []
   const log = createLog('info', 'test')
   log.info = (fields: object) => lines.push(JSON.stringify(fields))
-  const api = await startApi({ ...world.config, DISABLED_AREAS: 'customers, ai' }, log)
+  const api = await startApi({ ...world.config, DISABLED_AREAS: ['customers', 'ai'] }, log)
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
     const client = createClient(api.url, world.client.key)

@@ -43,7 +43,7 @@ async function tamper(statement: string): Promise<void> {
   })
 }
 
-test('books that hold: nothing is found, every check is named, and the exit code is 0', async () => {
+test('nothing is found in books that hold: every check is named, and the exit code is 0', async () => {
   const { code, stdout } = await audit()
   expect(stdout).toContain('No problem was found.')
   for (const check of CHECK_NAMES) expect(stdout).toMatch(new RegExp(`^${check} +holds`, 'm'))
@@ -55,7 +55,7 @@ test('books that hold: nothing is found, every check is named, and the exit code
 
 type Case = [name: string, check: string, harm: () => string, mend: () => string, found: () => object]
 
-describe('what does not hold is named with its row, and no longer once it is mended', () => {
+describe('each problem is named with its row until it is corrected', () => {
   const transferred = (balance_after_minor: number) =>
     `update ledger_transfers set balance_after_minor = ${balance_after_minor} where subject_id = '${payment.id}'`
   const set = (table: string, id: string, values: string) =>
@@ -228,7 +228,7 @@ describe('what does not hold is named with its row, and no longer once it is men
   })
 })
 
-test('of what has not changed, only the payments with earlier problems are audited again', async () => {
+test('of the rows that have not changed, only payments with earlier problems are audited again', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
@@ -266,7 +266,7 @@ test('a worker audits regularly: it sets gauges, logs, and repeats a problem unt
   expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
-test('a notification that was given up is found by each audit, and makes none longer', async () => {
+test('a notification that was given up is found by each audit, and no audit goes back further for it', async () => {
   const last = async () => {
     const [row] = await world.sql<{ ended_at: string; since: string; found: number }[]>`
       select ended_at, position ->> 'since' as since, (result #> '{problems,notifications}')::integer as found
@@ -287,7 +287,7 @@ test('a notification that was given up is found by each audit, and makes none lo
   await eventually(async () => expect((await last()).found).toBe(0))
 })
 
-test('the command names the row, says so by its exit code, and changes nothing', async () => {
+test('the command names the row, exits with an error code, and changes nothing', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const { code, stdout } = await audit()
   expect(code).toBe(1)
@@ -313,7 +313,7 @@ test('a check that takes too long is reported as unfinished, not as holding', as
   expect(stdout).toMatch(/^notifications +holds/m)
 })
 
-test('it finds the database of an npm start by itself, and says what it misses', async () => {
+test('the command finds the database of `npm start` by itself, and says what is missing', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-audit-'))
   try {
     const nowhere = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
@@ -331,7 +331,7 @@ test('it finds the database of an npm start by itself, and says what it misses',
   })
 })
 
-test('a worker stops in the middle of an audit', async () => {
+test('a worker that is stopped does not wait for its audit', async () => {
   const other = await createWorld({ parts: [], env: { AUDIT_EVERY_S: '1' } })
   const blocker = await other.sql.reserve()
   try {
@@ -344,7 +344,7 @@ test('a worker stops in the middle of an audit', async () => {
       ).toHaveLength(1),
     )
     await worker.close()
-    // Nobody waited for it: it still holds its turn.
+    // The stop did not wait for the audit: its run is still under its lease.
     expect(
       await other.sql`select from recurring_work where lease_token is not null and ended_at is null`,
     ).toHaveLength(1)

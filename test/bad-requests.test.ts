@@ -28,7 +28,7 @@ function customer(): string {
   return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })
 }
 
-test('a body that is too large is refused, said to be or found to be', async () => {
+test('a body that is too large is refused, by its content-length or while it is read', async () => {
   const large = JSON.stringify({ idempotency_key: freshKey(), name: 'x'.repeat(300 * 1024) })
   expect(await accepted([large], { status: 413 })).toEqual([])
   const before = await stored(world)
@@ -57,7 +57,7 @@ test('a body that is not application/json is refused', async () => {
   expect((await client.send('POST', '/v1/customers', { headers, body: customer() })).status).toBe(201)
 })
 
-test('a compressed body is refused, whatever it would have been', async () => {
+test('a compressed body is refused, whatever is in it', async () => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity']) {
     const bodies = [gzipSync(customer()), customer()]
     expect(await accepted(bodies, { status: 415, headers: { 'content-encoding': encoding } })).toEqual([])
@@ -65,7 +65,7 @@ test('a compressed body is refused, whatever it would have been', async () => {
   expect(await accepted([gzipSync(customer())])).toEqual([])
 })
 
-test('a request that never ends is ended', async () => {
+test('a request that never ends is answered 408 and disconnected', async () => {
   const before = await stored(world)
   const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 601 }, createLog('silent', 'test'))
   const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
@@ -111,7 +111,7 @@ test('an unknown Expect header is ignored', async () => {
   expect(passed.status).toBe(201)
 })
 
-test('a request without a host is refused in the form of all refusals; HTTP/1.0 needs none', async () => {
+test('a request without a Host header is refused with the usual body; HTTP/1.0 needs none', async () => {
   const hostless = `GET /v1/customers HTTP/1.1\r\nconnection: close\r\n${ours}\r\n`
   const refused = await sendBytes(client.url, hostless)
   expect([refused.status, refused.body.error]).toMatchObject([
@@ -152,7 +152,7 @@ test('control characters in URLs are refused, wherever they stand', async () => 
   expect([fine.status, fine.headers.get('cache-control')]).toEqual([200, 'no-store'])
 })
 
-test('headers cannot be smuggled in, nor into answers', async () => {
+test('line breaks in a request cannot add headers to it or to its answer', async () => {
   const answer = await client.get('/v1/customers?limit=1&email=a%0D%0Aset-cookie:%20stolen=1')
   expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null])
   const before = await stored(world)
@@ -169,7 +169,7 @@ test('headers cannot be smuggled in, nor into answers', async () => {
   expect(await stored(world)).toBe(before)
 })
 
-test('paths lead nowhere but where they say', async () => {
+test('paths with dots, slashes or encoded separators reach no other route', async () => {
   for (const path of [
     '/v1/customers/..%2f..%2fhealthz',
     '/v1/customers/%2e%2e',

@@ -31,7 +31,7 @@ afterAll(async () => {
   await world?.close()
 })
 
-test('an x-request-id that is one comes back, also in errors; any other is replaced', async () => {
+test('a valid x-request-id comes back, also in errors; any other is replaced', async () => {
   const given = await world.client.get('/v1/customers', { 'x-request-id': 'order-17.a_B' })
   expect(given.headers.get('x-request-id')).toBe('order-17.a_B')
   const refused = await world.client.get('/v1/nope', { 'x-request-id': 'order-18' })
@@ -58,7 +58,7 @@ test('every answer of /v1 says what the limit is and what is left of it', async 
   }
 })
 
-test('a key that asks too much is told when to come back, and other keys are not', async () => {
+test('a key over its rate limit is told when to come back, and other keys are not limited', async () => {
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const greedy = createClient(url, world.client.key)
   // Not a list: the time of these counts as well.
@@ -83,7 +83,7 @@ test('a key that asks too much is told when to come back, and other keys are not
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('a large answer counts as the many requests that it could have been', async () => {
+test('a large answer counts as several requests', async () => {
   const greedy = await world.clientOf()
   const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }), greedy.key)
   const metadata = 'x'.repeat(16_000)
@@ -101,7 +101,7 @@ test('a large answer counts as the many requests that it could have been', async
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('a large body counts as several requests, also one that is refused, and one without a key is not read', async () => {
+test('a large body counts as several requests, also when it is refused; without a valid key it is not read', async () => {
   const greedy = await world.clientOf()
   const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }), greedy.key)
   const body = `"${'x'.repeat(200 * 1024)}`
@@ -123,7 +123,7 @@ test('pipelined requests are charged like any others, each before the next is an
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
-test('a list is under way until its answer was received: a client that does not read gets no more lists', async () => {
+test('a list counts as under way until its answer is received: a client that does not read gets no more lists', async () => {
   const greedy = await largeLists()
   const flood = pipelined(world.client.url, greedy.key, 300)
   flood.socket.pause()
@@ -137,7 +137,7 @@ test('a list is under way until its answer was received: a client that does not 
   await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
 })
 
-test('lists never take all connections, nor one tenant all of theirs, and one that takes too long is ended and charged for its time', async () => {
+test('lists leave connections for other requests and other tenants; one that takes too long is ended and charged for its time', async () => {
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
   const other = createClient(url, world.client.key)
@@ -168,7 +168,7 @@ test('lists never take all connections, nor one tenant all of theirs, and one th
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })
 
-test('more statements than the database can keep up with are refused, with few words in the log, and the others are answered', async () => {
+test('requests beyond what the database can keep up with are refused, with few log lines, and the others are answered', async () => {
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
@@ -258,7 +258,7 @@ function pipelined(
   }
 }
 
-test('what a key may ask at once is never short by one, whatever the clock says', () => {
+test('the first request of a key leaves the rest of its burst, whatever the clock says', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
   const left = new Set<string>()
   const reply = { header: (name: string, value: string) => name === 'ratelimit' && left.add(value) }
@@ -276,7 +276,7 @@ const lookUps = async (sql: Sql) => {
   return row!.calls
 }
 
-test('who guesses keys is soon refused, with few look-ups, and who has a key at the same address is not', async () => {
+test('a caller who guesses keys is soon refused, with few look-ups; a valid key at the same address is not', async () => {
   const statistics = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
   onTestFinished(() => statistics.end())
   const url = await startedApi({})
@@ -305,7 +305,7 @@ test('who guesses keys is soon refused, with few look-ups, and who has a key at 
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })
 
-test('valid keys that a process has not seen are let in while guesses go on from their address', async () => {
+test('a valid key that a process has not seen yet is accepted while its address sends guesses', async () => {
   const url = await startedApi({})
   let guessed = 0
   const over = new AbortController()
@@ -325,7 +325,7 @@ test('valid keys that a process has not seen are let in while guesses go on from
   }
 })
 
-test('when too many keys wait for one address a random one is refused, so late ones are looked up too', async () => {
+test('when too many keys of one address wait, a random one is refused, so that late ones are looked up too', async () => {
   const first = Promise.withResolvers<void>()
   const served: number[] = []
   const slowly = createSlowLane(
@@ -347,7 +347,7 @@ test('when too many keys wait for one address a random one is refused, so late o
 test('an untrusted proxy is warned of, with the variable to set', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
-  const api = await startApi({ ...world.config, TRUSTED_PROXIES: '10.0.0.0/8' }, log)
+  const api = await startApi({ ...world.config, TRUSTED_PROXIES: ['10.0.0.0/8'] }, log)
   parts.push(api)
   await fetch(`${api.url}/healthz`)
   expect(lines).toEqual([])
@@ -358,8 +358,8 @@ test('an untrusted proxy is warned of, with the variable to set', async () => {
   ])
 })
 
-test('look-ups of unknown keys are bounded, wherever they come from: who would wait too long is told to come again', async () => {
-  const url = await startedApi({ TRUSTED_PROXIES: '127.0.0.1', DATABASE_POOL: 40 })
+test('look-ups of unknown keys are limited over all addresses: a caller who would wait too long is told to come again', async () => {
+  const url = await startedApi({ TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
   const answers: string[] = []
   let asked: Promise<unknown>[] = []
   await world.sql.begin(async (tx) => {
@@ -379,10 +379,10 @@ test('look-ups of unknown keys are bounded, wherever they come from: who would w
   expect(answers.filter((answer) => answer === '401 unauthorized')).toHaveLength(16)
 })
 
-test('the address of who asks is taken from a proxy only where it is one of ours', async () => {
+test('the address of a caller is taken from X-Forwarded-For only if the proxy is trusted', async () => {
   const [open, behind] = [
     await startedApi({}),
-    await startedApi({ TRUSTED_PROXIES: '10.0.0.0/8, 127.0.0.1' }),
+    await startedApi({ TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
   ]
   const guesses = async (url: string, from: (n: number) => string) => {
     const asked = Array.from({ length: 60 }, (_, n) =>
@@ -453,7 +453,7 @@ test('with a valid key, a path that does not exist or cannot be decoded is 404 o
   }
 })
 
-test('the scheme of a key is read as HTTP says, in any case', async () => {
+test('the scheme `Bearer` is read in upper or lower case', async () => {
   const answer = await createClient(world.client.url, '').get('/v1/customers', {
     authorization: `bearer ${world.client.key}`,
   })
@@ -473,7 +473,7 @@ test('a missing scope is named', async () => {
 })
 
 test('an area that is switched off answers 500 misconfigured_gateway, after authentication', async () => {
-  const url = await startedApi({ DISABLED_AREAS: 'payments' })
+  const url = await startedApi({ DISABLED_AREAS: ['payments'] })
   const client = createClient(url, world.client.key)
   for (const [method, path] of [
     ['GET', '/v1/payments'],
@@ -496,7 +496,7 @@ test('timestamps are UTC with microseconds', async () => {
   expect(Math.abs(Date.parse(body.created_at) - Date.now())).toBeLessThan(60_000)
 })
 
-test('an empty body with a content type is fine where nothing is required', async () => {
+test('an empty body with a content type is accepted where no body is required', async () => {
   const json = { 'content-type': 'application/json' }
   const id = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body.id
   expect((await world.client.send('GET', '/v1/customers', { headers: json })).status).toBe(200)
@@ -508,7 +508,7 @@ test('an empty body with a content type is fine where nothing is required', asyn
   }
 })
 
-test('methods that a path does not have are 404, and those that nobody has are 400', async () => {
+test('a method that a path does not have is 404, and one that HTTP does not have is 400', async () => {
   const authorization = `Bearer ${world.client.key}`
   for (const method of ['HEAD', 'OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
     const answer = await sendBytes(world.client.url, requestBytes(method, '/v1/customers', { authorization }))

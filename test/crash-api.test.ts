@@ -5,7 +5,7 @@ import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#
 import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 60_000 }
@@ -21,7 +21,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   afterAll(async () => await deployment.close())
 
   test(
-    'an API killed between its commit and its ring: the job is found, and the key leads to it',
+    'an API killed between its commit and its bell: the job is found, and the key leads to it',
     inTurn,
     async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
@@ -107,31 +107,38 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     },
   )
 
-  test('an API told to stop answers who waits, ends with 0 and leaves nothing behind', inTurn, async () => {
-    const api = await deployment.startApi()
-    const payment = await authorize(deployment)
-    // Before the effect: else the processor's notification would settle it and answer who waits.
-    const hold = await holdCaptures(deployment, payment, 'before')
-    const answer = capture(deployment, payment)
-    await hold.hit()
-    api.signal('SIGTERM')
-    expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
-    expect(await api.ended).toEqual({ code: 0, signal: null })
-    await until('its sessions have ended', async () => {
-      const sessions = await deployment.sql`
+  test(
+    'an API told to stop answers waiting callers, exits with 0 and leaves nothing behind',
+    inTurn,
+    async () => {
+      const api = await deployment.startApi()
+      const payment = await authorize(deployment)
+      // Before the effect: else the processor's notification would settle it and answer who waits.
+      const hold = await holdCaptures(deployment, payment, 'before')
+      const answer = capture(deployment, payment)
+      await hold.hit()
+      api.signal('SIGTERM')
+      expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
+      expect(await api.ended).toEqual({ code: 0, signal: null })
+      await until('its sessions have ended', async () => {
+        const sessions = await deployment.sql`
         select from pg_stat_activity where datname = current_database() and application_name like 'sluice-api%'`
-      return sessions.length === 0
-    })
-    await hold.release()
-    await until('the work goes on', async () => (await captureJob(deployment, payment)).state === 'succeeded')
-    expect(await captureAttempts(deployment, payment)).toHaveLength(1)
+        return sessions.length === 0
+      })
+      await hold.release()
+      await until(
+        'the work goes on',
+        async () => (await captureJob(deployment, payment)).state === 'succeeded',
+      )
+      expect(await captureAttempts(deployment, payment)).toHaveLength(1)
 
-    const next = await deployment.startApi()
-    expect(await capture(deployment, payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
-    paid.push(payment)
-    await expectWhole(deployment, paid)
-    await next.end()
-  })
+      const next = await deployment.startApi()
+      expect(await capture(deployment, payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
+      paid.push(payment)
+      await expectWhole(deployment, paid)
+      await next.end()
+    },
+  )
 
   test('an API told to stop under load finishes every request that it has begun', inTurn, async () => {
     const api = await deployment.startApi()

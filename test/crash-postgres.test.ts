@@ -10,7 +10,7 @@ import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
 import { expectWhole, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
-import { createDeployment } from '#test/processes.ts'
+import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
 const inTurn = { concurrent: false, timeout: 90_000 }
@@ -57,7 +57,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   )
 
   test(
-    'it is away while everything starts: not ready, 503 and a word in the log, until it comes',
+    'it is away while everything starts: not ready, 503 and a warning in the log, until it is there',
     inTurn,
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url })
@@ -80,7 +80,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
 })
 
 test(
-  'all connections fall silent under load: it is noticed, and work goes on over new ones',
+  'all connections fall silent under load: they are replaced, and work goes on',
   { timeout: 90_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -101,7 +101,7 @@ test(
 )
 
 test(
-  'a pool outlives crashes: every query is answered or refused, none waits for ever',
+  'a pool outlives crashes: every query resolves or rejects, none waits for ever',
   { timeout: 90_000 },
   async ({ onTestFinished }) => {
     const folder = await makeFolder()
@@ -149,7 +149,7 @@ test('a connection that closes while the driver is about to write to it does not
   expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('any other error that nobody caught ends the process', async ({ onTestFinished }) => {
+test('any other uncaught error ends the process', async ({ onTestFinished }) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
   const env = { DATABASE_URL: inject('postgres_url'), THROWS: 'nobody expects it' }
   const process = await startProcess(file, { env, ready: 'it lives' })

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { expectWhole, startLoad } from '#test/load.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 /** Leases, BullMQ's locks and all reconnecting take less; `npm run torture -- --fault redis-away` takes ten minutes. */
 const OUTAGE_S = Number(process.env.SLUICE_OUTAGE_S ?? 20)

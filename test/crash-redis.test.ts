@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment } from '#test/processes.ts'
+import { createDeployment } from '#test/deployment.ts'
 
 /** No broken connection, no 503: a Redis is nobody's reason to refuse. */
 function strangeAnswers(paid: Paid[]): number[] {
@@ -54,7 +54,7 @@ describe.concurrent('Redis', () => {
   )
 
   test(
-    'is not there when everything starts, and comes later',
+    'is not there when everything starts, and is started later',
     { timeout: 60_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true, redis_up: false })
@@ -75,7 +75,7 @@ describe.concurrent('Redis', () => {
       await redis.subscribe('sluice:outcomes')
       redis.on('message', (_channel, message) => heard.push(message))
       paid.push(await pay(deployment.client))
-      await until('outcomes are heard', () => heard.length > 0)
+      await until('states are heard', () => heard.length > 0)
       await expectWhole(deployment, paid)
     },
   )

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
 const inTurn = { concurrent: false, timeout: 60_000 }
@@ -91,7 +91,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const hold = await holdCaptures(deployment, payment, 'after')
     const answer = capture(deployment, payment)
     await hold.hit()
-    // A frozen Redis hears neither of the outcome nor that the bell is done.
+    // A frozen Redis takes neither the published state nor the end of the bell.
     deployment.redis?.signal('SIGSTOP')
     await hold.release()
     await until('the commit', async () => (await captureJob(deployment, payment)).state === 'succeeded')
@@ -136,7 +136,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test('the only worker, frozen past its lease: it claims its own job again', inTurn, async () => {
+  test('the only worker, frozen past its lease, claims its own job again', inTurn, async () => {
     const worker = await deployment.startWorker()
     const payment = await authorize(deployment)
     const hold = await holdCaptures(deployment, payment, 'after')
@@ -175,7 +175,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 })
 
 describe.concurrent.each(BACKENDS)('ten workers killed over one job, with bells on %s', (queue) => {
-  test('it is finished, and its effect is one', { timeout: 120_000 }, async ({ onTestFinished }) => {
+  test('it is finished, and took effect once', { timeout: 120_000 }, async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue })
     onTestFinished(() => deployment.close())
     await deployment.startApi()

@@ -23,7 +23,7 @@ async function created(fields: Record<string, unknown> = {}): Promise<any> {
   return answer.body
 }
 
-test('a customer comes back with every field of the interface', async () => {
+test('a customer comes back with every documented field', async () => {
   const fields = {
     idempotency_key: freshKey(),
     name: 'Ada Lovelace',
@@ -108,7 +108,7 @@ test('a customer that does not exist is not found', async () => {
   expect([malformed.status, malformed.body.error.param]).toEqual([400, 'id'])
 })
 
-test('a change touches what it names, and null empties it', async () => {
+test('a change sets the fields that it names, and null empties a field', async () => {
   const before = await created({ name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
   const changed = await world.client.patch(`/v1/customers/${before.id}`, {
     name: 'Ada L.',
@@ -144,7 +144,7 @@ test('changes made at the same time to different fields both stay', async () => 
   expect((await world.client.get(`/v1/customers/${id}`)).body).toMatchObject(fields)
 })
 
-test('deleting erases what is personal and keeps the id for the books', async () => {
+test('deleting erases personal data and keeps the id for the books', async () => {
   const personal = {
     name: 'Secret Name',
     email: 'secret@example.com',
@@ -229,7 +229,7 @@ test('deleting twice answers the same, and a deleted customer no longer changes'
   expect(events).toHaveLength(1)
 })
 
-test('a payment names a customer that is there, not one that is deleted or unknown', async () => {
+test('a payment can name an existing customer, not a deleted or unknown one', async () => {
   const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
   const { id } = await created()
   const async_ = { prefer: 'respond-async' }

@@ -17,7 +17,7 @@ afterAll(async () => {
   await database?.drop()
 })
 
-test('arrays of text come back as they went, whatever stands in them', async () => {
+test('arrays of text come back unchanged, whatever is in them', async () => {
   const text = fc
     .oneof(fc.string({ unit: 'binary' }), fc.constantFrom('', 'NULL', '"', '\\', '{a,b}', ' '))
     .filter((value) => !value.includes('\0') && value.isWellFormed())
@@ -32,7 +32,7 @@ test('arrays of text come back as they went, whatever stands in them', async () 
   )
 })
 
-test('arrays of ids come back as they went', async () => {
+test('arrays of ids come back unchanged', async () => {
   const ids = [newId(), newId()]
   const [row] = await sql<{ echo: string[]; first: string }[]>`
     select echo, echo[1] as first from (select ${ids}::uuid[] as echo) asked`
@@ -40,7 +40,7 @@ test('arrays of ids come back as they went', async () => {
 })
 
 test(
-  'who waits behind long statements is not taken for silent: the pool is kept',
+  'statements that wait behind long ones do not count as silent: the pool is kept',
   { timeout: 60_000 },
   async () => {
     const [first] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`

@@ -83,7 +83,7 @@ test('a server that cannot start says why with the end of its log', async () => 
   await expect(start).rejects.toThrow('invalid value for parameter "work_mem": "plenty"')
 })
 
-test('Redis keeps what was written through a kill, and evicts nothing', async () => {
+test('Redis keeps what was written when it is killed, and evicts nothing', async () => {
   const data_dir = await folder()
   const first = await startedRedis(data_dir)
   expect(leadsGroup(first.pid)).toBe(true)
@@ -138,7 +138,7 @@ test('servers end when the process that started them is killed', async () => {
   while (pids.some((pid) => processStarted(pid) !== null)) await sleep(20)
 })
 
-test('each test file has a database of its own with the tables of the migrations', async () => {
+test('each test file has its own database with all migrations applied', async () => {
   const [first, second] = await Promise.all([createDatabase(), createDatabase()])
   await query(first.url, 'create table mine (value int)')
   const tables = `select table_name as name from information_schema.tables where table_schema = 'public'`

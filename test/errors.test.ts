@@ -173,7 +173,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   misconfigured_gateway: [
     'GET /v1/payments',
     async () =>
-      createClient(await startedApi({ DISABLED_AREAS: 'payments' }), client.key).get('/v1/payments'),
+      createClient(await startedApi({ DISABLED_AREAS: ['payments'] }), client.key).get('/v1/payments'),
     { context: { area: 'payments' } },
   ],
   // The processor cannot be reached, for a day by now.
@@ -220,7 +220,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
 }
 
 describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
-  test('is answered with its status and its shape', { timeout: 60_000 }, async () => {
+  test('has its status and its shape', { timeout: 60_000 }, async () => {
     const [route, provoke, expected = {}] = PROVOCATIONS[code]
     const { status, body, headers } = await provoke()
     const [documentedStatus] = ERRORS[code]

@@ -1,7 +1,7 @@
 // A short round of `npm run fuzz`, the same each time; and that it would notice what is wrong.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { routesOf } from '#test/documentation.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
 import { deployedTarget, type Target } from '../fuzz/target.ts'
 
@@ -22,14 +22,18 @@ beforeAll(async () => {
 })
 afterAll(async () => await deployment?.close())
 
-test('no input makes any operation fail, lie, or write what it refuses', { timeout: 120_000 }, async () => {
-  const tally = newTally()
-  expect(await runRound(target, tally, { seed: 17, runs: RUNS })).toBeNull()
-  expect(tally.requests).toBeGreaterThan(RUNS * routesOf(target.document).length)
-  expect(Array.from(tally.statuses.keys())).toEqual(expect.arrayContaining([200, 201, 400, 404, 408]))
-})
+test(
+  'no input makes an operation fail, answer against its document, or write what it refuses',
+  { timeout: 120_000 },
+  async () => {
+    const tally = newTally()
+    expect(await runRound(target, tally, { seed: 17, runs: RUNS })).toBeNull()
+    expect(tally.requests).toBeGreaterThan(RUNS * routesOf(target.document).length)
+    expect(Array.from(tally.statuses.keys())).toEqual(expect.arrayContaining([200, 201, 400, 404, 408]))
+  },
+)
 
-test('every operation is among what is fuzzed, and so are notifications', () => {
+test('every operation, the notifications and stories are fuzzed', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
   expect(propertiesOf(target)).toEqual([...names, 'requests without an end', 'POST /stripe', 'stories'])
 })

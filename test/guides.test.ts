@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-describe('commands answer what the guide says', () => {
+describe('the commands of a guide answer what it says', () => {
   test.each([...COMMANDS])('%s', async (_name, commands) => {
     const { key } = await world.clientOf()
     const script = commands.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`).join('\n')
@@ -65,7 +65,7 @@ describe('commands answer what the guide says', () => {
   })
 })
 
-describe('each is a page, begins with what it is for, and its links lead somewhere', () => {
+describe('each guide is a page that begins with what it is for, and its links work', () => {
   test.each(GUIDES)('%s', async (name) => {
     const page = await reader.get(`/docs/guides/${name}`)
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
@@ -84,7 +84,7 @@ describe('each is a page, begins with what it is for, and its links lead somewhe
   })
 })
 
-test('the index lists every guide, and an address of none is 404', async () => {
+test('the index lists every guide, and an unknown guide is 404', async () => {
   const index = await reader.get('/docs/guides')
   for (const name of GUIDES) expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
   expect(GUIDES.length).toBeGreaterThan(14)
@@ -92,7 +92,7 @@ test('the index lists every guide, and an address of none is 404', async () => {
   expect((await reader.get('/openapi.json')).text).toContain('/docs/guides/quickstart')
 })
 
-test('the search finds sections by words, and shows what was typed as text', async () => {
+test('the search finds sections by words, and escapes what was typed', async () => {
   for (const [words, found] of [
     ['client_secret buyer', '/docs/guides/three-d-secure'],
     ['wait prefer respond-async', '/docs/guides/waiting#say-how-long'],
@@ -110,7 +110,7 @@ test('the search finds sections by words, and shows what was typed as text', asy
   }
 })
 
-test('the words that people type lead to the guide that they mean, here and in the reference', async () => {
+test('common search words lead to the right guide, here and in the reference', async () => {
   const { description } = (await reader.get('/openapi.json')).body.info
   // The reference finds the headings of its description.
   const sections = Array.from((description as string).matchAll(/^#+ (.+)$([^]*?)(?=^#|$(?![^]))/gm))
@@ -142,7 +142,7 @@ test('the words that people type lead to the guide that they mean, here and in t
   }
 })
 
-test('the error of an answer leads to its paragraph, and every code has one', async () => {
+test('the doc_url of an error leads to its paragraph, and every code has one', async () => {
   const page = await reader.get('/docs/guides/errors')
   for (const [code, [status]] of Object.entries(ERRORS))
     expect(page.text).toMatch(new RegExp(`id="${code}"[^]{1,120}<p><strong>${status}\\.</strong> `))
@@ -150,7 +150,7 @@ test('the error of an answer leads to its paragraph, and every code has one', as
   expect(doc_url).toBe('/docs/guides/errors#unauthorized')
 })
 
-test('the guides know every test method, every fault and every scope', async () => {
+test('the guides name every test method, every fault and every scope', async () => {
   const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)

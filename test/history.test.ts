@@ -11,7 +11,7 @@ import {
   makeNextPartition,
   moveFinished,
 } from '#domain/history.ts'
-import { countUnknown } from '#domain/jobs/outcomes.ts'
+import { countUnknown } from '#domain/jobs/states.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
@@ -46,7 +46,7 @@ async function movedByWorker(): Promise<void> {
   })
 }
 
-test('moved jobs keep their timeline, idempotency and audit, and their notifications are not stored again', async () => {
+test('moved jobs stay in timelines, replays and audits, and their notifications are not stored again', async () => {
   const body = {
     amount_minor: 1000,
     currency: 'USD',
@@ -140,7 +140,7 @@ describe('partitions', () => {
     })
   }
 
-  test('are there for the weeks to come, and what fits none is taken and shown', async () => {
+  test('are made for the coming weeks, and a row that fits none is stored all the same and counted', async () => {
     await eventually(async () => {
       await makeNextPartition(worker)
       expect(await named('events')).toHaveLength(6)
@@ -154,7 +154,7 @@ describe('partitions', () => {
     expect(metrics.strays).toBeDefined()
   })
 
-  test('go when they are older than is kept, of their kind only; payments and ledger stay and the audit holds', async () => {
+  test('are dropped when they are older than the retention of their kind; payments and ledger stay, and the audit holds', async () => {
     const { id } = await capturedPayment(world.client)
     await world.drain()
     await world.sql`update payments set created_at = created_at - interval '60 days' where id = ${id}`
@@ -180,7 +180,7 @@ describe('partitions', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('keep nobody waiting when they go', async () => {
+  test('are dropped without making anybody wait', async () => {
     await aged('notification_history', 40)
     const reader = await world.sql.reserve()
     onTestFinished(() => reader.release())
@@ -191,7 +191,7 @@ describe('partitions', () => {
     expect(await dropNextPartition(worker, 'notifications', 31)).toBe('notification_history_before')
   })
 
-  test('can be dropped by nobody in another way, and not while they are young', async () => {
+  test('cannot be dropped in any other way, nor while they are young', async () => {
     await expect(dropNextPartition(worker, 'events', 30)).rejects.toMatchObject({ code: '22023' })
     await expect(worker`select drop_next_partition('payments', 400)`).rejects.toMatchObject({ code: '22023' })
     for (const role of ['api', 'webhooks', 'reader'] as const) {
@@ -208,7 +208,7 @@ describe('partitions', () => {
   })
 })
 
-test('old keys are deleted as fast as they come, by all workers', async () => {
+test('old keys are deleted as fast as they become old, by all workers', async () => {
   await world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
@@ -241,7 +241,7 @@ test('a payment whose buyer never acts is canceled at the processor, as abandone
     expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
 })
 
-test('the sweeps read what they look for, however much is open', async () => {
+test('the sweeps read only the rows that they look for, however many are open', async () => {
   const many = await createWorld({ parts: [] })
   onTestFinished(() => many.close())
   const { sql, tenant_id } = many

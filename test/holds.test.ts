@@ -25,7 +25,7 @@ async function eventsOf(id: string, type: string): Promise<any[]> {
   return rows.map(({ data }) => data)
 }
 
-test('a day before a hold lapses an event says so, once, however many workers look', async () => {
+test('an event a day before a hold lapses is written once, however many workers look', async () => {
   const soon = await heldPayment(client)
   const later = await heldPayment(client)
   const captured = await capturedPayment(client)
@@ -43,7 +43,7 @@ test('a day before a hold lapses an event says so, once, however many workers lo
   expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a hold that has lapsed is given up at the processor by the worker, with the reason expired', async () => {
+test('a worker cancels a lapsed hold at the processor, with the reason expired', async () => {
   const lapsed = await heldPayment(client)
   const captured = await capturedPayment(client)
   const unconfirmed = (

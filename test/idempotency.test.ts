@@ -75,7 +75,7 @@ test('the same key with other content is refused and changes nothing', async () 
   expect((await world.client.get(`/v1/customers/${first.body.id}`)).body).toEqual(first.body)
 })
 
-test('the header alone is enough, and beside the field it must be equal', async () => {
+test('the header alone is enough; if the field is sent too, both must be equal', async () => {
   const key = freshKey()
   const first = await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key })
   expect([first.status, first.body.idempotency_key]).toEqual([201, key])
@@ -206,7 +206,7 @@ test('a refusal is not remembered: the same key may try again', async () => {
   expect((await world.client.post('/v1/payments', { ...payment, idempotency_key })).status).toBe(201)
 })
 
-test('a key is another key on another route, for another payment and for another tenant', async () => {
+test('the same key is independent on another route, for another payment and for another tenant', async () => {
   const idempotency_key = freshKey()
   const customer = await world.client.post('/v1/customers', { idempotency_key })
   const one = await world.client.post('/v1/payments', { ...payment, idempotency_key })
@@ -249,7 +249,7 @@ test('a key is another key on another route, for another payment and for another
   )
 })
 
-test('what a key protects comes in pages, and what was accepted in one moment on one of them', async () => {
+test('the requests of a key come in pages, those of one moment on the same page', async () => {
   const key = freshKey()
   const remember = (count: number, age: string) => world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
@@ -280,7 +280,7 @@ test('what a key protects comes in pages, and what was accepted in one moment on
   expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
 })
 
-test('a key that is older than 30 days is forgotten and still prevents a second resource', async () => {
+test('a key older than 30 days is forgotten, and still cannot create a second resource', async () => {
   const customer = { idempotency_key: freshKey(), name: 'Ada' }
   const bought = { ...payment, idempotency_key: freshKey() }
   await world.client.post('/v1/customers', customer)
@@ -302,7 +302,7 @@ test('a key that is older than 30 days is forgotten and still prevents a second 
   expect(await count('payments', bought.idempotency_key)).toBe(1)
 })
 
-test('a caller who disconnects loses nothing: the work is done, and the key shows it', async () => {
+test('the work of a caller who disconnects is done, and the key shows it', async () => {
   const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -328,7 +328,7 @@ test('a caller who disconnects loses nothing: the work is done, and the key show
   expect([answer.status, answer.body.status, replayed(answer)]).toEqual([201, 'authorized', true])
 })
 
-test('null is as good as absent, and the order of keys means nothing', async () => {
+test('a field that is null or left out is the same, and the order of fields does not matter', async () => {
   const { id } = await capturedPayment(world.client)
   const idempotency_key = freshKey()
   const first = await refund(world.client, id, {
@@ -369,7 +369,7 @@ test('null is as good as absent, and the order of keys means nothing', async () 
   expect(canceled.map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('a key that an earlier version remembered is replayed as it was', async () => {
+test('a key that an earlier version stored is replayed', async () => {
   const body = { name: 'Ada', email: null, phone: null, external_id: null, metadata: { b: 1, a: 2 } }
   const idempotency_key = freshKey()
   const first = await world.client.post('/v1/customers', { ...body, idempotency_key })

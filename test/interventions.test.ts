@@ -152,7 +152,7 @@ test('a refund that was made by hand is resolved by its reference, and only by t
   expect((await shown(job_id)).interventions).toHaveLength(2)
 })
 
-test('a parked job is seen as such, and taken up again by a retry, under its key', async () => {
+test('a parked job is shown as parked, and a retry performs it under its old key', async () => {
   const { payment, job_id } = await parkedCapture()
   expect((await listed('--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([job_id])
   const done = await jobs('retry', job_id, ...BY)
@@ -163,7 +163,7 @@ test('a parked job is seen as such, and taken up again by a retry, under its key
   expect([over.code, over.stderr]).toEqual([1, expect.stringContaining('succeeded')])
 })
 
-test('a retry of a call whose key is too old sends nothing and looks', async () => {
+test('a retry of a call whose key is too old looks it up and sends nothing', async () => {
   const { payment, refund_id, job_id } = await unknownRefund()
   await world.sql`update jobs set first_sent_at = now() - interval '24 hours' where id = ${job_id}`
   const { attempt } = await shown(job_id)
@@ -219,7 +219,7 @@ test('a job without a call can be discarded, and opened again', async () => {
   expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
 })
 
-test('a notification whose job is discarded is ignored, and a job that is over for long is still shown', async () => {
+test('a notification whose job is discarded is ignored, and a job in the history is still shown', async () => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -261,7 +261,7 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
   }
 })
 
-test('a wrong command is refused in one line, and nothing is done without a reason', async () => {
+test('a wrong command is refused in one line, and so is an act without a reason', async () => {
   const asked: [args: string[], words: string][] = [
     [['--help'], 'npm run jobs -- list'],
     [['list', '--state', 'lost'], '--state must be one of'],
@@ -281,7 +281,7 @@ test('after all of these stories the books balance and agree with the processor'
 })
 
 // It leaves the books apart, so it comes last.
-test('a refund that is resolved as failed and was made all the same is a drift soon', async () => {
+test('a refund that is resolved as failed but was made soon shows as a drift', async () => {
   const { payment, refund_id, job_id } = await unansweredRefund()
   await eventually(async () =>
     expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),

@@ -20,7 +20,7 @@ import { capturePayment } from '#jobs/payments.ts'
 import { done, failed, giveBack, retry, rotate, undone, unknown, type Decision } from '#workers/decision.ts'
 import { startWorker } from '#workers/main.ts'
 import { neverSent } from '#workers/handlers/calls.ts'
-import { settlementOf } from '#workers/settlement.ts'
+import { settlementOf } from '#workers/decision.ts'
 import { checkBooks } from '#test/books.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -54,7 +54,7 @@ function request(
     event_id: newId(),
     rung,
     idempotency_key: freshKey(),
-    scope: 'POST /v1/payments',
+    route: 'POST /v1/payments',
     fingerprint: '',
     request_id: null,
     amount_minor: 1000,
@@ -108,7 +108,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
       })
   })
 
-  test('a job that nobody rang for is found', async () => {
+  test('a job without a bell is found', async () => {
     const asked = Array.from({ length: 20 }, () => request(world, { rung: false }))
     await createPayments(world.sql, asked)
     for (const { payment_id } of asked)
@@ -117,7 +117,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
       })
   })
 
-  test('while a queue is paused no provider call starts, and afterwards all of them do', async () => {
+  test('while a queue is paused no provider call starts, and after that all of them do', async () => {
     const expected: string[] = []
     const asking = new AbortController()
     const stream = (async () => {
@@ -149,7 +149,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     expect(rows).toHaveLength(expected.length)
   })
 
-  test("a paused tenant waits, and the others' work is done", async () => {
+  test('jobs of a paused tenant wait, and those of others are done', async () => {
     const other = await world.clientOf()
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
@@ -255,7 +255,7 @@ describe('the fence', () => {
     return job!.id
   }
 
-  test('of two who hold a job only the later can settle it, and the other leaves no trace', async () => {
+  test('of two workers that claimed a job only the later one can settle it, and the other writes nothing', async () => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
@@ -291,7 +291,7 @@ describe('the fence', () => {
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a lease that has lapsed settles nothing, also while nobody else has claimed the job', async () => {
+  test('a worker whose lease has lapsed settles nothing, even if nobody else has claimed the job', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const [job] = await claimJobs(world.sql, [await jobOf(body.id, 'payment.authorize')], as('slow'))
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
@@ -321,7 +321,7 @@ describe('the fence', () => {
     expect((await client.get(`/v1/payments/${other}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a capture and a refund are posted by the one who holds the job, once', async () => {
+  test('a capture and a refund are posted once, by the worker that holds the lease', async () => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const [authorizing] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], as('w'))
@@ -434,7 +434,7 @@ describe('the fence', () => {
     expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([one!.id, other!.id]))
   })
 
-  test('of many who claim the same job at once one gets it', async () => {
+  test('of many workers that claim the same job at once one gets it', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const id = await jobOf(body.id, 'payment.authorize')
     const claims = await Promise.all(
@@ -454,7 +454,7 @@ describe('attempts', () => {
   })
   afterAll(async () => await world?.close())
 
-  test('a retry makes the same call: the same key and the same parameters, whatever became of the payment since', async () => {
+  test('a retry makes the same call, with the same key and parameters, even if the payment has changed since', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -556,7 +556,7 @@ describe('attempts', () => {
       where id = ${job_id}`
   }
 
-  test('a job that ends every process is parked as unknown without another call, and the others go on', async () => {
+  test('a job that kills every worker is parked as unknown without another call, and the others go on', async () => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await world.sql`select id, max_attempts from jobs where subject_id = ${body.id}`
@@ -575,7 +575,7 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
-  test('a job whose look ends every process too is parked', async () => {
+  test('a job whose look kills every worker too is parked', async () => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
@@ -593,7 +593,7 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
-  test('a job without a provider call that ends every process is discarded', async () => {
+  test('a job without a provider call that kills every worker is discarded', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, worker, started_at, lease_token, lease_until)
@@ -605,7 +605,7 @@ describe('attempts', () => {
     })
   })
 
-  test('a job that only another version knows is left as it is, and done by a worker that knows it', async () => {
+  test('a job of a kind that only another version knows is left for a worker of that version', async () => {
     const { id } = await heldPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
@@ -630,7 +630,7 @@ describe('attempts', () => {
     await paymentIn(client, id, 'captured')
   })
 
-  test('a job whose payload cannot be read ends at once and hurts nobody else', async () => {
+  test('a job whose payload cannot be read ends at once, and the others go on', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
@@ -681,7 +681,7 @@ describe('shares', () => {
   })
   afterAll(async () => await world?.close())
 
-  test('thousands of waiting jobs of one tenant keep to its places, and let the next one of another pass', async () => {
+  test('a tenant with thousands of waiting jobs does not delay the next job of another tenant', async () => {
     const { sql } = world
     const noisy = await world.clientOf({ tenant: 'noisy' })
     const quiet = await world.clientOf({ tenant: 'quiet' })
@@ -719,7 +719,7 @@ describe('shares', () => {
     await pauseJobs(sql, { tenant_id: noisy.tenant_id })
   })
 
-  test('overdue jobs are found by turns: one of each tenant before the second of any', async () => {
+  test('overdue jobs are found by turns: the first of every tenant before the second of any', async () => {
     const { sql } = world
     const tenants = await Promise.all(
       ['turn-a', 'turn-b', 'turn-c'].map((tenant) => world.clientOf({ tenant })),

@@ -63,7 +63,7 @@ test('a revoked key is refused by every process within a second', async () => {
   for (const url of urls) expect(await statusOf(client.key, url)).toBe(401)
 })
 
-test('a key stops at the moment it expires, also one that was in use', async () => {
+test('a key stops working when it expires, also while it is in use', async () => {
   const tenant = await ensureTenant(world.sql, 'expiring')
   const past = await createApiKey(world.sql, tenant, {
     name: 'x',
@@ -86,7 +86,7 @@ test('a key stops at the moment it expires, also one that was in use', async () 
   expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at) - 100)
 })
 
-test('a rotated key works on for its grace, and the new one has its scopes', async () => {
+test('a rotated key goes on working for its grace period, and the new one has its scopes', async () => {
   const tenant = await ensureTenant(world.sql, 'rotating')
   const old = await createApiKey(world.sql, tenant, {
     name: 'shop',
@@ -106,7 +106,7 @@ test('a rotated key works on for its grace, and the new one has its scopes', asy
   expect(await statusOf(old.secret)).toBe(200)
 })
 
-test('a rotated key ends when the old one would have, and an expired one is rotated by nobody', async () => {
+test('the new key expires when the old one would have, and an expired key cannot be rotated', async () => {
   const tenant = await ensureTenant(world.sql, 'ending')
   const expires_at = '2099-01-01T00:00:00Z'
   const ending = { name: 'x', scopes: [], expires_at }
@@ -181,7 +181,7 @@ test("the command does not touch another tenant's key", async () => {
   expect(await statusOf(secret)).toBe(200)
 })
 
-test('the command says what it needs', async () => {
+test('the command says which options are missing or wrong', async () => {
   for (const args of [['--help'], ['-h'], [], ['create', '--help']]) {
     const { code, stdout } = await keys(...args)
     expect(code).toBe(0)

@@ -44,7 +44,7 @@ async function post(n: number, kind: string, currency: string, entries: Record<s
   })
 }
 
-test('what was posted keeps its order and its balances', async () => {
+test('old entries become transfers in the same order and with the same balances', async () => {
   await post(1, 'capture', 'USD', { available: 1000, processor_clearing: -1000 }, 20)
   await post(2, 'capture', 'EUR', { available: 70, processor_clearing: -70 })
   await post(3, 'capture', 'USD', { available: 500, processor_clearing: -500 }, 10)
@@ -82,7 +82,7 @@ test('what was posted keeps its order and its balances', async () => {
   ])
 })
 
-test('books that do not hold are refused, and left as they are', async () => {
+test('books that do not balance are refused and left unchanged', async () => {
   await post(1, 'capture', 'USD', { available: 1000, processor_clearing: -1000 })
   const text = await readFile(new URL(CONVERSION, FOLDER), 'utf8')
   for (const [problem, harm] of [

@@ -73,7 +73,7 @@ test('a capture, a refund and its failure are posted as they happen, and balance
   ])
 })
 
-test('accounts of tenants are apart', async () => {
+test('each tenant has its own accounts', async () => {
   const [one, other] = [await world.clientOf(), await world.clientOf()]
   await capturedPayment(one)
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
@@ -93,7 +93,7 @@ test('forty first captures at once add up to the balance, and each running balan
   expect(times).toEqual([...new Set(times)].toSorted())
 })
 
-test('what was posted cannot be changed, removed or emptied', async () => {
+test('transfers cannot be changed, deleted or truncated', async () => {
   await capturedPayment(world.client)
   const rows = async () => await world.sql`select count(*), sum(hashtext(t::text)) from ledger_transfers t`
   const before = await rows()
@@ -112,7 +112,7 @@ test('what was posted cannot be changed, removed or emptied', async () => {
   expect(await rows()).toEqual(before)
 })
 
-describe('what one statement posts', () => {
+describe('one statement with several transfers', () => {
   type Transfer = { kind: string; subject_id: string; from: string; to: string; amount_minor: number }
 
   /** Posts all of these in one statement, as a settling step does. */
@@ -150,7 +150,7 @@ describe('what one statement posts', () => {
     return tenant_id
   }
 
-  test('moves an account once by all of it, each transfer following from the one before it', async () => {
+  test('updates each account once, and each transfer follows from the one before it', async () => {
     const tenant_id = await shopWith('USD')
     await post(tenant_id, [{ amount_minor: 500 }])
     await post(tenant_id, [{ amount_minor: 100 }, { amount_minor: 40 }, refundOf(30), { amount_minor: 1 }])
@@ -167,7 +167,7 @@ describe('what one statement posts', () => {
     ])
   })
 
-  test('leaves alone what is reserved, also where more is taken than the balance holds', async () => {
+  test('leaves reserved amounts alone, also when more is debited than the balance holds', async () => {
     const tenant_id = await shopWith('USD')
     await post(tenant_id, [{ amount_minor: 500 }])
     const reserve = (amount_minor: number) => world.sql`
@@ -184,20 +184,20 @@ describe('what one statement posts', () => {
   test.each([
     ['of a currency', 'EUR', {}],
     ['by its name', 'USD', { from: 'fees' }],
-  ])('is undone where an account %s does not exist', async (_, currency, transfer) => {
+  ])('is undone when an account %s does not exist', async (_, currency, transfer) => {
     const tenant_id = await shopWith('USD')
     await expect(post(tenant_id, [{}, transfer], currency)).rejects.toMatchObject({ code: '23502' })
     expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone where it moves nothing, or to where it came from', async () => {
+  test('is undone when it moves nothing, or from an account to itself', async () => {
     const tenant_id = await shopWith('USD')
     for (const transfer of [{ amount_minor: 0 }, { amount_minor: -5 }, { from: 'available' }])
       await expect(post(tenant_id, [{}, transfer])).rejects.toMatchObject({ code: '23514' })
     expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone where the same capture was posted before', async () => {
+  test('is undone when the same capture was posted before', async () => {
     const { id } = await capturedPayment(world.client)
     const posted = [await postedFor(id), await balancesOf(world.tenant_id)]
     const again = post(world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
@@ -205,7 +205,7 @@ describe('what one statement posts', () => {
     expect([await postedFor(id), await balancesOf(world.tenant_id)]).toEqual(posted)
   })
 
-  test('and many at once on the same accounts all add up', async () => {
+  test('adds up with many others at once on the same accounts', async () => {
     const tenant_id = await shopWith('EUR', 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) =>

@@ -108,7 +108,7 @@ test('the document, the package and the changelog are of one version', async () 
   expect([document.info.version, logged]).toEqual([version, version])
 })
 
-test('every reference leads somewhere, and every path parameter and tag is declared', () => {
+test('every reference exists, and every path parameter and tag is declared', () => {
   const references = Array.from(
     JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g),
     ([, path]) => path!,
@@ -129,7 +129,7 @@ test('every reference leads somewhere, and every path parameter and tag is decla
   for (const { post } of Object.values<any>(document.webhooks)) expect(tags).toContain(post.tags[0])
 })
 
-test('every field and parameter says what it is and shows an example, and nothing is without a name', () => {
+test('every field and parameter has a description and an example, and every schema a name', () => {
   const { schemas } = document.components
   const untold: string[] = []
   const check = (path: string, schema: any) => {
@@ -289,7 +289,7 @@ test('every example works when it is sent as shown', async () => {
   }
 })
 
-test('the examples of answers are what the document says', () => {
+test('the examples of answers match their schemas', () => {
   for (const route of routes) {
     for (const [status, { content }] of Object.entries<any>(route.operation.responses)) {
       const { example, examples = {} } = content['application/json']
@@ -336,7 +336,7 @@ test('the webhooks host is described, and answers as described', async () => {
   }
 })
 
-test('it lists every type of event, with data as they are written', async () => {
+test('it lists every type of event, with the data that are written', async () => {
   const { client, sql, provider } = world
   const [begun] = await sql<{ at: string }[]>`select clock_timestamp() as at`
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -373,7 +373,7 @@ test('it lists every type of event, with data as they are written', async () => 
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
 })
 
-test('it holds every route, and each route that it holds is there', async () => {
+test('it lists every route, and each route that it lists exists', async () => {
   const held = routes.map(({ method, path }) => `${method} ${path}`)
   expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
   for (const { method, path } of routes) {
@@ -433,7 +433,7 @@ test('the scope that a route names is the one that it needs', async () => {
   }
 })
 
-test('answers are what the document says', async () => {
+test('answers match their schemas', async () => {
   const { client } = world
   const customer = (
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata: [null, { a: 1 }] })
@@ -514,13 +514,13 @@ test('the fields of a timeline are described, each with its form', async () => {
   expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
 })
 
-test('a schema of the document would notice an answer that is not true to it', () => {
+test('an answer that does not match its schema would be found', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])
     expect(schemaOf(document, route, 200).safeParse(answer).success).toBe(false)
 })
 
-test('errors point into the documentation, which is served by this host alone', async () => {
+test('errors link to the documentation, which loads nothing from other hosts', async () => {
   const outside = createClient(world.client.url, '')
   const refused = await outside.get('/v1/customers')
   expect(refused.body.error.doc_url).toBe('https://api.example.com/docs/guides/errors#unauthorized')
@@ -560,7 +560,7 @@ test('errors point into the documentation, which is served by this host alone', 
   )
 })
 
-test('the host says that it is there, to anyone', async () => {
+test('/healthz and the document need no key', async () => {
   const outside = createClient(world.client.url, '')
   const health = await outside.get('/healthz')
   expect([health.status, health.body]).toEqual([200, { status: 'ok' }])

@@ -57,7 +57,7 @@ test('1,000 customers created at the same time come out once each as well', asyn
   expect(new Set(walked.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
 })
 
-test('what is created during a walk neither hides nor repeats what was there', async () => {
+test('rows created while pages are read neither hide nor repeat others', async () => {
   const client = await world.clientOf()
   const first: string[] = []
   for (let i = 0; i < 20; i++)
@@ -137,7 +137,7 @@ test('cursors may carry an offset and fewer digits, and mean the same moment', a
   expect((await client.get('/v1/customers?before=0001-01-01T00:00:00.0-15:59')).body).toEqual([])
 })
 
-test('a page that cannot be meant is refused, and the parameter at fault is named', async () => {
+test('impossible paging parameters are refused by name', async () => {
   for (const [query, param] of [
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
@@ -190,7 +190,7 @@ test('payments are filtered by at most 20 keys of their metadata', async () => {
   expect([refused.status, refused.body.error.param]).toEqual([400, 'metadata'])
 })
 
-test('whatever lists are asked for, the database plans few statements', async () => {
+test('all combinations of filters together need few prepared statements', async () => {
   const customer_id = '0198f6f0-0000-7000-8000-000000000000'
   const moment = '2026-01-01T00:00:00Z'
   const lists = {

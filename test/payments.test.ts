@@ -27,7 +27,7 @@ afterAll(async () => await world?.close())
 const RANDOM_ID = '01900000-0000-7000-8000-000000000000'
 
 describe('authorization', () => {
-  test('a payment is authorized, and what is held is shown', async () => {
+  test('a payment is authorized, and shows the amount that is held', async () => {
     const idempotency_key = freshKey()
     const { status, body } = await createPayment(client, {
       amount_minor: 2500,
@@ -187,7 +187,7 @@ describe('authorization', () => {
     expect(await effectsOf(world, reference)).toEqual([])
   })
 
-  test('a buyer who authenticates at the second try has paid, and nothing tells of the first', async () => {
+  test('a buyer who authenticates at the second try has paid, and the payment does not show the first', async () => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const buyer = (action: string, told: Record<string, unknown>) =>
       world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/${action}`, told)
@@ -206,7 +206,7 @@ describe('authorization', () => {
     ])
   })
 
-  test('what the processor finds unacceptable is 422, and the payment is kept as failed', async () => {
+  test('a payment that the processor finds invalid is 422 and kept as failed', async () => {
     for (const body of [
       { payment_method: 'pm_card_of_nobody' },
       { amount_minor: 10 },
@@ -366,7 +366,7 @@ describe('capture', () => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   })
 
-  test('what was captured or voided in the dashboard is told by the processor, and posted', async () => {
+  test('a capture or cancellation in the dashboard is learnt from the processor, and posted', async () => {
     const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
       world
@@ -384,7 +384,7 @@ describe('capture', () => {
 
 describe('cancellation', () => {
   test.each([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
-    'for the reason %s gives the hold up',
+    'for the reason %s releases the hold',
     async (reason) => {
       const { id, processor_reference } = await heldPayment(client)
       const { status, body } = await client.post(`/v1/payments/${id}/cancel`, reason && { reason })
@@ -402,7 +402,7 @@ describe('cancellation', () => {
     },
   )
 
-  test('a reason that nobody knows is refused', async () => {
+  test('an unknown reason is refused', async () => {
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/cancel`, { reason: 'boredom' })
     expect(refused.body.error).toMatchObject({ code: 'invalid_request', param: 'reason' })
@@ -460,7 +460,7 @@ describe('waiting', () => {
     await paymentIn(client, body.id, 'captured')
   })
 
-  test('wait=0 does not wait, wait=30 waits for the end, and more is brought down to it', async () => {
+  test('wait=0 does not wait, wait=30 waits for the end, and longer waits are reduced to 30', async () => {
     const none = await createPayment(client, {}, { prefer: 'wait=0' })
     expect([none.status, none.headers.get('preference-applied')]).toEqual([202, 'wait=0'])
     const long = await createPayment(client, {}, { prefer: 'wait=30' })
@@ -469,7 +469,7 @@ describe('waiting', () => {
     expect([longer.status, longer.headers.get('preference-applied')]).toEqual([201, 'wait=30'])
   })
 
-  test('what is not finished in time is 202, and goes on', async () => {
+  test('work that is not finished in time is 202, and goes on', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     const { status, headers, body } = await client.post(`/v1/payments/${id}/capture`, undefined, {
@@ -516,7 +516,7 @@ describe('idempotency', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('actions take a key in the header, and replay their outcome', async () => {
+  test('actions take a key in the header, and are replayed', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const first = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
@@ -693,7 +693,7 @@ test('after all of these stories the books balance and agree with the processor'
   expect(await problemsLeft(world)).toEqual([])
 })
 
-test('an id in capitals is the same id', async () => {
+test('an id in upper case is the same id', async () => {
   const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const held = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
   expect(held.customer_id).toBe(customer.id)
@@ -707,7 +707,7 @@ test('an id in capitals is the same id', async () => {
   expect(listed.body.map(({ id }: { id: string }) => id)).toEqual([held.id])
 })
 
-describe('who waits while news of the processor overtakes the job', () => {
+describe('a caller who waits while a notification overtakes the job', () => {
   test.each([
     ['capture', 'captured'],
     ['cancel', 'canceled'],

@@ -121,7 +121,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ])('before a %s: the payment stands untouched, so a new key may try', async ([operation, state]) => {
+  ])('before a %s: the payment is unchanged, so a new key is used', async ([operation, state]) => {
     const { id, processor_reference } = await heldPayment(client)
     await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_before' })
     const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
@@ -143,7 +143,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ])('after a %s: it is found done, and no new key is used', async ([operation, state]) => {
+  ])('after a %s: it is found to be done, and no new key is used', async ([operation, state]) => {
     const { id, processor_reference } = await heldPayment(client)
     await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
     const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
@@ -334,7 +334,7 @@ describe('after 23 hours a key is never sent again', () => {
     expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('a capture that took effect in another way meanwhile is found', async () => {
+  test('a capture that took effect meanwhile without our call is found', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await aged(async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -399,7 +399,7 @@ describe('however often it was tried', () => {
     update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'ready'`
 
   test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
-    'a call whose key is good is sent again under it, whatever came of the attempts before: %s',
+    'a call whose key is still valid is sent again under it, whatever happened to earlier attempts: %s',
     async (script) => {
       const description = freshKey()
       const trap = await fault(world, { match: { contains: description }, times: 3, fault: script })
@@ -420,7 +420,7 @@ describe('however often it was tried', () => {
     },
   )
 
-  test('what certainly never was sent is sent at any age', async () => {
+  test('a call that was certainly never sent is sent at any age', async () => {
     const description = freshKey()
     const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
     const { body } = await createPayment(client, { description }, ASYNC)
@@ -533,7 +533,7 @@ describe('however often it was tried', () => {
     })
   })
 
-  test('a cancellation that was refused for a whole day leaves no trace of its reason', async () => {
+  test('a cancellation that was refused for a whole day leaves no reason on the payment', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/cancel` },
@@ -610,7 +610,7 @@ describe('however often it was tried', () => {
   }
 })
 
-test('a refusal of an authorization proves nothing when an attempt before it may have authorized', async () => {
+test('a refused authorization proves nothing when an earlier attempt may have authorized', async () => {
   const description = freshKey()
   const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -627,7 +627,7 @@ test('a refusal of an authorization proves nothing when an attempt before it may
   expect(await effectNames(processor_reference)).toEqual(['authorize'])
 })
 
-test('an authorization whose decline was lost on the way is found declined', async () => {
+test('an authorization whose decline was lost on the way is found to be declined', async () => {
   const description = freshKey()
   await fault(world, { match: { contains: description }, fault: 'drop_after' })
   const declined = await createPayment(
@@ -644,7 +644,7 @@ test('an authorization whose decline was lost on the way is found declined', asy
   })
 })
 
-test('a capture that the processor is still working on goes on until it is known', async () => {
+test('a capture that the processor is still working on is looked up until it has ended', async () => {
   const { id, processor_reference } = await heldPayment(client)
   const working = await fault(world, {
     match: { path: processor_reference },
@@ -661,7 +661,7 @@ test('a capture that the processor is still working on goes on until it is known
   expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
 })
 
-test('an authorization that the processor is still working on goes on until it is known', async () => {
+test('an authorization that the processor is still working on is looked up until it has ended', async () => {
   const description = freshKey()
   // Its key answers the same for ever.
   const working = await fault(world, {

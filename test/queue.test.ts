@@ -1,4 +1,4 @@
-// The queue over real servers: bells, outcomes, and what becomes of both while the backend is away.
+// The queue over real servers: bells, published states, and what becomes of both while the backend is away.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Queue as BullQueue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { type OutcomeHint, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/main.ts'
+import { type PublishedState, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/queue.ts'
 import { redisPrefix } from '#queue/settings.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
@@ -120,7 +120,7 @@ describe.each([
     expect(most).toBeLessThanOrEqual(20)
   })
 
-  test('a handler that throws takes nothing with it', async () => {
+  test('a handler that throws does not affect other bells', async () => {
     const { queue } = open(server.config)
     const performed: string[] = []
     queue.consume({
@@ -139,18 +139,18 @@ describe.each([
     expect(performed).toEqual(bells.map(({ id }) => id))
   })
 
-  test('outcomes reach the subscribers in every process', async () => {
+  test('published states reach the subscribers in every process', async () => {
     const [worker, api] = [open(server.config).queue, open(server.config).queue]
-    const heard: OutcomeHint[] = []
-    const own: OutcomeHint[] = []
-    await api.subscribe((outcomes) => heard.push(...outcomes))
-    await worker.subscribe((outcomes) => own.push(...outcomes))
-    const outcomes = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), state: 'succeeded' }))
+    const heard: PublishedState[] = []
+    const own: PublishedState[] = []
+    await api.subscribe((states) => heard.push(...states))
+    await worker.subscribe((states) => own.push(...states))
+    const states = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), state: 'succeeded' }))
 
-    for (const outcome of outcomes) worker.publish([outcome])
+    for (const each of states) worker.publish([each])
 
     await expect.poll(() => heard.length === 1_000 && own.length === 1_000, patience).toBe(true)
-    expect(heard).toEqual(outcomes)
+    expect(heard).toEqual(states)
   })
 
   test('a close waits for what is being performed', async () => {
@@ -194,8 +194,8 @@ describe.each([
   test('while the backend is down rings return at once and are counted; once it is back they are performed', async () => {
     const { queue, dropped } = open(server.config)
     const performed = performIn(queue, 'outage')
-    const heard: OutcomeHint[] = []
-    await queue.subscribe((outcomes) => heard.push(...outcomes))
+    const heard: PublishedState[] = []
+    await queue.subscribe((states) => heard.push(...states))
     expect(await answers(queue, 'outage', performed)).toBe(true)
 
     await whileDown(server, async () => {
@@ -268,7 +268,7 @@ describe.each([
   }, 60_000)
 })
 
-describe('the queue on a Redis with troubles of its own', () => {
+describe('the queue on a Redis in trouble', () => {
   let server: Server
   let redis: Redis
 
@@ -312,25 +312,29 @@ describe('the queue on a Redis with troubles of its own', () => {
     expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
   })
 
-  test('outcomes that are not ours are dropped, whatever they contain', async () => {
+  test('messages that are not states of jobs are dropped, whatever they contain', async () => {
     const { queue } = open(server.config)
-    const heard: OutcomeHint[] = []
-    await queue.subscribe((outcomes) => heard.push(...outcomes))
+    const heard: PublishedState[] = []
+    await queue.subscribe((states) => heard.push(...states))
     const id = randomUUID()
-    const outcome = { id, state: 'succeeded' }
+    const published = { id, state: 'succeeded' }
     for (const forged of [
       'text',
       '{}',
-      JSON.stringify(outcome),
-      JSON.stringify([{ ...outcome, id: 'x'.repeat(1000) }, { ...outcome, state: 'x'.repeat(1000) }, { id }]),
-      JSON.stringify(Array.from({ length: 10_000 }, () => outcome)),
+      JSON.stringify(published),
+      JSON.stringify([
+        { ...published, id: 'x'.repeat(1000) },
+        { ...published, state: 'x'.repeat(1000) },
+        { id },
+      ]),
+      JSON.stringify(Array.from({ length: 10_000 }, () => published)),
     ])
       await redis.publish('sluice:outcomes', forged)
-    await redis.publish('sluice:outcomes', JSON.stringify([{ ...outcome, more: 1 }]))
-    await expect.poll(() => heard, patience).toEqual([outcome])
+    await redis.publish('sluice:outcomes', JSON.stringify([{ ...published, more: 1 }]))
+    await expect.poll(() => heard, patience).toEqual([published])
   })
 
-  test('a queue that nobody empties is full in the end, until somebody does', async () => {
+  test('a queue that no worker empties becomes full, until one does', async () => {
     const { queue } = open(server.config)
     const waiting = '{sluice:deep}:deep:wait'
     expect(queue.full('deep')).toBe(false)

@@ -66,7 +66,7 @@ describe('with Redis away', () => {
   })
 })
 
-describe('a queue that walks have filled', () => {
+describe('a queue that the sweep has filled', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
@@ -88,7 +88,7 @@ describe('a queue that walks have filled', () => {
   })
 })
 
-describe('a consumer that brings nothing any more', () => {
+describe('a consumer that brings no bells any more', () => {
   let world: World
   let wire: Proxy
   beforeAll(async () => {
@@ -173,7 +173,7 @@ describe('a slow database', () => {
   }, 60_000)
 })
 
-describe('sockets that are all taken', () => {
+describe('when all sockets are in use', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({

@@ -140,7 +140,7 @@ describe('payments', () => {
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
   })
 
-  test('the same key 200 times at once on a capture is one capture, and all get its outcome', async () => {
+  test('the same key 200 times at once on a capture is one capture, and all callers get its answer', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
@@ -148,7 +148,7 @@ describe('payments', () => {
     expect(await count(world, processor_reference, 'capture')).toBe(1)
   })
 
-  test('a declined card with one key 200 times is asked once, and all get the decline', async () => {
+  test('a declined card with one key 200 times is tried once, and all callers get the decline', async () => {
     const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
     const before = (await requestsTo('/v1/payment_intents$')).length
     const answers = await atOnce(MANY, () => createPayment(client, body))
@@ -165,7 +165,7 @@ describe('payments', () => {
 })
 
 describe('capture against cancel', () => {
-  test('of fifty payments each has one outcome, and the processor the same', async () => {
+  test('each of fifty payments is captured or canceled, and the processor agrees', async () => {
     const payments = await atOnce(50, () => heldPayment(client))
     const asked = await Promise.all(
       payments.map(({ id }, index) => {
@@ -224,7 +224,7 @@ describe('capture against expiry', () => {
           event_id: newId(),
           rung: false,
           idempotency_key: null,
-          scope: '',
+          route: '',
           fingerprint: '',
           request_id: null,
           reason: null,
@@ -263,7 +263,7 @@ describe('capture against expiry', () => {
     }
   })
 
-  test('all three against each other end in one outcome', async () => {
+  test('all three against each other: each payment ends in one way, and the processor agrees', async () => {
     const payments = await atOnce(30, () => heldPayment(client))
     await Promise.all(
       payments.flatMap(({ id, processor_reference }) => [
@@ -282,7 +282,7 @@ describe('capture against expiry', () => {
   })
 })
 
-describe('refund against its own news', () => {
+describe('refund against its notifications', () => {
   test('refunds that succeed and fail while others are asked for never exceed what was captured', async () => {
     const payments = await atOnce(20, () =>
       capturedPayment(client, { amount_minor: 100, payment_method: 'pm_card_refundFail' }),

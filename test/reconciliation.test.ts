@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
@@ -205,7 +205,7 @@ describe.concurrent('a drift', () => {
   const mended = async (filter: string) =>
     await eventually(async () => expect(await driftsOf(client, filter)).toEqual([]), 30_000)
 
-  test('of a refund that nobody knows is shown with its age, counted, and gone when it is known', async () => {
+  test('of a refund whose effect is unknown is shown with its age and counted, and closed when it is known', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -249,7 +249,7 @@ describe.concurrent('a drift', () => {
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
   })
 
-  test('in state differs stays so while a job of its payment is unknown, and after that', async () => {
+  test('in state differs stays open while a job of its payment is unknown, and after that', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const [held] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
@@ -271,7 +271,7 @@ describe.concurrent('a drift', () => {
     await mended(filter)
   })
 
-  test('of a payment that stands still here is looked at, and gone when it moves', async () => {
+  test('of a payment that does not change here is looked at, and closed when it changes', async () => {
     const { id, processor_reference } = await heldPayment(client)
     // As if its job had been lost.
     await world.sql`update payments set status = 'capturing', updated_at = now() where id = ${id}`
@@ -289,7 +289,7 @@ describe.concurrent('a drift', () => {
     await mended(filter)
   })
 
-  test('of an authorization that nobody works on is shown while the processor works, then goes on', async () => {
+  test('of an authorization without a job is shown while the processor works on it, and closed when it ends', async () => {
     const ask = async () =>
       (
         await createPayment(client, {
@@ -333,7 +333,7 @@ describe.concurrent('a drift', () => {
     await client.post(`/v1/payments/${left.id}/cancel`)
   })
 
-  test('of a payment that is settled otherwise there is shown as both see it, and gone when they agree', async () => {
+  test('of a payment that is settled differently there shows both sides, and is closed when they agree', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
@@ -386,7 +386,7 @@ describe.concurrent('a drift', () => {
     )
   })
 
-  test('of a refund that failed here and went through there is shown, and gone when it is so here', async () => {
+  test('of a refund that failed here and succeeded there is shown, and closed when it has succeeded here', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const { body } = await refund(client, id, { amount_minor: 400 })
     await paymentIn(client, id, 'captured')
@@ -545,35 +545,35 @@ describe.concurrent('a drift', () => {
   })
 })
 
-describe('a turn', () => {
+describe('a run of recurring work', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ parts: [] })
   })
   afterAll(async () => await world?.close())
 
-  test('is taken by one, ended by who took it, and taken over when its lease lapses', async () => {
+  test('is begun by one worker, ended by that worker only, and taken over when its lease lapses', async () => {
     const { sql } = world
-    const take = () => takeTurn(sql, 'a turn', { lease_s: 60 })
-    const turns = (await Promise.all(Array.from({ length: 20 }, take))).filter((turn) => turn !== undefined)
-    expect(turns).toHaveLength(1)
-    const [first] = turns
+    const begin = () => beginRun(sql, 'some work')
+    const runs = (await Promise.all(Array.from({ length: 20 }, begin))).filter((run) => run !== undefined)
+    expect(runs).toHaveLength(1)
+    const [first] = runs
     expect(first).toMatchObject({ position: null, result: null })
-    expect(await keepTurn(sql, first!, { at: 1 }, 60)).toBe(true)
+    expect(await renewRun(sql, first!, { at: 1 })).toBe(true)
 
-    await sql`update recurring_work set lease_until = now() where name = 'a turn'`
-    const second = (await take())!
+    await sql`update recurring_work set lease_until = now() where name = 'some work'`
+    const second = (await begin())!
     expect(second.position).toEqual({ at: 1 })
-    expect(await keepTurn(sql, first!, { at: 2 }, 60)).toBe(false)
-    expect(await endTurn(sql, first!, { position: { at: 2 }, next_s: 0 })).toBe(false)
-    expect(await endTurn(sql, second, { position: { at: 3 }, next_s: 3600 })).toBe(true)
-    expect(await take()).toBeUndefined()
-    await sql`update recurring_work set due_at = now() where name = 'a turn'`
-    expect((await take())!.position).toEqual({ at: 3 })
+    expect(await renewRun(sql, first!, { at: 2 })).toBe(false)
+    expect(await endRun(sql, first!, { position: { at: 2 }, next_s: 0 })).toBe(false)
+    expect(await endRun(sql, second, { position: { at: 3 }, next_s: 3600 })).toBe(true)
+    expect(await begin()).toBeUndefined()
+    await sql`update recurring_work set due_at = now() where name = 'some work'`
+    expect((await begin())!.position).toEqual({ at: 3 })
   })
 
-  test('that is not due at first is not taken at once', async () => {
-    const later = () => takeTurn(world.sql, 'later', { lease_s: 60, first_after_s: 3600 })
+  test('that is not due at first does not begin at once', async () => {
+    const later = () => beginRun(world.sql, 'later', { first_after_s: 3600 })
     expect(await later()).toBeUndefined()
     expect(await later()).toBeUndefined()
   })
@@ -589,8 +589,8 @@ test('two workers read the events one after the other', async () => {
     const before = await asked()
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    // The one that has the turn is held. Others come each second, to each worker: several of another kind go by.
-    for (let turns = 0, last = ''; turns < 4; turns++) {
+    // The worker that reads the events is held. Runs of another kind, one a second, show that the other worker goes on.
+    for (let runs = 0, last = ''; runs < 4; runs++) {
       const ended_at = async () =>
         (await world.sql`select ended_at from recurring_work where name = 'reconciling'`)[0]
           ?.ended_at as string

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { parseRedisUrl } from '#core/redis-url.ts'
 import { QUEUES } from '#jobs/job.ts'
 import { connectRedis } from '#queue/connection.ts'
-import { openQueue, type Queue } from '#queue/main.ts'
+import { openQueue, type Queue } from '#queue/queue.ts'
 import { producerConnection } from '#queue/settings.ts'
 import { checkBooks } from '#test/books.ts'
 import { pay } from '#test/load.ts'
@@ -26,7 +26,7 @@ function open(redis_url: string): Queue {
   return queue
 }
 
-/** Rings until one of the bells was performed and its outcome heard: the first may meet what is left of an outage. */
+/** Rings until one of the bells was performed and the end of its job heard: the first may meet what is left of an outage. */
 async function untilItWorks(
   queue: Queue,
   name: string,
@@ -34,7 +34,7 @@ async function untilItWorks(
   heard: Set<string>,
 ): Promise<void> {
   const rung: string[] = []
-  await until('a bell is performed and its outcome heard', async () => {
+  await until('a bell is performed and the end of its job heard', async () => {
     const id = randomUUID()
     rung.push(id)
     queue.ring([{ id, queue: name }])
@@ -61,12 +61,12 @@ describe.each([
   }, 90_000)
   afterAll(async () => await redis?.stop())
 
-  test('payments are answered throughout, and bells and outcomes work again after a failover', async () => {
+  test('payments are answered throughout, and bells and published states work again after a failover', async () => {
     const world = await createWorld({ queue: 'postgres', env: { QUEUE: 'redis', REDIS_URL: redis.url } })
     onTestFinished(() => world.close())
     const queue = open(redis.url)
     const [performed, heard] = [new Set<string>(), new Set<string>()]
-    await queue.subscribe((outcomes) => outcomes.forEach(({ id }) => heard.add(id)))
+    await queue.subscribe((states) => states.forEach(({ id }) => heard.add(id)))
     const other = open(redis.url)
     // In a Cluster, one whose keys are where those of the payments are.
     const name = await nameBeside(redis, QUEUES[0])

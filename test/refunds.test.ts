@@ -110,7 +110,7 @@ describe('a captured payment', () => {
     expect((await refund(client, id, { amount_minor: 1010 })).status).toBe(201)
   })
 
-  test('refuses amounts and reasons that are none', async () => {
+  test('refuses invalid amounts and reasons', async () => {
     const { id } = await capturedPayment(client)
     for (const body of [
       { amount_minor: 0 },
@@ -217,7 +217,7 @@ describe('idempotency', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('one key is good for one payment', async () => {
+  test('a key can be used for one payment only', async () => {
     const [one, other] = [await capturedPayment(client), await capturedPayment(client)]
     const body = { idempotency_key: freshKey() }
     expect((await refund(client, one.id, body)).status).toBe(201)

@@ -7,7 +7,7 @@ import { warnOfRights } from '#core/pool.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
-import { migrateQueue } from '#queue/main.ts'
+import { migrateQueue } from '#queue/queue.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { checkBooks } from '#test/books.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -190,7 +190,7 @@ describe('no role may do more than its process does', () => {
     await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
   })
 
-  test('no function of ours is for everybody, and what has the rights of the owner has a path of its own', async () => {
+  test('no function can be called by everybody, and those with the rights of the owner have a fixed search_path', async () => {
     const functions = await world.sql<
       { name: string; open: boolean; definer: boolean; path: string | null }[]
     >`
@@ -210,7 +210,7 @@ describe('no role may do more than its process does', () => {
     for (const { name, path } of owners) expect([name, path]).toEqual([name, 'search_path=public, pg_temp'])
   })
 
-  test('none of them owns anything, can log in, or has a right of its own beyond tables', async () => {
+  test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async () => {
     const roles = await world.sql`
       select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolreplication from pg_roles
       where rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_service', 'sluice_reader')`
@@ -361,7 +361,7 @@ test('a row cannot point across tenants', async () => {
 })
 
 test.each(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events', 'ledger_transfers'])(
-  'where there is no foreign key the books tell: %s',
+  'where there is no foreign key the audit finds it: %s',
   async (table) => {
     await world.drain()
     expect((await auditEverything(world.sql)).problems).toEqual([])
@@ -391,7 +391,7 @@ test.each(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events'
   },
 )
 
-test('who is connected as the owner of the tables is warned, and who has the rights of a role is not', async () => {
+test('a process that connects as the owner of the tables warns, and one with the rights of a role does not', async () => {
   const said: string[] = []
   const log = { warn: (message: string) => void said.push(message) }
   await warnOfRights(connections.api as unknown as Sql, log)
@@ -401,7 +401,7 @@ test('who is connected as the owner of the tables is warned, and who has the rig
   expect(said).toEqual([expect.stringContaining('owner of the tables')])
 })
 
-test('a user who may not create roles migrates all the same, is told, and has them when somebody else made them', async () => {
+test('a user who may not create roles can migrate, is warned, and uses roles that somebody else made', async () => {
   const folder = await makeFolder()
   onTestFinished(folder.remove)
   const server = await startPostgres({ data_dir: join(folder.path, 'postgres') })
@@ -456,7 +456,7 @@ test('a user who may not create roles migrates all the same, is told, and has th
   expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
 })
 
-test('locks that anybody may take stop no migration, and a lock on a table to be changed is reported', async () => {
+test('advisory locks, which anybody may take, stop no migration, and a lock on a table to be changed is reported', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -475,7 +475,7 @@ test('locks that anybody may take stop no migration, and a lock on a table to be
   holder.release()
 })
 
-test("nor do they stop the migration of the queue's tables: it asks for a lock only when needed, and reports who may hold it", async () => {
+test("advisory locks do not stop the migration of the queue's tables: it takes one only when needed, and reports who may hold it", async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })

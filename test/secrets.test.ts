@@ -9,7 +9,7 @@ import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.t
 import { authorize, capture, holdCaptures } from '#test/captures.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
-import { createDeployment, type Deployment } from '#test/processes.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const CARD = 'pm_card_visa'
 const CARD_THAT_ASKS = 'pm_card_authenticationRequired'
@@ -37,7 +37,7 @@ test('a vault seals with its newest key and opens with all of them', () => {
   expect(() => createVault(old_key).open(resealed, HERE)).toThrow(SealError)
 })
 
-test('a vault never seals the same text alike, and opens nothing that was changed, cut or moved', () => {
+test('a vault never seals a text the same way twice, and opens nothing that was changed, cut or moved', () => {
   const vault = createVault(newKey())
   const sealed = vault.seal('pm_1', HERE)
   expect(vault.seal('pm_1', HERE)).not.toBe(sealed)
@@ -57,7 +57,7 @@ test('a vault never seals the same text alike, and opens nothing that was change
   expect(vault.open(sealed, { ...HERE })).toBe('pm_1')
 })
 
-test('what an earlier version sealed, for no place, is opened, and counted', async () => {
+test('texts that an earlier version sealed without a place are opened and counted', async () => {
   const key = randomBytes(32)
   const vault = createVault(key.toString('base64'))
   const nonce = randomBytes(12)
@@ -145,7 +145,7 @@ test('whatever happens to a payment, its secrets are stored and logged nowhere',
   expect([...left], 'tokens are kept no longer than the call').toEqual([])
 })
 
-test('keys rotate while work goes on: what an older key sealed still opens, and without its key a job waits', async () => {
+test('keys rotate while work goes on: texts sealed with an older key still open, and a job without its key waits', async () => {
   const { client, sql, env } = deployment
   const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]
   await deployment.startApi()

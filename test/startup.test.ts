@@ -10,7 +10,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
-import { openQueue } from '#queue/main.ts'
+import { openQueue } from '#queue/queue.ts'
 import { startRedis } from '#start/redis.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -147,7 +147,7 @@ test('a server of PostgreSQL that is too old is refused in a line, at each start
 })
 
 test(
-  'all ports that are taken are named at once, and an address that is not ours',
+  'all ports that are taken, and an address that is not ours, are named at once',
   { timeout: 60_000 },
   async () => {
     const taken = await Promise.all(Array.from({ length: 3 }, takePort))
@@ -169,7 +169,7 @@ test(
       API_PORT: '45678',
       METRICS_PORT: '45678',
     })
-    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is that of API_PORT too.')
+    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is also that of API_PORT.')
     const elsewhere = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
     expect(elsewhere).toMatchObject({
       code: 1,
@@ -181,7 +181,7 @@ test(
 )
 
 test(
-  'a folder that cannot be used, a full disk and an unreadable .env are each a line',
+  'an unusable folder, a full disk and an unreadable .env are each reported in one line',
   { timeout: 90_000 },
   async () => {
     const { path, remove } = await makeFolder()
@@ -209,7 +209,7 @@ test(
 )
 
 test(
-  'a second start in a folder says where the first runs; a command without one says so',
+  'a second start in a folder says where the first one runs; a command without a running start says so',
   { timeout: 90_000 },
   async () => {
     const { path: DATA_DIR, remove } = await makeFolder()

@@ -180,7 +180,7 @@ test.each(UNREADABLE)('%s leaves it ambiguous, and it was sent once', async (_na
   expect(received).toHaveLength(1)
 })
 
-test('what is no JSON object is refused before the SDK sees it', async () => {
+test('an answer that is not a JSON object is refused before the SDK sees it', async () => {
   for (const body of ['"ok"', '1', 'null', '[]', '', '<html>']) {
     const { outcome } = await authorizeAgainst(answer(200, body))
     expect(outcome).toMatchObject({ reason: 'unreadable answer: 200 without a JSON object' })
@@ -199,12 +199,12 @@ const drip: Script = (socket) => {
   socket.on('close', () => clearInterval(timer))
 }
 
-test('an answer that drips is given up at the deadline, although it is never idle', async () => {
+test('an answer that comes byte by byte is given up at the deadline, although it is never idle', async () => {
   const { outcome } = await authorizeAgainst(drip, { deadline_ms: 300 })
   expect(outcome).toMatchObject({ kind: 'ambiguous', reason: 'no answer within 300 ms' })
 })
 
-test('a stored 500 says that it is a replay', async () => {
+test('a stored 500 is marked as a replay', async () => {
   const { outcome } = await authorizeAgainst(
     failure(500, { type: 'api_error' }, { 'Idempotent-Replayed': 'true' }),
   )
@@ -229,7 +229,7 @@ test('a key that is in use and a rate limit may be tried again', async () => {
   expect(limited.received).toHaveLength(1)
 })
 
-test('refused credentials are our set-up, and the reason does not repeat them', async () => {
+test('refused credentials are misconfigured, and the reason does not repeat them', async () => {
   for (const status of [401, 403]) {
     const { outcome } = await authorizeAgainst(
       failure(status, { type: 'invalid_request_error', message: 'Invalid API Key provided: sk_test_1' }),
@@ -276,7 +276,7 @@ function tried(api_base: string, options?: Partial<StripeOptions>) {
   return processor(api_base, options).authorize(REQUEST, 'key-1')
 }
 
-test('what was never sent may be tried again', async () => {
+test('a call that was never sent may be tried again', async () => {
   const silent = await serve(() => {})
   const noTls = silent.api_base.replace('http:', 'https:')
   expect(await tried(noTls, { deadline_ms: 150 })).toEqual({
@@ -311,7 +311,7 @@ const run = (code: string) =>
     cwd: `${import.meta.dirname}/..`,
   })
 
-test('a string as the answer ends a process that uses the SDK as it comes, and not one that uses ours', async () => {
+test('a JSON string as the answer ends a process that uses the bare SDK, and not one that uses our client', async () => {
   const { api_base } = await serve(answer(200, '"ok"'))
   const ours = await run(`
     const { stripeProcessor } = await import('./src/providers/stripe/payments.ts')
@@ -465,7 +465,7 @@ test('a writing call without a key is never sent', async () => {
 const find = async (script: Script): Promise<Outcome<unknown>> =>
   processor((await serve(script)).api_base).findPayment('pi_1')
 
-test('only a processor that says so makes a payment unknown to it', async () => {
+test('a payment is unknown to the processor only if the processor says so', async () => {
   expect(await find(failure(404, { type: 'invalid_request_error', code: 'resource_missing' }))).toEqual({
     kind: 'done',
     value: null,
@@ -486,7 +486,7 @@ const search = async (data: unknown): Promise<Outcome<unknown>> => {
   return outcome
 }
 
-test('a search prefers the payment that got furthest, and an answer that is not a list decides nothing', async () => {
+test('a search prefers the payment that got furthest; an answer that is not a list is ambiguous', async () => {
   const metadata = { sluice_payment_id: "pay-1'" }
   const data = [
     { ...INTENT, id: 'pi_declined', status: 'requires_payment_method', metadata },

@@ -73,7 +73,7 @@ function comparable({ status, text }: { status: number; text: string }, id: stri
   return `${status} ${text.replace(/"request_id":"[^"]*"/, '').replaceAll(id, '{id}')}`
 }
 
-test("with another tenant's id every route answers what it answers to a random one, and changes nothing", async () => {
+test('with an id of another tenant every route answers as for a random id, and changes nothing', async () => {
   const before = await holdings()
   const withId = routes.filter(({ path }) => path.includes('{'))
   expect(withId.length).toBeGreaterThanOrEqual(10)
@@ -114,7 +114,7 @@ const NO_NOUN: Record<string, string> = {
   pauses: 'stop the work of a tenant',
 }
 
-test("each table of tenants' rows is a noun's, which the audit and the reconciler then know", async () => {
+test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async () => {
   const tables = await world.sql<{ name: string }[]>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition

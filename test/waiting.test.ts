@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { queueConfig } from '#core/config.ts'
-import { openQueue } from '#queue/main.ts'
+import { openQueue } from '#queue/queue.ts'
 import { freshKey } from '#test/client.ts'
 import { ASYNC, createPayment, effectsOf, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -26,7 +26,7 @@ async function looks(): Promise<number> {
   return counted.reduce((sum, { value }) => sum + value, 0)
 }
 
-describe.each(['redis', 'postgres'] as const)('a forged outcome on %s', (backend) => {
+describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend) => {
   test('neither ends a wait nor fails a payment, however often it comes', async () => {
     const place = backend === 'redis' ? world : await createWorld({ queue: backend })
     const forger = openQueue(queueConfig(place.config), { log: () => {}, process_id: randomUUID() })
@@ -56,7 +56,7 @@ describe.each(['redis', 'postgres'] as const)('a forged outcome on %s', (backend
   })
 })
 
-test('payments asked for at the same moment by two tenants are answered to the one that has them', async () => {
+test('a payment that two tenants ask for in one batch is answered only to its owner', async () => {
   const { id } = await heldPayment(world.client)
   const other = await world.clientOf()
   const answers = await Promise.all(

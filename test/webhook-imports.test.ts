@@ -117,7 +117,7 @@ describe('a refund made in the dashboard', () => {
     await checkBooks(world)
   })
 
-  test('that is known before the capture is, waits for it', async () => {
+  test('that arrives before the capture is known waits for it', async () => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await refundInDashboard(world, processor_reference, 200)
@@ -202,7 +202,7 @@ describe('a refund that fails later', () => {
   })
 })
 
-describe('with one of ours under way', () => {
+describe('while one of ours is under way', () => {
   test('both fit: both are booked', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const held = await fault(world, {

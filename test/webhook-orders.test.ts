@@ -113,7 +113,7 @@ describe('all 120 orders of five webhooks', () => {
     expect(await driftsEver()).toEqual([])
   }, 120_000)
 
-  test('end alike when they bring all the news, and our own authorization is answered last of all', async () => {
+  test('end alike when they tell everything, and our own authorization is answered last', async () => {
     const orders = ordersOf(KINDS)
     // In parts: our calls have a deadline, and all answers of a part are held while its webhooks come.
     for (let start = 0; start < orders.length; start += 40) {
@@ -310,7 +310,7 @@ describe('a webhook that is faster than our own answer', () => {
   })
 })
 
-describe('what is done elsewhere', () => {
+describe('changes made elsewhere', () => {
   async function tell(reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))
     for (const event of events) expect((await deliver(world, event)).status).toBe(200)

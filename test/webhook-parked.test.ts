@@ -198,7 +198,7 @@ describe('a refund made in the dashboard while ours of the same money is reserve
   })
 })
 
-test('a refund that comes to fit during its attempt is booked soon, and otherwise named by the audit', async () => {
+test('a refund for which room is made during its attempt is booked soon, and otherwise named by the audit', async () => {
   const { id, processor_reference } = await capturedPayment(world.client)
   await world.drain()
   await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })

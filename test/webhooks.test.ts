@@ -79,7 +79,7 @@ describe('the host', () => {
     }
   })
 
-  test('answers 200 to an event and tells when it had it already', async () => {
+  test('answers 200 to an event, and tells when it was stored before', async () => {
     const event = madeUp('customer.created', { id: 'cus_1', object: 'customer' })
     const first = await deliver(world, event)
     expect([first.status, first.body]).toEqual([200, { received: true }])
@@ -238,7 +238,7 @@ describe('a signed body', () => {
   }
   const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
 
-  test('that is no HTTP is refused in the shape of every other refusal', async () => {
+  test('that is not valid HTTP is refused with the usual error body', async () => {
     const answer = await sendBytes(
       world.config.WEBHOOKS_URL!,
       'POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: \x1b\r\n\r\n',
@@ -249,7 +249,7 @@ describe('a signed body', () => {
     ])
   })
 
-  test('that is no event is 400 and stored nowhere', async () => {
+  test('that is not an event is 400 and not stored', async () => {
     const [before] = await world.sql`select count(*) from notifications`
     const id = 'evt_none'
     for (const body of [
@@ -316,7 +316,7 @@ describe('a signed body', () => {
     expect(await stateOf(world, event)).toBeDefined()
   })
 
-  test('of characters and shapes that a database refuses is never our error', async () => {
+  test('with characters and nesting that a database refuses is not a 500', async () => {
     const event = (id: string, extra: string) =>
       `{"id":"evt_odd_${id}","type":"customer.created","data":{"object":{"id":"cus_8","object":"customer",${extra}}}}`
     const deep = (levels: number) => `"deep":${'['.repeat(levels)}${']'.repeat(levels)}`
@@ -407,7 +407,7 @@ describe('once', () => {
     await checkBooks(world)
   })
 
-  test('1,000 webhooks with 20 % duplicates, shuffled, end right', async () => {
+  test('1,000 webhooks with 20 % duplicates, shuffled, end in the right state', async () => {
     const payments = await spread(Array.from({ length: 120 }), 20, pay)
     await spread(payments, 20, async ({ id, processor_reference }, index) => {
       // Half is done by us, half in the processor's dashboard.

@@ -1,6 +1,6 @@
 // The mixed load: stories that are the same for the same seed, told by clients that repeat what got no final answer.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Answer, Client } from '#test/client.ts'
+import { BY_CARD, type Answer, type Client } from '#test/client.ts'
 import { seeded, type Random } from './random.ts'
 import { note, nothingSeen, type Kind, type Seen } from './record.ts'
 
@@ -141,7 +141,7 @@ async function createPayment(
   payment_method: string,
 ): Promise<string | null> {
   const idempotency_key = `${story.key}-payment`
-  const body = { idempotency_key, amount_minor, currency: 'USD', method: 'card', payment_method }
+  const body = { ...BY_CARD, idempotency_key, amount_minor, payment_method }
   const answer = await insist(story, '/v1/payments', body)
   if (answer.status === 402) {
     const id = answer.body.error.context.payment_id as string

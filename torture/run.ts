@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
+import { until } from '#test/process.ts'
 import type { Fault, Found } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
 import { alwaysSome } from './faults/provider.ts'
@@ -214,14 +215,12 @@ async function recovered({ sql }: System, load: Load, limit_ms: number): Promise
     { id: string; attempt: number }[]
   >`select id, attempt from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])
-  const deadline = performance.now() + limit_ms
-  for (;;) {
+  const again = async () => {
     const [row] = await sql<{ orphans: boolean }[]>`
       select exists (
         select from jsonb_to_recordset(${sql.json([...held])}) as h(id uuid, attempt integer)
         join jobs j on j.id = h.id and j.attempt = h.attempt and j.state = 'running') as orphans`
-    if (!row!.orphans) return
-    if (performance.now() > deadline) throw new Error('jobs were left to a lease that has lapsed')
-    await sleep(50)
+    return !row!.orphans
   }
+  await until('no job is left to a lapsed lease', again, limit_ms)
 }

@@ -1,10 +1,11 @@
 // Draining a backlog: at a constant rate whatever waits, the same over few and many tenants, and beside it others wait no longer.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { BY_CARD, freshKey } from '#test/client.ts'
 import { median } from '../compare.ts'
 import { openLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
 import { atLeast, atMost, info, type Row } from '../table.ts'
-import { freshKey, type Measure } from './measure.ts'
+import { untilDrained, type Measure } from './measure.ts'
 
 const MANY_TENANTS = 2000
 /** Of the time a drain takes, the first and the last this part are compared. */
@@ -15,13 +16,7 @@ const OTHERS_PER_S = 20
 
 const HEADERS = { 'content-type': 'application/json', prefer: 'respond-async' }
 const paymentOf = (idempotency_key: string) =>
-  JSON.stringify({
-    idempotency_key,
-    amount_minor: 1000,
-    currency: 'USD',
-    method: 'card',
-    payment_method: 'pm_card_visa',
-  })
+  JSON.stringify({ ...BY_CARD, idempotency_key, amount_minor: 1000 })
 
 /**
  * Jobs of the cheapest kind, notifications that nobody stored: each is claimed, looked for and settled like any other, and no
@@ -101,12 +96,7 @@ async function drain(system: System, jobs: number, tenants: number): Promise<Dra
   await using worker = await system.startProduct('worker', { QUEUES: 'payments' })
   let rss_mb = 0
   const timer = setInterval(() => (rss_mb = Math.max(rss_mb, worker.rssMb())), 1000)
-  for (;;) {
-    const [row] = await system.sql<{ open: boolean }[]>`
-      select exists (select from jobs where finished_at is null) as open`
-    if (!row!.open) break
-    await sleep(100)
-  }
+  await untilDrained(system)
   clearInterval(timer)
   const [row] = await system.sql<Omit<Drained, 'rss_mb'>[]>`
     with done as (select extract(epoch from finished_at - min(finished_at) over ())::float8 as at from jobs),

@@ -1,9 +1,10 @@
 // Creating customers: everything that is done for one, against one INSERT.
+import { freshKey } from '#test/client.ts'
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { Key, System } from '../system.ts'
 import { atLeast, cost, info } from '../table.ts'
-import { freshKey, PEERS, type Measure } from './measure.ts'
+import { PEERS, type Measure } from './measure.ts'
 
 export const customers: Measure = {
   name: 'customers',

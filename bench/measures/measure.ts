@@ -1,4 +1,5 @@
 // What a measure is: a part of the system, run against its floor, answered as rows of the table.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Row } from '../table.ts'
 import type { System } from '../system.ts'
 
@@ -14,10 +15,17 @@ export type Measure = {
 /** Of goals.md: the better of Medusa 2.21 and Vendure 3.7 on the machine that its figures come from. */
 export const PEERS = { create_customer: 264, list: 491, authorize: 82, capture: 110 }
 
-let counter = 0
+/** Asks the provider's own API for a payment of 10 USD that is held and not captured. */
+export const HOLD_FORM =
+  'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual' +
+  '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 
-/** A key that no other request of this run has. */
-export function freshKey(): string {
-  counter += 1
-  return `bench-${process.pid}-${counter}`
+/** Resolves when no job is open. */
+export async function untilDrained({ sql }: Pick<System, 'sql'>): Promise<void> {
+  for (;;) {
+    const [row] = await sql<{ open: boolean }[]>`
+      select exists (select from jobs where finished_at is null) as open`
+    if (!row!.open) return
+    await sleep(50)
+  }
 }

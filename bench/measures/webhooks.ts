@@ -1,12 +1,13 @@
 // Taking in the provider's webhooks: verified, stored, rung, answered, against one INSERT.
 import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freshKey } from '#test/client.ts'
 import { alternate } from '../compare.ts'
 import { closedLoop, request } from '../load.ts'
 import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
-import { freshKey, type Measure } from './measure.ts'
+import { HOLD_FORM, type Measure } from './measure.ts'
 
 /** Signed before a run, so that the load costs no more than the floor's; more than any run can send. */
 const PER_SECOND = 15_000
@@ -74,9 +75,7 @@ async function exampleEvent({ provider }: System): Promise<string> {
     authorization: `Bearer ${api_key}`,
     'content-type': 'application/x-www-form-urlencoded',
   }
-  const body =
-    'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
-  const made = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body })
+  const made = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body: HOLD_FORM })
   if (!made.ok) throw new Error(await made.text())
   const listed = (await (await fetch(`${url}/v1/events?limit=1`, { headers })).json()) as {
     data: { id: string }[]

@@ -11,7 +11,7 @@ import { takeOnce } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
 import { hasEnded, type Hints } from './wait.ts'
 
-/** Where neither the caller nor the route says otherwise. */
+/** How long a request waits if neither the caller nor the route says otherwise. */
 const DEFAULT_WAIT_MS = 10_000
 
 /** How the answer for a noun is made. */
@@ -43,10 +43,11 @@ type Work<T> = {
 }
 
 /**
- * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers: 200 or 201, as the
- * route declares, when it succeeded or the resource has `reached` what was asked for; 202 and where to look while it is
- * unfinished or unknown. A route that waits only if it is asked to answers 200 or 201 with the resource as it stands to a caller
- * who says nothing of waiting. Throws `why_not`, `idempotency_key_reused`, what `step` throws, and the refusal that the job ended in.
+ * Asks for work, once for each idempotency key, and answers the resource. Waits for the job as the caller prefers. The
+ * status is 200 or 201, as the route declares, when the job has succeeded or the resource has `reached` what was asked
+ * for, and 202 with a `Location` while the job is unfinished or unknown. A route that waits only on request answers 200
+ * or 201 at once to a caller who does not ask it to wait. Throws `why_not`, `idempotency_key_reused`, what `step` throws,
+ * and the refusal in which the job ended.
  */
 export async function accept<T>(
   context: ApiContext,
@@ -74,7 +75,7 @@ export async function accept<T>(
   const by_default = waits === 'by_default'
   const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
 
-  // Listen before ringing and before reading the job, so that no outcome is missed in between.
+  // Listen before ringing and before reading the job, so that no hint is missed in between.
   using hints = waiters.listen(job_id, wait_ms)
   if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })

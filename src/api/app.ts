@@ -1,7 +1,6 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
-import { list as parts } from '#core/config.ts'
 import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
@@ -38,7 +37,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const app = createListener('api', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
-    trusted_proxies: parts(config.TRUSTED_PROXIES),
+    trusted_proxies: config.TRUSTED_PROXIES,
     logged_part: config.logged_part,
     about,
     bodyLimit: BODY_LIMIT_BYTES,

@@ -65,7 +65,8 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
 
-// JSON.parse keeps the last of two equal keys, but we cannot know which one was meant.
+// Counted in the text, because JSON.parse keeps only the last of two equal keys.
+// We cannot know which one was meant, so such a body is refused.
 function namesIn(text: string): number {
   let names = 0
   for (const [, colon] of text.matchAll(STRING)) if (colon !== undefined) names += 1

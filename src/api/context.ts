@@ -5,7 +5,7 @@ import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { AreaStates } from '#domain/areas.ts'
 import type { Remembered, SentKey } from '#domain/idempotency.ts'
-import type { Queue } from '#queue/main.ts'
+import type { Queue } from '#queue/queue.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import type { ListLanes, Lists } from './lists.ts'
 import type { Waiters } from './wait.ts'
@@ -14,7 +14,7 @@ export type ApiContext = {
   config: Config
   areas: AreaStates
   sql: Sql
-  /** What a key protects, or undefined. */
+  /** What is stored of an idempotency key on its route, or undefined. */
   remembered: (sent: SentKey) => Promise<Remembered | undefined>
   lanes: ListLanes
   log: Log

@@ -32,18 +32,18 @@ export async function takeOnce<T extends object | string>(
 ): Promise<Taken<T>> {
   const { tenant_id } = request.credentials
   const key = keyOf(request, given)
-  const scope = scopeOf(request)
+  const route = routeOf(request)
   const asked = {
     tenant_id,
     idempotency_key: key,
-    scope,
+    route,
     fingerprint: key === null ? '' : fingerprint(content),
     request_id: request.id,
   }
   const value = await tryStep(() => step(asked))
   if (value !== undefined && value !== 'known') return { kind: 'taken', value }
   if (key === null) return { kind: 'refused' }
-  const remembered = await find({ tenant_id, key, scope })
+  const remembered = await find({ tenant_id, key, route })
   if (remembered !== undefined && isFingerprintOf(content, remembered.fingerprint))
     return { kind: 'replayed', remembered }
   if (remembered === undefined && value === undefined) return { kind: 'refused' }
@@ -85,14 +85,14 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
   return parsed.data
 }
 
-/** The scope of a key: the route with its path parameters. The same key may be used once in each scope. */
-function scopeOf({ method, params, routeOptions }: FastifyRequest): string {
+/** The route of a request with its path parameters. */
+function routeOf({ method, params, routeOptions }: FastifyRequest): string {
   const parameters = Object.values(params as Record<string, string>).join(' ')
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Two rows of one tenant may get the same microsecond as `created_at`. Nothing was written then, so the step is
-// repeated.
+// Two rows of one tenant may get the same microsecond as `created_at`, which is unique. Nothing was written then, so the
+// step is repeated.
 async function tryStep<T>(step: () => Promise<T | 'known'>): Promise<T | 'known'> {
   for (;;) {
     try {

@@ -4,15 +4,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { createGate } from '#core/gate.ts'
+import { createGate, createGates } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import type { Limit } from './limit.ts'
-import { createTurns } from './turns.ts'
 
 const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
 /** The lists of one key that are under way, until their answers have been received. */
-const OF_A_KEY = { running: 8, waiting: 256, wait_ms: 5_000, refuse: tooMany }
+const OF_A_KEY = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooMany } }
 /** The lists of one tenant that wait for its share of the long lane's connections. */
 const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** The lists of all tenants that wait for a connection of the long lane. */
@@ -30,15 +29,14 @@ const CANCELED_STATEMENT = '57014'
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
 /**
- * A client that does not receive its answer in this time is disconnected. (In a pipeline, an answer before it may
- * still be waiting.)
+ * A client that does not receive its answer in this time is disconnected. (In a pipeline, the answer may have to wait for
+ * an earlier one.)
  */
 const TAKEN_MS = 60_000
 
 /**
- * Returns what `ask` reads over connections that only lists use, when it is the key's turn. Throws `rate_limited`
- * when the key has too many lists under way or has used up its rate limit by earlier ones, and `overloaded` when the
- * list takes too long.
+ * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
+ * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long.
  */
 export type Lists = <T>(
   request: FastifyRequest,
@@ -64,12 +62,12 @@ export function connectLists(url: string, pool: number): ListLanes {
 }
 
 export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists {
-  const turn = createTurns(OF_A_KEY)
+  const of_a_key = createGates(OF_A_KEY)
   const { long: most } = listConnections(pool)
   // No tenant gets all of them, if there are several.
-  const share = createTurns({ running: Math.max(1, most - 1), ...OF_A_TENANT })
+  const of_a_tenant = createGates({ running: Math.max(1, most - 1), queue: OF_A_TENANT })
   // One statement for each connection: a second one would wait behind the first.
-  const connection = createGate({ running: most, ...OF_ALL })
+  const connection = createGate({ running: most, queue: OF_ALL })
   /** Until when the lists of a tenant go straight to the long lane. */
   const long_until = new Map<string, number>()
 
@@ -83,7 +81,7 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
         long_until.set(tenant_id, performance.now() + STAYS_MS)
       }
     }
-    return await share(tenant_id, async () => {
+    return await of_a_tenant(tenant_id, async () => {
       if (socket.destroyed) throw new AppError('request_timeout')
       return await connection(async () => {
         const began_at = performance.now()
@@ -108,7 +106,7 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
     const { credentials } = request
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
-      turn(credentials.key_id, async () => {
+      of_a_key(credentials.key_id, async () => {
         if (socket.destroyed) throw new AppError('request_timeout')
         // Earlier lists may have used up the rate limit.
         limit(credentials.key_id, reply, 0)
@@ -126,7 +124,8 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
 async function taken({ raw }: FastifyReply, socket: Socket): Promise<void> {
   if (raw.writableFinished || socket.destroyed) return
   await new Promise<void>((resolve) => {
-    // The response of a pipelined request gets its socket only at its turn and is not told when the socket closes.
+    // The response of a pipelined request gets its socket only when those before it are sent, and is not told when
+    // the socket closes.
     const late = setTimeout(() => socket.destroy(), TAKEN_MS)
     const over = () => {
       clearTimeout(late)

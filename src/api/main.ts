@@ -28,9 +28,9 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
   const waiters = createWaiters(sql, queue, log)
-  const subscription = await queue.subscribe((outcomes) => {
-    waiters.heard(outcomes)
-    doorbell.heard(outcomes)
+  const subscription = await queue.subscribe((states) => {
+    waiters.heard(states)
+    doorbell.heard(states)
   })
   ends.defer(() => subscription.close())
   const remembered = batcher<SentKey, Remembered | undefined>('find_remembered', (sent) =>

@@ -11,9 +11,9 @@ const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
 /**
- * For how many milliseconds a caller wants to wait for the outcome; says what was applied. `respond-async` alone: not at all;
- * with `wait=N`: so long at most; undefined where nothing is said of it. A wait above the longest is brought down to it. What
- * cannot be read is passed over, and so is all but the first of its name.
+ * For how many milliseconds a caller wants to wait for the job, and sets `Preference-Applied`. `wait=N`: N seconds, at most
+ * 30. `respond-async` without it: 0. Undefined when neither is sent. A preference that cannot be read is ignored; of
+ * several with one name the first counts.
  */
 export function preferredWait(request: FastifyRequest, reply: FastifyReply): number | undefined {
   const preferences = read(String(request.headers.prefer ?? ''))

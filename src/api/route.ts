@@ -61,7 +61,7 @@ export const idText = z.uuid().toLowerCase()
 /** An id as documents show it. */
 export const EXAMPLE_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-/** `{id}` of a path. */
+/** The parameter `{id}` of a path. */
 export const idParams = z.strictObject({
   id: idText.meta({ description: 'The id of the resource.', example: EXAMPLE_ID }),
 })

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const EVERY_MS = 100
 const KEYS_AT_ONCE = 64
 /**
- * With these limits every waiting key is looked up within a second, and an address that waits alone within two
+ * With these limits every waiting key is looked up within a second, and the keys of a single address within two
  * statements.
  */
 const MOST_WAITING = 512

@@ -2,7 +2,7 @@
 import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { describe } from '#core/words.ts'
+import { describe } from '#core/describe.ts'
 
 const MAX_DETAILS = 20
 

@@ -1,15 +1,15 @@
-// Waits for jobs. Published outcomes and polling are only hints to read the job's row; the row says whether the job
-// has ended.
+// Waits for jobs. Published states and polling are only hints to read the job's row; the row says whether the job has
+// ended.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { findOutcomes } from '#domain/jobs/outcomes.ts'
-import type { Queue } from '#queue/main.ts'
+import { findJobStates } from '#domain/jobs/states.ts'
+import type { Queue } from '#queue/queue.ts'
 
 /** The states that end a wait; it goes on while a job is `ready` or `running`. */
 const ENDED = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_MS = 1000
 const AWAY_POLL_MS = 50
-/** Waiters get hints no more often than this, because anybody who reaches the queue can publish. */
+/** The shortest time between two hints to a waiter: anybody who reaches the queue can publish. */
 const HINT_EVERY_MS = 50
 /** How long waits may continue after the process was told to stop. */
 const CLOSE_MS = 5_000
@@ -26,7 +26,7 @@ export type Waiters = {
   /** Listens for hints about a job for at most `wait_ms`. With null there is no job, and the wait is over at once. */
   listen(job_id: string | null, wait_ms: number): Hints
   /** Passes hints on to the waiters of these jobs. The published state is ignored: anybody can publish. */
-  heard(outcomes: { id: string }[]): void
+  heard(jobs: { id: string }[]): void
   /** Ends new waits at once and those under way after a few seconds. Their work goes on, and they are answered 202. */
   close(): void
 }
@@ -42,8 +42,8 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   let polling = false
   let closed = false
 
-  function heard(outcomes: { id: string }[]): void {
-    for (const { id } of outcomes) listening.get(id)?.forEach(({ hear }) => hear())
+  function heard(jobs: { id: string }[]): void {
+    for (const { id } of jobs) listening.get(id)?.forEach(({ hear }) => hear())
   }
 
   // A published message can be lost with its connection, so the database is polled as well.
@@ -51,7 +51,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
     const due_ms = queue.away() ? AWAY_POLL_MS : POLL_MS
     if (polling || listening.size === 0 || performance.now() - polled_at < due_ms) return
     polling = true
-    findOutcomes(sql, Array.from(listening.keys()))
+    findJobStates(sql, Array.from(listening.keys()))
       .then(
         (found) => heard(found.filter(({ state }) => hasEnded(state))),
         (error: unknown) => log.debug({ err: error }, 'waiters could not poll'),

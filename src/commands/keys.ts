@@ -1,7 +1,8 @@
 // `npm run keys`: makes, lists, rotates and revokes API keys, until there is a dashboard for it.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { ConfigError, list, loadConfig } from '#core/config.ts'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'

@@ -2,7 +2,7 @@
 import { loadConfig, queueConfig } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
 import { helpOf, run } from '#core/service.ts'
-import { migrateQueue } from '#queue/main.ts'
+import { migrateQueue } from '#queue/queue.ts'
 import { databaseUrl, explained } from './database.ts'
 
 const ABOUT =

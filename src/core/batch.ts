@@ -9,8 +9,8 @@ import { metrics } from './metrics.ts'
  */
 const PATIENCE_MS = 20
 /**
- * With this many items waiting, another run starts beside those under way, up to `SIDE_BY_SIDE` runs. With only one
- * run at a time all callers would move in step and leave the other stages idle.
+ * With this many items waiting, another run starts beside those under way, up to `SIDE_BY_SIDE` runs. With only one run
+ * at a time, all callers would wait for the database together and then be busy together.
  */
 const WORTH_A_RUN = 8
 const SIDE_BY_SIDE = 3
@@ -65,7 +65,7 @@ export function batcher<I, O>(
     if (batch.length === 0) return
     running += 1
     keys.forEach((name) => underWay.add(name))
-    void carry(batch).finally(() => {
+    void runBatch(batch).finally(() => {
       running -= 1
       keys.forEach((name) => underWay.delete(name))
       next()
@@ -91,7 +91,7 @@ export function batcher<I, O>(
     return { batch, keys }
   }
 
-  async function carry(batch: Waiting[]): Promise<void> {
+  async function runBatch(batch: Waiting[]): Promise<void> {
     const done = metrics.statement.startTimer({ step })
     try {
       const results = await inTime(run(batch.map(({ item }) => item)))
@@ -99,7 +99,7 @@ export function batcher<I, O>(
       batch.forEach(({ resolve }, index) => resolve(results[index]!))
     } catch (error) {
       if (batch.length === 1 || !concernsOneItem(error)) batch.forEach(({ reject }) => reject(error))
-      else for (const one of batch) await carry([one])
+      else for (const one of batch) await runBatch([one])
     }
   }
 
@@ -110,7 +110,7 @@ export function batcher<I, O>(
       waiting.push({ item, resolve, reject })
       if (scheduled) return
       scheduled = true
-      // One turn of the event loop later, all requests that arrived together are in `waiting`.
+      // In the next round of the event loop all requests that arrived together are in `waiting`.
       setImmediate(() => {
         scheduled = false
         next()

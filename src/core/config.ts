@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
 import { neededBy, VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
-import { describe } from './words.ts'
+import { describe } from './describe.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 /** `logged_part`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
@@ -67,14 +67,6 @@ export function queueConfig(config: Config): { redis_url: string | null; databas
     config.QUEUE === 'redis' ||
     (config.QUEUE === undefined && (config.NODE_ENV === 'production' || config.REDIS_URL !== undefined))
   return { redis_url: redis ? need(config, 'REDIS_URL') : null, database_url }
-}
-
-/** The parts of a comma-separated variable. */
-export function list(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
 }
 
 function dotenv(): Record<string, string | undefined> {

@@ -1,4 +1,4 @@
-// The types that SQL statements are built from, and what the errors of the database mean.
+// What SQL statements are built from, and what the errors of the database mean.
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
@@ -10,6 +10,16 @@ export type Tx = postgres.TransactionSql<Types>
 export type Fragment = postgres.PendingQuery<postgres.Row[]>
 /** What may stand in a JSON column. */
 export type Json = postgres.JSONValue
+
+/** The rows of all these selects; there is at least one. */
+export function unionAll(sql: Sql | Tx, selects: Fragment[]): Fragment {
+  return selects.reduce((all, each) => sql`${all} union all ${each}`)
+}
+
+/** These columns, as they stand in a `select` or `returning`. */
+export function columnList(sql: Sql | Tx, names: readonly string[]): Fragment {
+  return sql`${sql([...names])}`
+}
 
 /** The SQLSTATE or socket code of a database error, else undefined. */
 export function databaseCode(error: unknown): string | undefined {

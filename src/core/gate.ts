@@ -1,44 +1,63 @@
-// A gate limits how much work runs at once: a few more callers wait for a moment, the rest are refused.
+// Gates limit how much work runs at once: more callers wait in line, as many and as long as allowed; the rest are
+// refused.
 
-/** Runs `work`; rejects with the error of `refuse` when too many wait or the wait takes too long. */
+/** Runs `work` when there is room; rejects with the error of `refuse` when too many wait or the wait takes too long. */
 export type Gate = <T>(work: () => Promise<T>) => Promise<T>
 
-export function createGate(limits: {
+/** How many callers run and wait at once. Without `queue` all wait, for as long as it takes. */
+export type GateLimits = {
   running: number
-  waiting: number
-  wait_ms: number
-  refuse: () => Error
-}): Gate {
-  const waiting = new Set<() => void>()
+  queue?: { waiting: number; wait_ms: number; refuse: () => Error }
+}
+
+export function createGate({ running: most, queue }: GateLimits): Gate {
+  const line = new Set<() => void>()
   let running = 0
 
-  async function turn(): Promise<void> {
-    if (waiting.size >= limits.waiting) throw limits.refuse()
-    await new Promise<void>((resolve, reject) => {
+  function wait(): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      if (queue === undefined) return void line.add(resolve)
+      if (line.size >= queue.waiting) return reject(queue.refuse())
       const next = () => {
         clearTimeout(timer)
         resolve()
       }
       const timer = setTimeout(() => {
-        waiting.delete(next)
-        reject(limits.refuse())
-      }, limits.wait_ms)
-      waiting.add(next)
+        line.delete(next)
+        reject(queue.refuse())
+      }, queue.wait_ms)
+      line.add(next)
     })
   }
 
   return async (work) => {
-    if (running < limits.running) running += 1
-    else await turn()
+    if (running < most) running += 1
+    else await wait()
     try {
       return await work()
     } finally {
-      const [next] = waiting
+      const [next] = line
       if (next === undefined) running -= 1
       else {
-        waiting.delete(next)
+        line.delete(next)
         next()
       }
+    }
+  }
+}
+
+/** A gate for each id, with these limits each. */
+export function createGates(limits: GateLimits): <T>(id: string, work: () => Promise<T>) => Promise<T> {
+  const gates = new Map<string, { pass: Gate; callers: number }>()
+  return async (id, work) => {
+    const gate = gates.get(id) ?? { pass: createGate(limits), callers: 0 }
+    gates.set(id, gate)
+    gate.callers += 1
+    try {
+      return await gate.pass(work)
+    } finally {
+      gate.callers -= 1
+      if (gate.callers === 0) gates.delete(id)
     }
   }
 }

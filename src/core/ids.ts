@@ -18,5 +18,8 @@ export function derivedId(...parts: string[]): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
 }
 
+/** Sorts before every other id: walks through rows in the order of their ids begin here. */
+export const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
+
 /** Owns the jobs that belong to no tenant: applying notifications, whose tenant is not known yet, and maintenance. */
 export const SYSTEM_TENANT_ID = '00000000-0000-7000-8000-000000000000'

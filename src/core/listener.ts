@@ -26,8 +26,8 @@ const UNREADABLE: Record<string, ErrorCode> = {
 
 /**
  * Creates a Fastify application that gives each request an id, measures and logs its answers, closes silent
- * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts no content type that its user has not
- * added, answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
+ * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts only content types that the caller adds,
+ * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
  * request.
  */
@@ -79,7 +79,7 @@ export function createListener(
   // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
-  const unbelieved = seldom(
+  const warnOfProxy = seldom(
     (suppressed, peer: string | undefined) =>
       log.warn(
         { suppressed },
@@ -90,7 +90,7 @@ export function createListener(
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     if (request.headers['x-forwarded-for'] !== undefined && (request.ips?.length ?? 1) === 1)
-      unbelieved(request.socket.remoteAddress)
+      warnOfProxy(request.socket.remoteAddress)
     done()
   })
 

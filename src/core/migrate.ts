@@ -7,7 +7,7 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
-/** A statement that waits for a lock on a table blocks all later users of the table, so the wait is limited. */
+/** While a statement waits for a lock on a table, later users of the table wait behind it: so the wait is limited. */
 const LOCK_LIMIT_MS = 30_000
 
 /** The statement that limits how long locks are waited for, unless the user or the database has a limit already. */
@@ -20,7 +20,7 @@ export const limitLocks = ({ in_transaction }: { in_transaction: boolean }) =>
  */
 const OLDEST_SERVER = 18
 
-/** Several processes may create it at once: one succeeds, the others go on. */
+/** Several processes may create the table at once: one succeeds, and the others ignore their error. */
 const MIGRATIONS = `
   do $$ begin
     create table if not exists schema_migrations (

@@ -1,4 +1,4 @@
-// The outcomes of a provider call: values, not exceptions.
+// The outcomes of a provider call, and of an attempt at a job: values, not exceptions.
 
 /** Why something definitively did not happen. `code` is in the error catalogue. */
 export type Failure = {
@@ -28,3 +28,19 @@ export type Outcome<T> =
 
 /** All but `done`. */
 export type Undone = Exclude<Outcome<unknown>, { kind: 'done' }>
+
+/** How an attempt at a job ended. */
+export type AttemptOutcome =
+  | Outcome<unknown>['kind']
+  /** Whether its call took effect is not known; it is looked up from now on. */
+  | 'unknown'
+  /** The job is set aside. */
+  | 'parked'
+  /** The attempt sent nothing and was given back. */
+  | 'returned'
+  /** The job was ended without being done. */
+  | 'discarded'
+  /** An operator decided that the call never took effect. */
+  | 'resolved'
+  /** Its lease was lost, and the fence refused what it wrote. */
+  | 'fenced'

@@ -9,7 +9,7 @@ type PoolOptions = {
   max: number
   application_name: string
   statement_timeout_ms?: number
-  /** After so many statements the pool is replaced; 50,000 unless told. */
+  /** After this many statements the pool is replaced; 50,000 by default. */
   renew_after?: number
 }
 
@@ -23,15 +23,19 @@ const CONNECTED_MS = 1_000
 /** How long an old pool may finish its statements; those that still wait then are rejected. */
 const OLD_POOL_S = 2
 /**
- * postgres.js 3.4 remembers each statement that it gave to a busy connection in the queue of its connections, and walks through that
- * queue for the next one: after a million statements each costs as much processor time as a whole job. Only a new pool forgets them.
+ * postgres.js 3.4 keeps an entry for each statement that it gave to a busy connection, and walks through all of them for
+ * the next one: after a million statements each costs as much processor time as a whole job. Only a new pool forgets
+ * them.
  */
 const RENEW_AFTER = 50_000
 /** A connection can go silent without closing. One that does not answer `select 1` in this time is given up. */
 const GREETING_MS = 8_000
 /** The server ends each statement before this (`statement_timeout`), so no answer will come after it. */
 const SILENT_MS = 15_000
-/** How often this is checked. Checks are counted instead of time: answers may arrive while this process was frozen. */
+/**
+ * How often silence is checked for. It is measured in checks, not in time: after this process was frozen, answers may
+ * have arrived that it has not read yet.
+ */
 const LOOK_MS = 1_000
 const STATEMENT_MS = 12_000
 
@@ -39,9 +43,9 @@ const STATEMENT_MS = 12_000
  * Opens a pool. Connections are made when first needed. Errors: those of postgres.js (`code` is the SQLSTATE or a
  * socket error).
  *
- * When a connection is lost or goes silent, the whole pool is replaced behind the returned value. In postgres.js 3.4
- * a connection that closes while a write is scheduled never writes again, and its statements would wait for ever. It is replaced
- * as well, without any loss, when it has sent many statements.
+ * When a connection is lost or goes silent, the whole pool is replaced behind the returned value: in postgres.js 3.4 a
+ * connection that closes while a write is scheduled never writes again, and its statements would wait for ever. A pool
+ * that has sent many statements is replaced too, without losing any.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   const { renew_after = RENEW_AFTER } = options
@@ -77,7 +81,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   function watch(query: PromiseLike<unknown>, patience_ms = SILENT_MS): void {
     const counted = load
     const then = query.then.bind(query)
-    // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a query when `then` is called: only there its time can begin
+    // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a query when `then` is called, so its time begins there
     query.then = (...given) => {
       counted.under_way.set(query, { patience_ms, looks: 0 })
       counted.sent += 1
@@ -91,8 +95,8 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     }
   }
   /**
-   * A query that waits behind others is not late by itself: only active ones are counted, or all when nothing is
-   * answered.
+   * A query that waits behind others is not late by itself: so only active ones are counted, or all of them while
+   * nothing is answered.
    */
   function look(): void {
     load.quiet = load.under_way.size === 0 ? 0 : load.quiet + 1
@@ -103,7 +107,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       silent ||= one.looks * LOOK_MS >= one.patience_ms
     }
     if (silent) replace()
-    // Nothing is wrong with the old pool: each of its statements may come to its end.
+    // Nothing is wrong with the old pool: its statements may finish.
     else if (load.sent >= renew_after) replace(SILENT_MS / 1000)
   }
   const timers = [setInterval(greet, GREETING_MS).unref(), setInterval(look, LOOK_MS).unref()]

@@ -25,7 +25,7 @@ export function listenAddresses(
   return {
     api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
     webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
-    // Never reachable from other machines: it takes orders from anybody who can connect.
+    // Never reachable from other machines: anybody who can connect controls it.
     emulator: { variable: 'EMULATOR_PORT', port: ports.EMULATOR_PORT, ...ours, host: '127.0.0.1' },
     metrics: {
       variable: 'METRICS_PORT',
@@ -44,7 +44,9 @@ export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
     const error = same === undefined ? await tryListening(place) : undefined
     const problem = error && portError(error, place)
     if (same !== undefined)
-      problems.push(`${place.variable}: port ${place.port} is that of ${same.variable} too. ${choose(place)}`)
+      problems.push(
+        `${place.variable}: port ${place.port} is also that of ${same.variable}. ${choose(place)}`,
+      )
     else if (problem instanceof ConfigError) problems.push(problem.message)
   }
   if (problems.length > 0) throw new ConfigError([...new Set(problems)].join('\n'))

@@ -1,7 +1,7 @@
 // API keys: `sk_live_<tenant>_<random32>`, shown once, kept as a hash, limited to scopes.
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import type { Scope } from './areas.ts'
 import type { Tenant } from './tenants.ts'
 
@@ -33,14 +33,14 @@ export async function createApiKey(
     insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
     values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes},
       ${key.expires_at})
-    returning id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
+    returning ${keyColumns(sql)}`
   return { ...row!, secret }
 }
 
 /** The keys of a tenant, newest first. */
 export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]> {
   return await sql<ApiKey[]>`
-    select id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at from api_keys
+    select ${keyColumns(sql)} from api_keys
     where tenant_id = ${tenant_id} order by created_at desc`
 }
 
@@ -67,7 +67,7 @@ export async function rotateApiKey(
     )
     insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
     select tenant_id, ${newId()}, name, ${hashOf(secret)}, ${secret.slice(-4)}, scopes, expires_at from old
-    returning id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
+    returning ${keyColumns(sql)}`
   return row && { ...row, secret }
 }
 
@@ -128,6 +128,11 @@ export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Prom
     update api_keys set last_used_at = now()
     where tenant_id = ${tenant_id} and id = ${id}
       and (last_used_at is null or last_used_at < now() - interval '1 minute')`
+}
+
+/** What is shown of a key. */
+function keyColumns(sql: Sql): Fragment {
+  return sql`id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
 }
 
 function newSecret(tenant: Tenant): string {

@@ -1,6 +1,6 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
-import { ConfigError, list } from '#core/config.ts'
+import { ConfigError } from '#core/config.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
@@ -88,17 +88,16 @@ export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(s
 export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_deployed: Area[] }
 
 /** The states of all areas. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
-export function areaStates(disabled: string): AreaStates {
-  const names: string[] = list(disabled)
-  const strange = names.find((name) => !Object.hasOwn(AREAS, name))
+export function areaStates(disabled: readonly string[]): AreaStates {
+  const strange = disabled.find((name) => !Object.hasOwn(AREAS, name))
   if (strange !== undefined)
     throw new ConfigError(
       `DISABLED_AREAS: no area is called "${strange}"; there are ${AREA_NAMES.join(', ')}`,
     )
-  const left = AREA_NAMES.filter((area) => !names.includes(area))
+  const left = AREA_NAMES.filter((area) => !disabled.includes(area))
   return {
     deployed: left.filter((area) => AREAS[area].tags !== undefined),
-    switched_off: AREA_NAMES.filter((area) => names.includes(area)),
+    switched_off: AREA_NAMES.filter((area) => disabled.includes(area)),
     not_deployed: left.filter((area) => AREAS[area].tags === undefined),
   }
 }

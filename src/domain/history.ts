@@ -1,17 +1,15 @@
 // The history: finished jobs with their attempts and notifications, and events, in weekly partitions that are dropped
-// when old.
+// when old. Customers, payments, refunds and the ledger are never dropped.
+import type { HistoryKind } from '#core/config/retention.ts'
 import type { Sql } from '#core/db.ts'
-
-/** The kinds of history, each with its own retention. The ledger, payments, refunds and customers are never dropped. */
-export const HISTORY_KINDS = ['jobs', 'notifications', 'events'] as const
-export type HistoryKind = (typeof HISTORY_KINDS)[number]
+import { LOWEST_ID } from '#core/ids.ts'
 
 /** How far the move has got: every job that finished before this was looked at. */
 export type MovePosition = { after: string; after_id: string }
 
 export const BEGINNING: MovePosition = {
   after: '-infinity',
-  after_id: '00000000-0000-0000-0000-000000000000',
+  after_id: LOWEST_ID,
 }
 
 /**

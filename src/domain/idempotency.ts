@@ -6,8 +6,11 @@ import { subjectOf, type Noun } from './subjects.ts'
 /** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
 export type IdempotentRequest = {
   idempotency_key: string | null
-  /** The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. */
-  scope: string
+  /**
+   * The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. The same key may be used once on
+   * each. (The column is called `scope`.)
+   */
+  route: string
   /** A hash of the validated body. */
   fingerprint: string
   /** The id that marks its log lines and those of its job; null when no request asked for it. */
@@ -24,7 +27,7 @@ export type JobRequest = IdempotentRequest & {
 
 export type Remembered = {
   key: string
-  scope: string
+  route: string
   fingerprint: string
   /** The noun of what the key protects. */
   resource: Noun
@@ -34,15 +37,15 @@ export type Remembered = {
 }
 
 /**
- * Whether the key of the request `a` was used before: stored for this route, or on a row of `resource`, which is kept
- * longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
+ * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
+ * kept longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
  * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
  * empty, would later scan it.
  */
 export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
   const remembered = sql`exists (
     select from idempotency_keys k
-    where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.scope offset 0)`
+    where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.route offset 0)`
   if (resource === undefined) return remembered
   return sql`(${remembered} or exists (
     select from ${sql(subjectOf(resource).table)} r
@@ -50,28 +53,29 @@ export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
 }
 
 /**
- * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, scope,
+ * A part of the accepting statement: stores the keys. `accepted` selects `tenant_id, idempotency_key, route,
  * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use one key at the same moment, the
  * second fails, its whole statement is undone, and it becomes a replay.
  */
 export function remember(sql: Sql | Tx, resource: Noun, accepted: Fragment): Fragment {
   return sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
-    select tenant_id, idempotency_key, scope, fingerprint, ${resource}, resource_id, job_id
+    select tenant_id, idempotency_key, route, fingerprint, ${resource}, resource_id, job_id
     from (${accepted}) accepted where idempotency_key is not null`
 }
 
 /** A key as it was sent, on its route. */
-export type SentKey = { tenant_id: string; key: string; scope: string }
+export type SentKey = { tenant_id: string; key: string; route: string }
 
 /** What is stored of each key on its route, in the order asked; undefined where that is nothing. */
 export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
   const rows = await sql<(Remembered & { nth: number })[]>`
     select a.nth, k.*
-    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(nth integer, tenant_id uuid, key text, scope text)
+    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
+      nth integer, tenant_id uuid, key text, route text)
     cross join lateral (
-      select key, scope, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
-      where tenant_id = a.tenant_id and key = a.key and scope = a.scope offset 0
+      select key, scope as route, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
+      where tenant_id = a.tenant_id and key = a.key and scope = a.route offset 0
     ) k`
   const found = new Map(rows.map(({ nth, ...remembered }) => [nth, remembered]))
   return asked.map((_each, nth) => found.get(nth))
@@ -89,7 +93,8 @@ export async function listByKey(
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
-    select k.key, k.scope, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, j.state as job_state
+    select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at,
+      j.state as job_state
     from (
       select * from (select * from idempotency_keys where tenant_id = ${tenant_id} and key = ${key} offset 0) of_key
       where created_at < ${before} order by created_at desc fetch first ${limit} rows with ties

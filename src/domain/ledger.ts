@@ -23,7 +23,7 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `moved` to `transfer`, that post transfers. `moved` selects `tenant_id, transfer_id,
+ * The parts of a statement, from `to_post` to `transfer`, that post transfers. `to_post` selects `tenant_id, transfer_id,
  * kind, subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the
  * debited account falls and that of the credited one rises. Errors undo the whole statement: 23505 when the subject
  * already has a transfer of that kind, 23502 when an account does not exist.
@@ -32,12 +32,12 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
  * because a second update of a row in one statement would be lost. Under these locks `seq` has no gaps and
  * `created_at` only grows. The transfers of one statement follow each other in the order of their ids.
  */
-export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
+export function postings(sql: Sql | Tx, to_post: Fragment): Fragment {
   return sql`
-    moved as (${moved}),
+    to_post as (${to_post}),
     movements as (
       select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
-      from moved m
+      from to_post m
       cross join lateral (
         values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)
       ) leg(account, delta)
@@ -63,7 +63,7 @@ export function postings(sql: Sql | Tx, moved: Fragment): Fragment {
         select *,
           case 'available' when credit_account then amount_minor when debit_account then -amount_minor end
             as to_available
-        from moved
+        from to_post
       ) m
       window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
     ), transfer as (

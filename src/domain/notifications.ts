@@ -1,5 +1,5 @@
 // Notifications from providers: stored once, applied once, and parked while they cannot be applied.
-import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { derivedId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
@@ -127,11 +127,11 @@ export async function settleNotifications(
     ...settlement,
     change: { notification_id, becomes, reason, waits_for, ...of },
   }))
-  const moved = PROVIDER_NOUNS.map(
+  const filed_under = PROVIDER_NOUNS.map(
     (noun) => sql`
       select r.updated_at from ${sql(subjectOf(noun).table)} r
       where change.subject = ${noun} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
-  ).reduce((all, each) => sql`${all} union all ${each}`)
+  )
   const delay_ms = sql`
     case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`
   const rows = await sql<{ id: string }[]>`
@@ -143,7 +143,7 @@ export async function settleNotifications(
       select held.job_id from held
       join change
         on change.notification_id = held.job_id and change.becomes = 'parked' and change.waits_for is not null
-      join lateral (${moved}) moved on moved.updated_at > held.started_at
+      join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > held.started_at
     ), notification as (
       update notifications n set state = change.becomes, reason = change.reason, waits_for = change.waits_for,
         parked_at = case
@@ -173,17 +173,17 @@ export function filing(sql: Sql | Tx, noun: Noun): Fragment {
 }
 
 /**
- * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `moved`
+ * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `known`
  * selects `provider, reference` of the objects. It waits for no lock: a job that is locked is being performed anyway,
  * and a notification that is parked at this moment soon looks again by itself.
  */
-export function waking(sql: Sql | Tx, moved: Fragment): Fragment {
+export function waking(sql: Sql | Tx, known: Fragment): Fragment {
   return sql`
     woken as (
-      select j.id from (${moved}) moved
+      select j.id from (${known}) known
       cross join lateral (
         select n.id from notifications n
-        where n.provider = moved.provider and n.waits_for = moved.reference and n.state = 'parked'
+        where n.provider = known.provider and n.waits_for = known.reference and n.state = 'parked'
         -- The offset keeps this a look-up: a join, planned while nothing was parked, would later read every parked row.
         offset 0
       ) n

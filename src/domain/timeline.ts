@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import type { Fragment, Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { partsOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
@@ -59,38 +59,22 @@ export async function listTimeline(
   { tenant_id, subject, subject_id }: SubjectKey,
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<TimelineEntry[]> {
-  const ids = partsOf(subject)
-    .map(
-      ({ table, by }) =>
-        sql`select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
-    )
-    .reduce((all, each) => sql`${all} union all ${each}`, sql`select ${subject_id}::uuid as id`)
+  const parts = partsOf(subject).map(
+    ({ table, by }) => sql`
+      select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
+  )
+  const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
   // In JSON Postgres writes times in another form than answers do.
   const iso = (at: Fragment) => sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
-  const attempt = sql`
-    a.job_id, a.attempt, a.started_at, a.ended_at, a.outcome, a.error, a.generation, a.first_sent_at, a.last_sent_at,
-    a.provider_reference`
   return await sql<TimelineEntry[]>`
     with job as (
-      select * from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
-    ), earlier as (
-      select job.name, job.operation, a.*
-      from job cross join lateral (
-        select ${attempt} from job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id
-        union all
-        select ${attempt} from job_attempt_history a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
+      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
     ), attempt as (
-      select name, job_id, attempt, started_at, ended_at, outcome, error from earlier
-      union all
-      select name, id, attempt, started_at, finished_at, outcome, case when state <> 'running' then last_error end
-      from job where worker is not null
+      select job.name, a.* from job cross join lateral (
+        select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
     ), call as (
-      select operation, job_id, generation, first_sent_at, last_sent_at, 'rotated' as outcome, provider_reference from earlier
-      union all
-      select operation, id, generation, first_sent_at, last_sent_at,
-        case state when 'succeeded' then 'done' when 'failed' then 'declined' when 'discarded' then 'discarded' end,
-        provider_reference
-      from job
+      select c.* from job cross join lateral (
+        select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
     ), entry as (
       -- Only the error of a definitive refusal is meant for the tenant.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
@@ -102,7 +86,7 @@ export async function listTimeline(
       select first_sent_at, 2, 'provider_call', operation, outcome, jsonb_build_object(
         'job_id', job_id, 'generation', generation, 'last_sent_at', ${iso(sql`last_sent_at`)},
         'provider_reference', provider_reference)
-      from call where generation is not null and first_sent_at is not null
+      from call where first_sent_at is not null
       union all
       select n.received_at, 3, 'notification', n.kind, n.state, jsonb_build_object(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id,

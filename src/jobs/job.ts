@@ -54,10 +54,12 @@ type RetrySchedule = {
 }
 
 export const MAX_ATTEMPTS = 25
+/** How long after it became unknown something at a provider is asked about; later once a day. */
+export const LOOKS_MS = [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000]
 const RETRY: RetrySchedule = {
   base_ms: 500,
   cap_ms: 10 * 60_000,
-  looks_ms: [5_000, 60_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 24 * 3_600_000],
+  looks_ms: LOOKS_MS,
 }
 
 /** Declares a job. `max_attempts` defaults to 25; `retry` to 0.5 s, doubled up to 10 minutes. */

@@ -1,5 +1,6 @@
 // The HTTP client of providers: one request per call, one total deadline, only while the permit of its job is valid.
 import { Pool, type Dispatcher } from 'undici'
+import { createGate, type Gate } from '#core/gate.ts'
 import type { Outcome, Undone } from '#core/outcome.ts'
 import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
@@ -41,11 +42,10 @@ type Answer = { status: number; headers: Record<string, string>; body: Record<st
 
 export type HttpClient = {
   /**
-   * Sends once. `deadline_ms`, or the permit's where that is shorter, is for all of it, connecting and reading included, and counts
-   * from when there is a socket. Rejects
-   * with `NoAnswer` when no JSON object came back in time. A request leaves only while the permit of its job is valid, judged
-   * when it has a socket; without one it is not sent and rejects with `NotStarted`. When the signal of its permit aborts, its
-   * answer is not waited for.
+   * Sends once. `deadline_ms`, or the permit's if that is shorter, limits the whole call, from when its lane has a
+   * socket free for it until the answer is read. Rejects with `NoAnswer` when no JSON object came back in time. A
+   * request leaves only while the permit of its job is valid, judged when it has a socket; otherwise it is not sent and
+   * rejects with `NotStarted`. When the signal of its permit aborts, its answer is not waited for.
    */
   send(request: HttpRequest, deadline_ms: number): Promise<Answer>
   close(): Promise<void>
@@ -66,17 +66,14 @@ export function openHttp(base: string): HttpClient {
       const permit = currentPermit()
       const prefixed = { ...request, path: prefix + request.path }
       const within_ms = Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms)
-      return await laneOf(permit.lane).run((pool) => send(pool, prefixed, within_ms, permit))
+      const { pool, gate } = laneOf(permit.lane)
+      return await gate(() => send(pool, prefixed, within_ms, permit))
     },
-    close: async () => void (await Promise.all([...lanes.values()].map((lane) => lane.close()))),
+    close: async () => void (await Promise.all(Array.from(lanes.values(), ({ pool }) => pool.close()))),
   }
 }
 
-type Lane = {
-  /** Runs `exchange` when one of the lane's sockets is free for it. */
-  run<T>(exchange: (pool: Pool) => Promise<T>): Promise<T>
-  close(): Promise<void>
-}
+type Lane = { pool: Pool; gate: Gate }
 
 function openLane(origin: string): Lane {
   const pool = new Pool(origin, {
@@ -88,22 +85,7 @@ function openLane(origin: string): Lane {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  const waiting: (() => void)[] = []
-  let free = CONNECTIONS
-  return {
-    async run(exchange) {
-      if (free > 0) free -= 1
-      else await new Promise<void>((resolve) => waiting.push(resolve))
-      try {
-        return await exchange(pool)
-      } finally {
-        const next = waiting.shift()
-        if (next) next()
-        else free += 1
-      }
-    },
-    close: () => pool.close(),
-  }
+  return { pool, gate: createGate({ running: CONNECTIONS }) }
 }
 
 /** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */

@@ -49,7 +49,7 @@ export function watchBackend(
     } catch (error) {
       leave(error instanceof Error ? error.message : String(error))
       late_in_a_row = error instanceof LateError ? late_in_a_row + 1 : 0
-      // One late answer may be a pause; after two the connection is taken for dead.
+      // One late answer may be a pause; after two the connection is considered dead.
       if (late_in_a_row >= 2 && !closed) backend.reconnect()
     }
     probing = false

@@ -11,9 +11,9 @@ export type Backend = {
   /** Each message is heard by every listener of every process. At most `max_message_bytes` long. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number
-  /** A small write: it fails also where the backend answers and takes nothing. */
+  /** A small write: it also fails when the backend answers but refuses writes. */
   probe(): Promise<void>
-  /** Drops connections that no longer answer; others are made. */
+  /** Drops connections that no longer answer; new ones are made. */
   reconnect(): void
   /** Whether a worker recovers by itself after an outage; if not, it is replaced. */
   readonly worker_outlives_outage: boolean
@@ -32,14 +32,14 @@ export type WorkerStart = {
 export type RunningWorker = {
   /** Takes no more bells and resolves when those under way are done. May never resolve while the backend is away. */
   close(): Promise<void>
-  /** Forces the end of what `close` has left. */
+  /** Ends by force what `close` could not end. */
   cut(): Promise<void>
 }
 
 export type Listener = {
-  /** Resolves when it listens for the first time. */
+  /** Resolves when it begins to listen for the first time. */
   opened: Promise<void>
-  /** Since when it has listened without a break, on the clock of `performance.now()`; Infinity while it does not. */
+  /** Since when it has listened without a break, by `performance.now()`; Infinity while it does not listen. */
   hearsSince(): number
   close(): Promise<void>
 }

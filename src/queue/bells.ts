@@ -1,4 +1,4 @@
-// Bells and outcomes: the messages of the queue. Both may be lost or repeated, because Postgres holds the truth.
+// Bells and states: the messages of the queue. Both may be lost or repeated, because Postgres holds the truth.
 import { bells_a_job } from './settings.ts'
 
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -10,8 +10,8 @@ const MAX_STATE_CHARACTERS = 32
 /** A bell: says that the job `id` waits in `queue`. */
 export type Bell = { id: string; queue: string }
 
-/** Says that a job has ended, or become unknown, and in which state. */
-export type OutcomeHint = { id: string; state: string }
+/** The state of a job that has ended or become unknown, as its worker publishes it. */
+export type PublishedState = { id: string; state: string }
 
 /** The data of a BullMQ job: the ids of the job rows of one batch of bells. */
 export type BellData = { ids: string[] }
@@ -35,12 +35,12 @@ export function decodeBell(text: string): string[] {
   return Array.isArray(ids) && ids.length <= bells_a_job && ids.every(isId) ? ids : []
 }
 
-/** Encodes outcomes as messages of at most `max_bytes` each. */
-export function encodeOutcomes(outcomes: OutcomeHint[], max_bytes: number): string[] {
+/** Encodes states as messages of at most `max_bytes` each. */
+export function encodeStates(states: PublishedState[], max_bytes: number): string[] {
   const messages: string[] = []
   let parts: string[] = []
   let bytes = 0
-  for (const { id, state } of outcomes) {
+  for (const { id, state } of states) {
     const part = JSON.stringify({ id, state })
     const part_bytes = Buffer.byteLength(part) + 1
     if (parts.length > 0 && bytes + part_bytes + 1 > max_bytes) {
@@ -55,10 +55,10 @@ export function encodeOutcomes(outcomes: OutcomeHint[], max_bytes: number): stri
   return messages
 }
 
-/** The outcomes in a published message; anything else in it is ignored, because anybody may have published it. */
-export function decodeOutcomes(message: string): OutcomeHint[] {
+/** The states in a published message; anything else in it is ignored, because anybody may have published it. */
+export function decodeStates(message: string): PublishedState[] {
   const values = message.length > MAX_MESSAGE_CHARACTERS ? undefined : parsed(message)
-  return Array.isArray(values) ? values.filter(isOutcome).map(({ id, state }) => ({ id, state })) : []
+  return Array.isArray(values) ? values.filter(isPublishedState).map(({ id, state }) => ({ id, state })) : []
 }
 
 function parsed(text: string): unknown {
@@ -73,7 +73,7 @@ function isId(value: unknown): value is string {
   return typeof value === 'string' && ID.test(value)
 }
 
-function isOutcome(value: unknown): value is OutcomeHint {
+function isPublishedState(value: unknown): value is PublishedState {
   if (typeof value !== 'object' || value === null || !('id' in value) || !('state' in value)) return false
   return isId(value.id) && typeof value.state === 'string' && value.state.length <= MAX_STATE_CHARACTERS
 }

@@ -3,7 +3,7 @@ import { queueConfig, type Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { openQueue, type Queue } from './main.ts'
+import { openQueue, type Queue } from './queue.ts'
 
 /** Opens the queue that `config` names. */
 export function openConfiguredQueue(config: Config, log: Log): Queue {

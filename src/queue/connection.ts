@@ -14,11 +14,12 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
     redisOptions: { ...credentialsOf(place), ...each },
     clusterRetryStrategy: retryStrategy,
     enableOfflineQueue,
-    // A replica that takes over is found sooner than by the first command that goes astray.
+    // So a replica that takes over is found before a command is sent to the wrong server.
     slotsRefreshInterval: 2_000,
     slotsRefreshTimeout: options.connectTimeout,
   })
-  // A command redirected meanwhile leaves it disconnecting for ever (ioredis 6.0); told again, it goes on.
+  // In ioredis 6.0 a command that is redirected meanwhile keeps the client in `disconnecting` for ever. Disconnecting
+  // again ends that.
   client.on('disconnecting', () => {
     const goOn = () => client.status === 'disconnecting' && client.disconnect(true)
     setTimeout(goOn, disconnecting_limit_ms).unref()
@@ -26,21 +27,24 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
   return client
 }
 
-/** Connects to hear what is published: in a Cluster each server hears all of it, so one after the other is tried. */
+/**
+ * Connects to receive what is published. In a Cluster each server passes on all of it, so any of them will do: when the
+ * connection is lost, the next server is tried.
+ */
 export function connectListener(url: string, options: RedisOptions): Redis {
   const place = placeOf(url)
   if (place.kind !== 'cluster') return new Redis(optionsOf(place, options))
   const { nodes } = place
-  let turn = Math.floor(Math.random() * nodes.length)
-  const client = new Redis({ ...credentialsOf(place), ...options, ...nodes[turn] })
+  let current = Math.floor(Math.random() * nodes.length)
+  const client = new Redis({ ...credentialsOf(place), ...options, ...nodes[current] })
   client.on('close', () => {
-    turn = (turn + 1) % nodes.length
-    Object.assign(client.options, nodes[turn])
+    current = (current + 1) % nodes.length
+    Object.assign(client.options, nodes[current])
   })
   return client
 }
 
-/** Where that is, without what is secret in it. */
+/** The addresses in a URL, without its credentials. */
 export function addressesOf(url: string): string {
   return placeOf(url)
     .nodes.map(({ host, port }) => `${host}:${port}`)

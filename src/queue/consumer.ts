@@ -13,7 +13,8 @@ export type Consumer = {
   restart: () => Promise<void>
 }
 
-type Shift = { worker: RunningWorker; performing: Set<Promise<void>> }
+/** A worker with the bells that it performs now. */
+type Current = { worker: RunningWorker; performing: Set<Promise<void>> }
 
 export function startConsumer(
   backend: Backend,
@@ -25,7 +26,7 @@ export function startConsumer(
   let current = start()
   let restarting: Promise<void> | null = null
 
-  function start(): Shift {
+  function start(): Current {
     const performing = new Set<Promise<void>>()
     const worker = backend.startWorker({
       ...options,
@@ -43,19 +44,19 @@ export function startConsumer(
     try {
       await options.perform(id, signal)
     } catch (error) {
-      // Kept from BullMQ, because what a failure means is decided in Postgres.
+      // BullMQ must not see it: what a failure means is decided in Postgres.
       failed(error)
     }
   }
 
-  function end(shift: Shift): Promise<void> {
-    const ended = finish(shift).catch(failed)
+  function end(one: Current): Promise<void> {
+    const ended = finish(one).catch(failed)
     ending.add(ended)
     void ended.then(() => ending.delete(ended))
     return ended
   }
 
-  async function finish({ worker, performing }: Shift): Promise<void> {
+  async function finish({ worker, performing }: Current): Promise<void> {
     const closed = worker.close()
     const given_up = allDone(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
     await Promise.race([closed, given_up])

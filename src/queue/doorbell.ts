@@ -1,22 +1,23 @@
 // The doorbell: rings for accepted jobs, within a window for each tenant and while the queue is not full. Other jobs
 // wait for their turn.
-import type { Bell, Queue } from './main.ts'
+import type { Bell, Queue } from './queue.ts'
 
 export type Doorbell = {
   /** Whether a job of this tenant may be rung for at once; if not, the sweep will find it. */
   admits(queue: string, tenant_id: string): boolean
   /** Rings; call it after the commit. Never throws, never waits. */
   ring(bell: Bell & { tenant_id: string }): void
-  /** Makes room in the window for jobs whose outcome was heard. */
-  heard(outcomes: { id: string }[]): void
+  /** Makes room in the window for these jobs: they have ended. */
+  heard(jobs: { id: string }[]): void
 }
 
-/** A bell counts for at most this long if its outcome is never heard. */
+/** A bell counts for at most this long if the end of its job is never heard. */
 const FORGET_MS = 10_000
 
 /** The window is counted in this process only: with several processes a tenant has a window in each. */
 export function createDoorbell(queue: Queue, window: number): Doorbell {
   const rung = new Map<string, { share: string; at: number }>()
+  /** How many rung jobs a tenant has in a queue; a share is `<queue> <tenant id>`. */
   const shares = new Map<string, number>()
 
   function release(id: string): void {
@@ -40,8 +41,8 @@ export function createDoorbell(queue: Queue, window: number): Doorbell {
       shares.set(share, (shares.get(share) ?? 0) + 1)
       queue.ring([bell])
     },
-    heard(outcomes) {
-      for (const { id } of outcomes) release(id)
+    heard(jobs) {
+      for (const { id } of jobs) release(id)
     },
   }
 }

@@ -4,7 +4,7 @@ export class LateError extends Error {
   override name = 'LateError'
 }
 
-/** Extra time to read an answer that has already arrived, if this process was too busy to do so. */
+/** Extra time to read an answer that has already arrived while this process was busy. */
 const grace_ms = 10
 
 /**

@@ -1,4 +1,4 @@
-// The tables of BullMQ in PostgreSQL: made and upgraded, and who may use them.
+// Creates and upgrades the tables of BullMQ in PostgreSQL, and grants their use.
 import {
   LATEST_SCHEMA_VERSION,
   SchemaMigrationRequiredError,
@@ -11,8 +11,8 @@ import type { PostgresPlace } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
- * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, which anybody may take who can
- * connect: so it is asked only where something has to be done, and waits no longer than our own migrations.
+ * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock for that, and anybody who can connect may hold it:
+ * so BullMQ is called only when there is something to do, and waits no longer than our own migrations.
  */
 export async function migratePostgres({
   database_url,
@@ -40,7 +40,7 @@ async function isMigrated(client: Client, schema: string): Promise<boolean> {
   }
 }
 
-/** Processes that do not own BullMQ's tables use them as members of `sluice_service`, where there is that role. */
+/** Processes that do not own BullMQ's tables use them as members of the role `sluice_service`, if there is one. */
 function grants(schema: string): string {
   const to = `in schema ${schema} to sluice_service`
   return `do $$ begin
@@ -48,7 +48,7 @@ function grants(schema: string): string {
     grant usage on schema ${schema} to sluice_service;
     grant select, insert, update, delete on all tables ${to};
     grant usage on all sequences ${to};
-    -- Which of them were made already is the owner's to know.
+    -- Only the owner records which versions were applied.
     revoke insert, update, delete on ${schema}.migration from sluice_service;
     revoke execute on all functions in schema ${schema} from public;
     grant execute on all functions ${to};

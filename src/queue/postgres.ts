@@ -1,4 +1,4 @@
-// The backend on PostgreSQL, in BullMQ's own schema: for those who start without a Redis.
+// The backend on PostgreSQL, in BullMQ's own schema: for installations without Redis.
 import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend } from 'bullmq'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,6 +11,7 @@ import { createWorker } from './worker.ts'
 
 export type PostgresPlace = { database_url: string; schema?: string }
 
+/** The name that earlier versions use: during a deployment both hear each other. */
 const channel = 'sluice_outcomes'
 
 type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
@@ -20,7 +21,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
   const sockets = createSockets()
   let connecting: Promise<Connected> | null = null
 
-  /** BullMQ remembers a first connection that failed and never tries again, so that one is thrown away. */
+  /** BullMQ does not connect again after its first try has failed: so that connection is dropped and a new one made. */
   function connected(): Promise<Connected> {
     connecting ??= connect().catch((error: unknown) => {
       connecting = null
@@ -67,7 +68,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
 
   return {
     name: 'postgres',
-    // The database that is slow with a bell is the one that was slow with its row.
+    // A longer limit than on Redis: a database that is slow with a bell was slow with the job's row too.
     limit_ms: 1_000,
     max_message_bytes: 7_900,
     async addBells(name, bells) {
@@ -86,10 +87,10 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
       const { connection } = await connected()
       await connection.pool.query('select 1')
     },
-    // The pool throws away a connection whose query was late.
+    // The pool itself drops a connection whose query was late.
     reconnect: () => {},
-    // BullMQ's connection that listens says nothing by itself: when its other end is gone, only new ones hear bells
-    // again.
+    // BullMQ's listening connection sends nothing by itself, so it does not notice that the server is gone: only a new
+    // worker hears bells again.
     worker_outlives_outage: false,
     startWorker: (options) => startWorker(place, options, signals.failed),
     listen: (onMessage) => listen(place, onMessage, signals.failed),
@@ -121,8 +122,8 @@ function poolOptions(
 type Sockets = { open: () => Socket; destroy: () => void }
 
 /**
- * The sockets of some clients. A client that ends waits for the server to agree, so where that is silent they are
- * destroyed.
+ * The sockets of some clients. Ending a client waits for the server, so its socket is destroyed when the server is
+ * silent.
  */
 function createSockets(): Sockets {
   const sockets = new Set<Socket>()
@@ -206,7 +207,7 @@ function listen(
     }
   }
 
-  /** Until the connection fails, or we stop. */
+  /** Listens until the connection fails or we stop. */
   async function listenOnce(): Promise<void> {
     const client = new Client({
       connectionString: place.database_url,
@@ -219,7 +220,7 @@ function listen(
     const interrupted = AbortSignal.any([stopping.signal, broken.signal])
     client.on('error', () => {})
     client.on('end', () => {
-      // At once: who believes to be listening does not poll.
+      // At once: while this says that it listens, waiters poll only once a second.
       hears_since = Infinity
       broken.abort()
     })

@@ -1,13 +1,13 @@
-// The producer: sends bells and outcomes to the backend in batches. Callers do not wait for it.
+// The producer: sends bells and states to the backend in batches. Callers do not wait for it.
 import type { Watch } from './away.ts'
 import type { Backend } from './backend.ts'
-import { type Bell, type OutcomeHint, encodeOutcomes } from './bells.ts'
+import { type Bell, type PublishedState, encodeStates } from './bells.ts'
 import { within } from './late.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
   ring(bells: Bell[]): void
-  publish(outcomes: OutcomeHint[]): void
+  publish(states: PublishedState[]): void
   /** Drops everything that waits to be sent, because the backend is away. */
   forget(): void
   /** Sends what waits, for a limited time. */
@@ -16,66 +16,66 @@ export type Producer = {
 
 /** `drop` is called with the number of bells that could not be sent. Nothing here throws or rejects. */
 export function createProducer(backend: Backend, watch: Watch, drop: (bells: number) => void): Producer {
-  const bell_carriers = new Map<string, Carrier<Bell>>()
-  const outcome_carrier = createCarrier<OutcomeHint>({
-    carry: (outcomes) => backend.publish(encodeOutcomes(outcomes, backend.max_message_bytes)),
+  const bell_senders = new Map<string, Sender<Bell>>()
+  const state_sender = createSender<PublishedState>({
+    send: (states) => backend.publish(encodeStates(states, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
-    // Waiters poll the database, so a lost outcome only costs time.
-    lose: () => {},
+    // Waiters poll the database, so a lost message only costs time.
+    lost: () => {},
     doubt: watch.doubt,
   })
 
-  function carrierOf(queue: string): Carrier<Bell> {
-    let carrier = bell_carriers.get(queue)
-    if (!carrier) {
-      carrier = createCarrier<Bell>({
-        carry: (bells) => backend.addBells(queue, bells),
+  function senderOf(queue: string): Sender<Bell> {
+    let sender = bell_senders.get(queue)
+    if (!sender) {
+      sender = createSender<Bell>({
+        send: (bells) => backend.addBells(queue, bells),
         limit_ms: backend.limit_ms,
-        lose: drop,
+        lost: drop,
         doubt: watch.doubt,
       })
-      bell_carriers.set(queue, carrier)
+      bell_senders.set(queue, sender)
     }
-    return carrier
+    return sender
   }
 
   return {
     ring(bells) {
       if (watch.away()) drop(bells.length)
-      else for (const bell of bells) carrierOf(bell.queue).add(bell)
+      else for (const bell of bells) senderOf(bell.queue).add(bell)
     },
-    publish(outcomes) {
-      if (!watch.away()) for (const outcome of outcomes) outcome_carrier.add(outcome)
+    publish(states) {
+      if (!watch.away()) for (const each of states) state_sender.add(each)
     },
     forget() {
-      for (const carrier of [...bell_carriers.values(), outcome_carrier]) carrier.forget()
+      for (const sender of [...bell_senders.values(), state_sender]) sender.forget()
     },
     async close() {
-      await Promise.all([...bell_carriers.values(), outcome_carrier].map((carrier) => carrier.close()))
+      await Promise.all([...bell_senders.values(), state_sender].map((sender) => sender.close()))
     },
   }
 }
 
-type Carrier<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
+type Sender<T> = { add(item: T): void; forget(): void; close(): Promise<void> }
 
-/** Gathers items that arrive in one turn of the event loop, or during a batch, and sends them as the next batch. */
-function createCarrier<T>(options: {
-  carry: (items: T[]) => Promise<void>
+/** Sends items in batches: those that arrive in one round of the event loop, or while a batch is sent, are the next batch. */
+function createSender<T>(options: {
+  send: (items: T[]) => Promise<void>
   limit_ms: number
-  lose: (items: number) => void
+  lost: (items: number) => void
   doubt: () => void
-}): Carrier<T> {
+}): Sender<T> {
   let waiting: T[] = []
   let under_way: Promise<void> | null = null
 
-  async function carryAll(): Promise<void> {
+  async function sendAll(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
     while (waiting.length > 0) {
       const batch = waiting.splice(0, max_batch)
       try {
-        await within(options.carry(batch), options.limit_ms)
+        await within(options.send(batch), options.limit_ms)
       } catch {
-        options.lose(batch.length)
+        options.lost(batch.length)
         options.doubt()
       }
     }
@@ -84,12 +84,12 @@ function createCarrier<T>(options: {
 
   return {
     add(item) {
-      if (waiting.length >= max_waiting) return options.lose(1)
+      if (waiting.length >= max_waiting) return options.lost(1)
       waiting.push(item)
-      under_way ??= carryAll()
+      under_way ??= sendAll()
     },
     forget() {
-      if (waiting.length > 0) options.lose(waiting.length)
+      if (waiting.length > 0) options.lost(waiting.length)
       waiting = []
     },
     async close() {

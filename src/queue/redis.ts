@@ -18,6 +18,7 @@ import {
 } from './settings.ts'
 import { createWorker } from './worker.ts'
 
+/** The name that earlier versions use: during a deployment both hear each other. */
 const channel = 'sluice:outcomes'
 
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
@@ -26,7 +27,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   client.on('close', () => signals.lost(`no Redis answers at ${addressesOf(url)}`))
   client.on('ready', signals.changed)
   client.once('ready', () => void warnOfEviction(client, signals))
-  // What is rung while a process starts waits for the first connection, or to hear that there is none.
+  // Bells that are rung while the process starts wait until the first connection is open or has failed.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
   const queues = new Map<string, Queue<BellData, void>>()
 
@@ -37,7 +38,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
         connection: client,
         prefix: redisPrefix(name),
         defaultJobOptions: bellOptions,
-        // Without these two, a Redis that is down when we start bricks the queue for good.
+        // Without these two, the queue never works if Redis is down when we start.
         skipVersionCheck: true,
         skipWaitingForReady: true,
         skipMetasUpdate: true,
@@ -68,8 +69,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       )
     },
     reconnect() {
-      // What is still connecting has limits of its own; and a Cluster's client told to reconnect while it looks up
-      // its first servers is left disconnecting for ever (ioredis 6.0).
+      // A client that is still connecting has time limits of its own. And in ioredis 6.0 a Cluster client that is told to
+      // reconnect while it looks up its first servers stays in `disconnecting` for ever.
       if (client.status === 'ready') client.disconnect(true)
     },
     // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
@@ -83,7 +84,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   }
 }
 
-/** Under another policy than noeviction a full Redis throws bells away and says nothing. Servers may refuse to tell. */
+/** Without `noeviction` a full Redis drops bells without an error. Some servers do not tell their policy. */
 async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Promise<void> {
   const servers = client instanceof Cluster ? client.nodes('master') : [client]
   const answers = await Promise.all(servers.map((server) => server.info('memory').catch(() => '')))
@@ -92,7 +93,7 @@ async function warnOfEviction(client: RedisClient, { warn }: BackendSignals): Pr
     .find((policy) => policy !== undefined && policy !== 'noeviction')
   if (policy !== undefined)
     warn(
-      `REDIS_URL: this Redis has maxmemory-policy ${policy} and may throw away what is queued. Set it to noeviction: CONFIG SET maxmemory-policy noeviction, and in redis.conf`,
+      `REDIS_URL: this Redis has maxmemory-policy ${policy} and may drop what is queued. Set it to noeviction: CONFIG SET maxmemory-policy noeviction, and in redis.conf`,
     )
 }
 
@@ -102,8 +103,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
     const client = connectRedis(url, {
       ...consumerConnection,
       ...options,
-      // Nobody brings back a connection of a worker that is closing: it ends, and with it what still waits for an
-      // answer.
+      // A worker that is closing does not reconnect: commands that still wait for an answer are rejected.
       retryStrategy: () => (closing ? null : consumer_retry_ms),
     })
     client.on('error', failed)
@@ -142,7 +142,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   }
 }
 
-/** Until the connection is usable or has ended; a second at most. */
+/** Resolves when the connection is usable or has ended, after a second at most. */
 function untilDecided(client: RedisClient): Promise<void> {
   return new Promise((resolve) => {
     if (client.status === 'ready' || client.status === 'end') return resolve()
@@ -188,7 +188,7 @@ function listen(
   })
   client.on('message', (_channel, message) => onMessage(message))
   const pings = setInterval(() => {
-    // An answer that stays out ends the socket (socketTimeout).
+    // If no answer comes, the socket is closed (socketTimeout).
     if (client.status === 'ready') client.ping().catch(() => {})
   }, ping_interval_ms)
 

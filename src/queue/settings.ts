@@ -1,5 +1,5 @@
-// Settings of BullMQ, ioredis and PostgreSQL, and all time limits of the queue. The values were found by breaking
-// things.
+// Settings of BullMQ, ioredis and PostgreSQL, and all time limits of the queue. The values were found by tests with
+// servers that were killed, frozen and wiped.
 import type { DefaultJobOptions } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 
@@ -13,7 +13,7 @@ export type QueueConfig = {
 
 export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
-  /** Hears of bells that were not rung; their rows are left to the direct claim. */
+  /** Called with the number of bells that were not rung; their jobs are claimed directly. */
   onDrop?: (bells: number) => void
   process_id: string
 }
@@ -21,9 +21,9 @@ export type QueueHooks = {
 /** How often the backend is probed with a write, while it answers and while it does not. */
 export const probe_interval_ms = 1_000
 export const away_probe_interval_ms = 250
-/** Waiters poll a little longer than the outage, because outcomes published during it are lost. */
+/** Waiters poll a little longer than the outage, because states published during it are lost. */
 export const recovery_ms = 500
-/** A close that the backend does not answer gives up after this. */
+/** How long a close waits for a backend that does not answer. */
 export const close_limit_ms = 2_000
 
 /** BullMQ jobs in one addBulk. 100 take about 10 ms, far below the limit of 100 ms. */
@@ -37,7 +37,7 @@ export const bells_a_job = 16
 export const max_waiting = 20_000
 
 /**
- * Jobs of BullMQ that may wait in a queue, so that nothing grows without bound while nobody takes them; looked at
+ * BullMQ jobs that may wait in a queue: while no worker takes them, they must not grow without limit. The depth is read
  * this often.
  */
 export const max_depth = 10_000
@@ -47,7 +47,7 @@ export const defaultSchema = 'bullmq'
 /** Hash-tagged, so that on a Redis Cluster all keys of a queue are in one slot. */
 export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 
-/** A kept job would swallow the next bell of its id, and BullMQ's retries would compete with those in Postgres. */
+/** Finished jobs would only take memory, and BullMQ's retries would compete with those in Postgres. */
 export const bellOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
@@ -60,7 +60,7 @@ export const workerSettings = {
   drainDelay: 1,
 }
 
-/** Replies that mean a Redis is there but of no use now. They come from scripts too, with words around them. */
+/** Replies of a Redis that is there but cannot work now. Scripts put other words around them. */
 const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {
@@ -70,32 +70,32 @@ const anyConnection = {
   keepAlive: 5_000,
 } satisfies RedisOptions
 
-/** Rings and publishes. Never waits for a Redis that is not there; bells have a shorter limit of their own. */
+/** For ringing and publishing. It never waits for a Redis that is away; bells have a shorter limit of their own. */
 export const producerConnection: RedisOptions = {
   ...anyConnection,
   commandTimeout: 1_000,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 1,
   retryStrategy: () => 100,
-  // After a failover the name may lead to the new primary.
+  // After a failover, connecting again may lead to the new primary.
   reconnectOnError: (error) => error.message.includes('READONLY'),
 }
 
-/** A worker's two connections. Each command is awaited as long as it takes, but a silent socket is replaced. */
+/** A worker's two connections. Commands have no time limit, but a silent socket is replaced. */
 export const consumerConnection: RedisOptions = {
   ...anyConnection,
   maxRetriesPerRequest: null,
   socketTimeout: 5_000,
-  // BullMQ repeats a refused command without a pause; reconnecting is one, and it may find the new primary.
+  // BullMQ repeats a refused command at once. Reconnecting makes a pause, and may find the new primary.
   reconnectOnError: (error) => unusable_reply.test(error.message),
 }
 export const consumer_retry_ms = 250
 /** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */
 export const disconnecting_limit_ms = 500
-/** Of the connection that waits for bells: drainDelay as a rule, but 10 s after an error. */
+/** For the connection that waits for bells: BullMQ waits `drainDelay` as a rule, but 10 s after an error. */
 export const blocking_socket_timeout_ms = 12_000
 
-/** Hears outcomes. It says nothing by itself, so it is pinged. */
+/** Receives published states. It sends nothing by itself, so it is pinged. */
 export const subscriberConnection: RedisOptions = {
   ...anyConnection,
   enableOfflineQueue: false,

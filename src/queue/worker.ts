@@ -8,6 +8,7 @@ import {
   Worker,
   type WorkerOptions,
 } from 'bullmq'
+import { createGate } from '#core/gate.ts'
 import type { WorkerStart } from './backend.ts'
 import { decodeBell, type BellData } from './bells.ts'
 import { workerSettings } from './settings.ts'
@@ -51,14 +52,14 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   }
 }
 
-/** A worker that is not running yet where `options` say `autorun: false`. */
+/** With `autorun: false` in `options` the worker does not run yet. */
 export function createWorker<B extends IQueueBackend, C>(
   { queue, concurrency, perform }: WorkerStart,
   options: Omit<WorkerOptions<C>, 'concurrency'>,
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
 ): BellWorker<B, C> {
-  const limited = limitConcurrency(concurrency)
+  const limited = createGate({ running: concurrency })
   const worker = new BellWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
@@ -73,21 +74,4 @@ export function createWorker<B extends IQueueBackend, C>(
     for (const id of ids) worker.cancelJob(id, 'its lock was lost')
   })
   return worker
-}
-
-/** Runs at most `limit` functions at a time, in the order of the calls. */
-function limitConcurrency(limit: number): (run: () => Promise<void>) => Promise<void> {
-  const waiting: (() => void)[] = []
-  let running = 0
-  return async (run) => {
-    if (running >= limit) await new Promise<void>((resolve) => waiting.push(resolve))
-    else running += 1
-    try {
-      await run()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else running -= 1
-    }
-  }
 }

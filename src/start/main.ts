@@ -17,10 +17,10 @@ import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES, type AreaStates } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
-import { migrateQueue } from '#queue/main.ts'
+import { migrateQueue } from '#queue/queue.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
-import { claimFolder, unusable } from './claim.ts'
+import { lockFolder, unusable } from './data-dir.ts'
 import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
 
@@ -39,7 +39,7 @@ async function startAll(given: Config): Promise<Part & { log: Log }> {
   refuseInProduction(given)
   const areas = areaStates(given.DISABLED_AREAS)
   const data_dir = resolve(given.DATA_DIR)
-  const folder = await claimFolder(data_dir)
+  const folder = await lockFolder(data_dir)
   const log_file = join(data_dir, 'sluice.log')
   const notes: string[] = []
   try {

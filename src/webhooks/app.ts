@@ -2,7 +2,6 @@
 // else.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
-import { list } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -22,7 +21,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   const app = createListener('webhooks', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
-    trusted_proxies: list(config.TRUSTED_PROXIES),
+    trusted_proxies: config.TRUSTED_PROXIES,
     logged_part: config.logged_part,
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),

@@ -20,7 +20,7 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
-  const subscription = await queue.subscribe((outcomes) => doorbell.heard(outcomes))
+  const subscription = await queue.subscribe((states) => doorbell.heard(states))
   ends.defer(() => subscription.close())
   const app = await buildWebhooks({ config, sql, log, doorbell })
   ends.defer(() => app.close())

@@ -1,6 +1,7 @@
 // Notifications from Stripe: `POST /stripe`.
 import type { FastifyInstance } from 'fastify'
-import { list, need } from '#core/config.ts'
+import { need } from '#core/config.ts'
+import { list } from '#core/config/list.ts'
 import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications.ts'

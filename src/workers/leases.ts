@@ -7,8 +7,8 @@ const RENEW_EVERY_MS = 1000
 /** At most this many renewals may wait for the database at once. */
 const RENEWALS_AT_ONCE = 4
 /**
- * How long after a stop provider calls may still be answered; then they are given up, and made again by whoever
- * claims their job.
+ * How long after a stop provider calls may still be answered. Then they are given up, and the worker that claims their job
+ * makes them again.
  */
 const STOP_PATIENCE_MS = 10_000
 

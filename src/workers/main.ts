@@ -1,6 +1,6 @@
 // The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
 import { hostname } from 'node:os'
-import { ConfigError, list, need, type Config } from '#core/config.ts'
+import { ConfigError, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -86,8 +86,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   return serviceOf(ends.move(), sql)
 }
 
-function queuesOf(config: Config): readonly QueueName[] {
-  const named = list(config.QUEUES)
+function queuesOf({ QUEUES: named }: Config): readonly QueueName[] {
   const strange = named.find((name) => !QUEUES.some((queue) => queue === name))
   if (strange !== undefined)
     throw new ConfigError(`QUEUES: no queue is called "${strange}"; there are ${QUEUES.join(', ')}`)

@@ -8,14 +8,13 @@ import { findStartable } from '#domain/jobs/dispatch.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
-import type { Queue } from '#queue/main.ts'
+import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
-import { discard, giveBack, park, retry, unknown, type Decision } from './decision.ts'
+import { discard, giveBack, park, retry, settlementOf, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 import { createLeases } from './leases.ts'
 import { NOTHING } from './settle.ts'
-import { settlementOf } from './settlement.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
 
 const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
@@ -25,7 +24,7 @@ const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the pro
  * This keeps the promise that no call starts more than a second after a pause was committed.
  */
 const PERMIT_MS = 900
-/** A call may also start right after an answer that took longer than that: asking again would bring nothing newer. */
+/** A call may also start right after an answer that took longer than `PERMIT_MS`: asking again would be no better. */
 const ANSWER_MS = 50
 
 export type Performer = {
@@ -142,7 +141,7 @@ export function createPerformer(
         return (await handler.giveUp?.(context, job, reason)) ?? decision
       } catch (error) {
         if (isUnavailable(error) || error instanceof NotStarted) throw error
-        // Whoever cannot end a job must not keep it from ending.
+        // A handler that fails here too must not keep the job from ending.
         log.error({ err: error, ...factsOf(job) }, 'a job that is given up threw again')
         return job.call === null ? park(reason, { code: 'poison' }) : decision
       }
@@ -157,7 +156,7 @@ export function createPerformer(
         if (decision.kind !== 'go_on' || settlement.outcome === 'fenced') return settlement
         next = decision.next
       } catch (error) {
-        // Without the database nothing can be written; the lease lapses and the job is claimed again.
+        // Without the database nothing can be written: the lease lapses, and the job is claimed again.
         if (over || isUnavailable(error) || error instanceof NotStarted) throw error
         over = true
         log.error({ err: error, ...factsOf(job) }, 'a job threw')

@@ -1,21 +1,21 @@
-// Settling steps. Each writes what a decision tells of a noun, and the job, in one fenced statement.
+// Settling steps. Each writes the job, and what a decision tells of a noun, in one fenced statement.
 import { batcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 
-/** What a decision tells. */
+/** What a decision tells of a noun, ready to be written. */
 export type Tells = {
   /** Writes it together with the job. False when the lease is lost: then nothing was written. */
   settle(sql: Sql, settlement: Settlement): Promise<boolean>
 }
 
-/** What a settlement says beside what becomes of the job. */
+/** The fields of a noun's settlement beside those of the job. */
 export type Told<S extends Settlement> = Omit<S, keyof Settlement>
 
 /**
- * Declares the settling step of a noun. `settle` returns the jobs whose lease was still ours. Settlements that arrive during a
- * statement are gathered into the next; two of the same `key` never share one. Returns what makes the `tells` of a decision.
- * `step` is its name in the metrics.
+ * Declares the settling step of a noun and returns the function that makes the `tells` of a decision. `settle` returns the
+ * ids of the jobs whose lease was still ours. Settlements that arrive during a statement are gathered into the next one;
+ * two of the same `key` never share a statement. `step` is its name in the metrics.
  */
 export function settling<What extends object>(
   step: string,
@@ -47,5 +47,5 @@ export function onceWritten(tells: Tells, then: () => void): Tells {
   }
 }
 
-/** Nothing but what becomes of the job. */
+/** For a decision that tells nothing of a noun: only the job is written. */
 export const NOTHING = settling<object>('settle_job', settleJobs, ({ job_id }) => job_id)({})

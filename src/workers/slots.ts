@@ -1,5 +1,4 @@
-// The slots of one queue in this process: they limit how many of its jobs run at once, whether a bell or the sweep
-// brought them.
+// The slots of one queue in this process. They limit how many of its jobs run at once, brought by bells or by the sweep.
 
 /** What brought a job: a bell, or the sweep's walk over the waiting jobs in the database. */
 export type Bringer = 'bell' | 'walk'

@@ -3,7 +3,7 @@
 import { metrics } from '#core/metrics.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import type { Queue } from '#queue/main.ts'
+import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 import { every, type Loop } from './clock.ts'
@@ -37,11 +37,11 @@ export function sweep(
   { queue, queues, performer, concurrency, watchdog }: SweepOptions,
 ): Loop {
   /**
-   * Where the walk of each queue continues, and whether this round through the tenants, or the last, found more than
-   * was taken.
+   * For each queue: the tenant after which its walk continues, and whether more jobs were found than taken in this round
+   * through the tenants (`more`) and in the last one (`had_more`).
    */
   const rounds = new Map(
-    queues.map((name) => [name, { after: null as string | null, more: false, had: false }]),
+    queues.map((name) => [name, { after: null as string | null, more: false, had_more: false }]),
   )
   let busy = false
   let swept_at = 0
@@ -62,7 +62,7 @@ export function sweep(
       const { ids, overdue, after } = found.find((one) => one.queue === name) ?? NOTHING
       const round = rounds.get(name)!
       round.more ||= ids.length === room
-      if (after === null) Object.assign(round, { had: round.more, more: false })
+      if (after === null) Object.assign(round, { had_more: round.more, more: false })
       round.after = after
       if (overdue > 0) {
         metrics.directClaims.inc({ queue: name }, overdue)
@@ -70,7 +70,7 @@ export function sweep(
       }
       for (const id of ids) void performer.perform({ id, queue: name, by: 'walk' })
     }
-    busy = [...rounds.values()].some(({ more, had }) => more || had)
+    busy = [...rounds.values()].some(({ more, had_more }) => more || had_more)
   }
 
   return every(context.log, 'direct claims', () => (busy ? BUSY_SWEEP_MS : SWEEP_MS), walk)

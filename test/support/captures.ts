@@ -1,28 +1,17 @@
 // Observes one capture: holds it at the processor, and reads its job and attempts.
-import { expect } from 'vitest'
 import { freshKey, type Answer } from './client.ts'
 import type { Paid } from './load.ts'
-import type { Deployment } from './processes.ts'
+import type { Deployment } from './deployment.ts'
+import { heldPayment } from './payments.ts'
 import type { Fault } from './providers.ts'
 
 export type Authorized = Paid & { reference: string }
 
 /** A payment that waits to be captured. */
-export async function authorize({ client, sql }: Deployment): Promise<Authorized> {
-  const key = freshKey()
-  const amount_minor = 1200
-  const answer = await client.post('/v1/payments', {
-    idempotency_key: key,
-    amount_minor,
-    currency: 'USD',
-    method: 'card',
-    payment_method: 'pm_card_visa',
-  })
-  expect(answer.status, answer.text).toBe(201)
-  const payment_id = answer.body.id as string
-  const [row] = await sql<{ reference: string }[]>`
-    select processor_reference as reference from payments where id = ${payment_id}`
-  return { key, payment_id, amount_minor, reference: row!.reference, answers: [] }
+export async function authorize({ client }: Deployment): Promise<Authorized> {
+  const [key, amount_minor] = [freshKey(), 1200]
+  const held = await heldPayment(client, { idempotency_key: key, amount_minor })
+  return { key, payment_id: held.id, amount_minor, reference: held.processor_reference, answers: [] }
 }
 
 /** Asks for the capture, under the same key each time. */

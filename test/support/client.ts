@@ -50,6 +50,9 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
+/** A payment by a card that is accepted; its amount and key are missing. */
+export const BY_CARD = { currency: 'USD', method: 'card', payment_method: 'pm_card_visa' } as const
+
 let counter = 0
 /** A key that no other request of this run has. */
 export function freshKey(): string {

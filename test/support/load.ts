@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { checkBooks } from './books.ts'
 import type { Answer, Client } from './client.ts'
-import { freshKey } from './client.ts'
+import { BY_CARD, freshKey } from './client.ts'
 import { until } from './process.ts'
-import type { Deployment } from './processes.ts'
+import type { Deployment } from './deployment.ts'
 
 /** A payment that was created and captured; `answers` has the status of each try, 0 where the connection broke. */
 export type Paid = { key: string; payment_id: string; amount_minor: number; answers: number[] }
@@ -16,13 +16,7 @@ const PATIENCE_MS = 60_000
 export async function pay(client: Client, key = freshKey()): Promise<Paid> {
   const answers: number[] = []
   const amount_minor = 1000 + Math.floor(Math.random() * 1000)
-  const body = {
-    idempotency_key: key,
-    amount_minor,
-    currency: 'USD',
-    method: 'card',
-    payment_method: 'pm_card_visa',
-  }
+  const body = { ...BY_CARD, idempotency_key: key, amount_minor }
   const created = await insist(201, answers, () => client.post('/v1/payments', body))
   const payment_id = created.body.id as string
   const captured = await insist(200, answers, () =>

@@ -1,7 +1,7 @@
 // Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
 import { expect, vi } from 'vitest'
 import { findOurs, openDrift } from '#domain/reconciliation/drift.ts'
-import { freshKey, type Answer, type Client } from './client.ts'
+import { BY_CARD, freshKey, type Answer, type Client } from './client.ts'
 import type { Fault } from './providers.ts'
 import type { World } from './world.ts'
 
@@ -20,14 +20,7 @@ export async function createPayment(
 ): Promise<Answer> {
   return await client.post(
     '/v1/payments',
-    {
-      amount_minor: 1000,
-      currency: 'USD',
-      method: 'card',
-      payment_method: 'pm_card_visa',
-      idempotency_key: freshKey(),
-      ...body,
-    },
+    { ...BY_CARD, amount_minor: 1000, idempotency_key: freshKey(), ...body },
     headers,
   )
 }

@@ -29,7 +29,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'their ids are those of rows that the same statement has found and locked',
   },
   {
-    name: 'outcome by id',
+    name: 'state of a job by its id',
     tables: ['jobs', 'job_history'],
     part: /select id, state, last_error from (jobs|job_history) where id = any\(/,
     reason: 'ids that the process made itself, or found under the key of the tenant',
@@ -61,7 +61,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = moved\.provider and n\.waits_for = moved\.reference/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference/,
     reason: 'nobody knows its tenant before it is applied',
   },
   {

@@ -1,4 +1,5 @@
 // What a fault itself asks for, so that it knows whom it meets: accepted on either API, repeated until it is.
+import { BY_CARD } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import type { System } from '../system.ts'
 
@@ -33,13 +34,7 @@ export async function askRefund(system: System, payment_id: string, key: string)
   return await ask(system, path, { idempotency_key: key, amount_minor: 100 }, { prefer: 'respond-async' })
 }
 
-const bodyOf = (idempotency_key: string) => ({
-  idempotency_key,
-  amount_minor: 1300,
-  currency: 'USD',
-  method: 'card',
-  payment_method: 'pm_card_visa',
-})
+const bodyOf = (idempotency_key: string) => ({ ...BY_CARD, idempotency_key, amount_minor: 1300 })
 
 async function ask(
   { clients }: System,

@@ -1,5 +1,6 @@
 // Our own processes: killed, frozen past their leases, started while a server is away.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LEASE_MS } from '#domain/jobs/claim.ts'
 import { until } from '#test/process.ts'
 import { metricOf } from '../gauges.ts'
 import type { Random } from '../random.ts'
@@ -7,7 +8,6 @@ import type { Member, System } from '../system.ts'
 import { askCapture, authorized } from './ask.ts'
 import type { Fault, Found } from './fault.ts'
 
-const LEASE_MS = 4000
 const POISON_ATTEMPTS = 3
 
 export const PROCESS_FAULTS: Fault[] = [

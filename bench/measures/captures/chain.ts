@@ -3,9 +3,10 @@ import postgres from 'postgres'
 import { randomUUIDv7 } from 'node:crypto'
 import { closedLoop, request, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
+import { HOLD_FORM } from '../measure.ts'
 
+/** As in `HOLD_FORM`. */
 const AMOUNT_MINOR = 1000
-const FORM = `amount=${AMOUNT_MINOR}&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never`
 
 export type Chain = {
   capture(connections: number, seconds: number): Promise<Load>
@@ -49,7 +50,7 @@ export async function openChain(system: System, env: Record<string, string>): Pr
       authorization: `Bearer ${api_key}`,
       'content-type': 'application/x-www-form-urlencoded',
     }
-    const bytes = request('POST', '/v1/payment_intents', headers, FORM)
+    const bytes = request('POST', '/v1/payment_intents', headers, HOLD_FORM)
     let left = count
     await closedLoop({
       url: provider_url,

@@ -1,8 +1,8 @@
 // Payments of 100 tenants, authorized through the API, to be captured once each.
-import { setTimeout as sleep } from 'node:timers/promises'
+import { freshKey } from '#test/client.ts'
 import { closedLoop, request, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
-import { freshKey } from '../measure.ts'
+import { untilDrained } from '../measure.ts'
 
 export type Payments = {
   /** Authorizes as fast as it goes, for `seconds`; what comes of it can be captured. */
@@ -69,13 +69,6 @@ export function openPayments(system: System, url: string): Payments {
     },
     next: () => capture({}),
     nextAsync: () => capture({ prefer: 'respond-async' }),
-    async settled() {
-      for (;;) {
-        const [row] = await system.sql<{ open: boolean }[]>`
-          select exists (select from jobs where finished_at is null) as open`
-        if (!row!.open) return
-        await sleep(20)
-      }
-    },
+    settled: () => untilDrained(system),
   }
 }

@@ -28,7 +28,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'Your own id of this request. It comes back in the answer and is in our logs. Another shape is passed over, and we give an id.',
+      'Your own id for this request. It comes back in the answer and is in our logs. An id of another form is ignored, and the request gets one of ours.',
     schema: REQUEST_ID,
   },
   'Idempotency-Key': {
@@ -36,7 +36,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'May stand in for `idempotency_key` of the body: this document requires that one of a create, for one way of sending it, and the server takes either. Sent both, they must be equal.',
+      'May be sent instead of `idempotency_key` in the body. (For a create this document requires the field; the server takes either.) If both are sent, they must be equal.',
     schema: { type: 'string', minLength: 1, maxLength: 255, examples: ['order-17-payment'] },
   },
   Prefer: {
@@ -79,11 +79,11 @@ export const HEADERS = {
     },
   },
   Location: {
-    description: 'Where to look what became of it.',
+    description: 'Where to look for the result.',
     schema: { type: 'string', examples: ['/v1/payments/0198f6f0-1234-7000-8000-123456789abc'] },
   },
   'Preference-Applied': {
-    description: 'What of `Prefer` was followed.',
+    description: 'The preferences that were followed.',
     schema: { type: 'string', examples: ['wait=5'] },
   },
   'Idempotent-Replayed': {

@@ -54,9 +54,9 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteCont
       )
       if (rows.length === 0 && before === undefined) throw new AppError('idempotency_key_not_found')
       reply.headers(nextPage(request.url, limit, rows))
-      return rows.map(({ key, scope, resource, resource_id, job_state, created_at }) => ({
+      return rows.map(({ key, route: used_on, resource, resource_id, job_state, created_at }) => ({
         key,
-        route: scope.split(' ').slice(0, 2).join(' '),
+        route: used_on.split(' ').slice(0, 2).join(' '),
         resource,
         resource_id,
         status: statusOf(job_state),

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
+import { list } from './list.ts'
 import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
@@ -27,6 +28,8 @@ const port = (standard: number) => anyPort.default(standard)
 const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
 const count = (standard: number, max = 1_000_000) =>
   z.coerce.number().int().positive().max(max).default(standard)
+/** Text that holds several values, separated by commas. */
+const commaList = z.string().default('').transform(list)
 const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
 
 /** In the order in which `--help` and the README show them. */
@@ -148,7 +151,7 @@ export const VARIABLES = {
     SERVICES,
   ],
   DISABLED_AREAS: [
-    z.string().default(''),
+    commaList,
     'payments',
     "areas of the API that are switched off, separated by commas; the guide to operations, the log of the API's start and `/readyz` name all of them",
     ['api'],
@@ -173,19 +176,16 @@ export const VARIABLES = {
     ['worker'],
   ],
   TRUSTED_PROXIES: [
-    z
-      .string()
-      .default('')
-      .refine((text) => text.split(',').every((part) => part.trim() === '' || isNetwork(part.trim())), {
-        error: 'must be addresses or networks, separated by commas',
-      }),
+    commaList.refine((parts) => parts.every(isNetwork), {
+      error: 'must be addresses or networks, separated by commas',
+    }),
     '10.0.0.0/8,127.0.0.1',
     'proxies whose `X-Forwarded-For` is believed: addresses or networks (CIDR), separated by commas; unset: none',
     LISTENERS,
   ],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
   QUEUES: [
-    z.string().default(''),
+    commaList,
     'payments,notifications',
     `queues that a worker serves, separated by commas; unset: all`,
     ['worker'],

@@ -1,5 +1,5 @@
 // The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 
 /** A contradiction and where it is. Amounts are in the smallest unit; `off_by` is found minus expected. */
 export type Problem = {
@@ -68,7 +68,8 @@ export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
     select finding.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
       coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what,
-      finding.expected::bigint as expected, finding.found::bigint as found, (finding.found - finding.expected)::bigint as off_by
+      finding.expected::bigint as expected, finding.found::bigint as found,
+      (finding.found - finding.expected)::bigint as off_by
     from (select * from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
@@ -180,7 +181,7 @@ function isThere(
       select from ${sql(subject.table)} r
       where coalesce(${noun}, ${subject.noun}) = ${subject.noun} and r.tenant_id = ${tenant_id} and r.id = ${id}`,
   )
-  return sql`exists (${rows.reduce((all, each) => sql`${all} union all ${each}`)})`
+  return sql`exists (${unionAll(sql, rows)})`
 }
 
 /** Whether a row arrived in the audited time. */

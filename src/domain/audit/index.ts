@@ -1,5 +1,5 @@
 // The registry of checks, grouped by what each can be limited to.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { filedBy, NOUNS, paymentOf, statusesOfCalls, subjectOf, worksOn } from '../subjects.ts'
 import { balances, calls, jobs, keys, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { notifications } from './notifications.ts'
@@ -29,7 +29,7 @@ export const CHECKS: Checks = {
 
 /** A job works on every row whose provider call is under way, unless the row is left to the provider. */
 function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
-  return NOUNS.flatMap((noun) => {
+  const checks = NOUNS.flatMap((noun) => {
     const rows = under_way.get(noun)
     const entry = subjectOf(noun).under_way
     if (rows === undefined || entry === undefined) return []
@@ -45,5 +45,6 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
             select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}
               and ${worksOn(sql, noun, sql`p.id`)} and j.finished_at is null)`,
     ]
-  }).reduce((all, each) => sql`${all} union all ${each}`)
+  })
+  return unionAll(sql, checks)
 }

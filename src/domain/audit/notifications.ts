@@ -1,5 +1,5 @@
 // The invariants of notifications: none is forgotten.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import type { Limits, AuditScope } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
@@ -42,7 +42,7 @@ export function notifications(
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
       (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
-        and exists (${known.reduce((all, each) => sql`${all} union all ${each}`)})),
+        and exists (${unionAll(sql, known)})),
       (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'

@@ -28,7 +28,7 @@ export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Pro
   const rows = await sql<Customer[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, scope text, fingerprint text, name text,
+        tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, name text,
         email text, phone text, external_id text, metadata jsonb)
       where not ${isKnown(sql, 'customer')}
     ), c as (

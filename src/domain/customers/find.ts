@@ -1,7 +1,7 @@
 // Reads customers.
-import type { Fragment, Sql } from '#core/db.ts'
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs } from '../jobs/found.ts'
-import type { Customer } from './customer.ts'
+import { customerSchema, type Customer } from './customer.ts'
 
 /** The customers of a tenant, newest first; deleted ones only on request. */
 export async function listCustomers(
@@ -29,8 +29,7 @@ export async function findCustomers(
   return found.map((each) => each?.resource)
 }
 
-/** The columns of an answer, in the order of the schema. */
+/** The columns of an answer. */
 export function customerColumns(sql: Sql): Fragment {
-  return sql`
-    id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at`
+  return columnList(sql, Object.keys(customerSchema.shape))
 }

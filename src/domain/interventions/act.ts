@@ -1,6 +1,6 @@
 // What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { keyIsTooOld } from '../jobs/calls.ts'
@@ -166,7 +166,7 @@ type HeldJob = {
 // The row that the call of the job `j` is about, and whether it is still under way; no row when the call is not known
 // here.
 function rowOfCall(sql: Sql | Tx): Fragment {
-  return CALLS.flatMap(({ job, status }) => {
+  const rows = CALLS.flatMap(({ job, status }) => {
     const noun = nounOf(job)
     return noun === undefined
       ? []
@@ -175,7 +175,8 @@ function rowOfCall(sql: Sql | Tx): Fragment {
             select r.id as row_id, r.status, r.status = ${status} as under_way from ${sql(subjectOf(noun).table)} r
             where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
         ]
-  }).reduce((all, each) => sql`${all} union all ${each}`)
+  })
+  return unionAll(sql, rows)
 }
 
 // A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.

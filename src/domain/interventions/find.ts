@@ -175,6 +175,6 @@ function jobColumns(sql: Sql): Fragment {
 function listed(sql: Sql): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id,
-    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error, j.first_sent_at,
-    j.created_at, j.finished_at`
+    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error,
+    j.first_sent_at, j.created_at, j.finished_at`
 }

@@ -64,7 +64,7 @@ export async function claimJobs(
         first_sent_at = case when j.operation is null or ${look_only}
           then j.first_sent_at else coalesce(j.first_sent_at, now()) end,
         last_sent_at = case when j.operation is not null then now() end,
-        -- Reset when the job was paused (due for an hour), as nobody refused it then, and after an attempt that never ended.
+        -- Reset after an attempt that never ended, and when the job was due for an hour: it was paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
       returning j.*, ${look_only} as look_only

@@ -1,10 +1,9 @@
 // Finds due jobs that no bell will bring, by turns of the tenants, with a bounded amount of work for each statement.
 import type { Fragment, Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
 
 /** The most tenants with open jobs that one walk visits, whether they have due jobs or not. */
 const TENANTS_A_WALK = 250
-/** Sorts before every tenant: the first walk starts here. */
-const START = '00000000-0000-0000-0000-000000000000'
 
 /**
  * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first).
@@ -37,7 +36,7 @@ export async function findDue(
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`
   return await sql<DueJobs[]>`
     with recursive visit as (
-      select w.queue, w.room, coalesce(w.after, ${START}) as tenant_id, 0 as visited, 0 as served, false as due
+      select w.queue, w.room, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served, false as due
       from jsonb_to_recordset(${sql.json(walks)}) as w(queue text, room integer, after uuid)
       where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
       union all
@@ -87,7 +86,7 @@ export async function findOldestDue(
 ): Promise<{ queue: string; age_s: number }[]> {
   return await sql<{ queue: string; age_s: number }[]>`
     with recursive visit as (
-      select q.queue, ${START}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
+      select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
       where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
       union all
       select v.queue, next.tenant_id from visit v

@@ -1,13 +1,13 @@
 // Reads a resource together with the job that a request waits for, in one statement.
 import type { Fragment, Sql } from '#core/db.ts'
 import { subjectOf, type Noun } from '../subjects.ts'
-import type { JobOutcome } from './outcomes.ts'
+import type { JobState } from './states.ts'
 
 /** A resource, and the job that a request waits for; null when it waits for none. */
 export type AskedFor = { tenant_id: string; id: string; job_id: string | null }
 
 /** `job` is undefined when none was asked for, or when it no longer exists. */
-export type Found<T> = { resource: T; job: Pick<JobOutcome, 'state' | 'last_error'> | undefined }
+export type Found<T> = { resource: T; job: Pick<JobState, 'state' | 'last_error'> | undefined }
 
 /** The resources and jobs, in the order of `asked`; undefined where the tenant has no such row. */
 export async function findWithJobs<T extends object>(
@@ -16,7 +16,7 @@ export async function findWithJobs<T extends object>(
   columns: Fragment,
   asked: AskedFor[],
 ): Promise<(Found<T> | undefined)[]> {
-  type Row = T & { nth: number; job_state: string | null; job_error: JobOutcome['last_error'] }
+  type Row = T & { nth: number; job_state: string | null; job_error: JobState['last_error'] }
   const rows = await sql<Row[]>`
     select a.nth, j.state as job_state, j.last_error as job_error, r.*
     from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(

@@ -1,64 +1,68 @@
-// Recurring work: one worker at a time takes the turn, under a lease, and stores how far it got.
+// Recurring work: each run is done by one worker, under a lease, and stores how far it got.
 import type { Json, Sql } from '#core/db.ts'
 
-/** The turn of one worker at some recurring work. `token` is the fencing token of everything the turn writes. */
-export type Turn = {
+/** A run of some recurring work by one worker. `token` is the fencing token of everything the run writes. */
+export type Run = {
   name: string
   token: string
   /** ISO 8601. */
   started_at: string
-  /** How far the last turn got; null at first. */
+  /** How far the last run got; null at first. */
   position: Json
-  /** What the last turn found; null at first. */
+  /** What the last run found; null at first. */
   result: Json
 }
 
+/** If the worker dies in the middle of a run, another one continues after this long. */
+export const RUN_LEASE_S = 60
+
 /**
- * Takes the turn if it is due and nobody has it; undefined otherwise. The first turn is due at once, or
- * `first_after_s` seconds after the first call. The lease lasts `lease_s` seconds; `keepTurn` renews it.
+ * Begins a run if one is due and no other worker has it; undefined otherwise. The first run is due at once, or
+ * `first_after_s` seconds after the first call. `renewRun` renews its lease.
  */
-export async function takeTurn(
+export async function beginRun(
   sql: Sql,
   name: string,
-  { lease_s, first_after_s = 0 }: { lease_s: number; first_after_s?: number },
-): Promise<Turn | undefined> {
-  const take = () => sql<Turn[]>`
-    update recurring_work set lease_token = gen_random_uuid(), lease_until = now() + ${lease_s} * interval '1 second',
-      started_at = now()
+  { first_after_s = 0 }: { first_after_s?: number } = {},
+): Promise<Run | undefined> {
+  const begin = () => sql<Run[]>`
+    update recurring_work set lease_token = gen_random_uuid(), started_at = now(),
+      lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
     where name = ${name} and due_at <= now() and (lease_until is null or lease_until <= now())
     returning name, lease_token as token, started_at, position, result`
-  const [turn] = await take()
-  if (turn !== undefined) return turn
+  const [run] = await begin()
+  if (run !== undefined) return run
   const made = await sql`
     insert into recurring_work (name, due_at) values (${name}, now() + ${first_after_s} * interval '1 second')
     on conflict do nothing returning name`
-  return made.count > 0 && first_after_s === 0 ? (await take())[0] : undefined
+  return made.count > 0 && first_after_s === 0 ? (await begin())[0] : undefined
 }
 
-/** Saves how far the turn got and renews its lease; false when it is no longer ours. */
-export async function keepTurn(sql: Sql, turn: Turn, position: Json, lease_s: number): Promise<boolean> {
-  const kept = await sql`
-    update recurring_work set position = ${sql.json(position)}, lease_until = now() + ${lease_s} * interval '1 second'
-    where name = ${turn.name} and lease_token = ${turn.token} and lease_until > now()`
-  return kept.count > 0
+/** Saves how far the run got and renews its lease; false when it is no longer ours. */
+export async function renewRun(sql: Sql, run: Run, position: Json): Promise<boolean> {
+  const renewed = await sql`
+    update recurring_work set position = ${sql.json(position)},
+      lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
+    where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
+  return renewed.count > 0
 }
 
-/** Ends the turn; the next is due in `next_s` seconds. False when it was no longer ours: then nothing was written. */
-export async function endTurn(
+/** Ends the run; the next is due in `next_s` seconds. False when it was no longer ours: then nothing was written. */
+export async function endRun(
   sql: Sql,
-  turn: Turn,
+  run: Run,
   { position, result = null, next_s }: { position: Json; result?: Json; next_s: number },
 ): Promise<boolean> {
   const ended = await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${sql.json(position)}, result = ${sql.json(result)},
       ended_at = now(), due_at = now() + ${next_s} * interval '1 second'
-    where name = ${turn.name} and lease_token = ${turn.token} and lease_until > now()`
+    where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
   return ended.count > 0
 }
 
-/** The result of the last turn and how many seconds ago it ended; undefined before the first has ended. */
-export async function findLastTurn(
+/** The result of the last run and how many seconds ago it ended; undefined before the first has ended. */
+export async function findLastRun(
   sql: Sql,
   name: string,
 ): Promise<{ result: Json; age_s: number } | undefined> {

@@ -1,6 +1,6 @@
 // Settles attempts: writes how an attempt ended into the row of its job, behind the fence of its lease.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
-import type { Failure } from '#core/outcome.ts'
+import type { AttemptOutcome, Failure } from '#core/outcome.ts'
 
 /**
  * How an attempt ended. If it ends the job, the provider call is over too; otherwise the call is made again with the
@@ -11,7 +11,7 @@ export type Settlement = {
   lease_token: string
   /** `running`: what the attempt was told is written, and it goes on under its lease. */
   state: 'succeeded' | 'failed' | 'ready' | 'unknown' | 'discarded' | 'running'
-  outcome: string
+  outcome: AttemptOutcome
   error: (Omit<Failure, 'code'> & { code: string }) | null
   /** Until the next attempt (`ready`) or the next look (`unknown`); null: not before an operator retries it. */
   delay_ms: number | null

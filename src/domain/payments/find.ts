@@ -1,7 +1,7 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
-import type { Fragment, Sql } from '#core/db.ts'
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
-import type { Payment, PaymentStatus } from './payment.ts'
+import { FINAL_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
 
 export type PaymentFilters = {
   status?: PaymentStatus
@@ -22,7 +22,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
   const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
   // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters
   // change the text of the statement: each text costs every connection a plan.
-  const open = status !== undefined && !['captured', 'canceled', 'failed'].includes(status)
+  const open = status !== undefined && !FINAL_STATUSES.includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
     where tenant_id = ${tenant_id}
@@ -93,11 +93,7 @@ function knownColumns(sql: Sql): Fragment {
     amount_refund_reserved_minor, currency, processor_reference`
 }
 
-/** The columns of an answer, in the order of the schema. */
+/** The columns of an answer. */
 function paymentColumns(sql: Sql): Fragment {
-  return sql`
-    id, tenant_id, idempotency_key, status, amount_minor, currency, method, customer_id, description, return_url,
-    amount_capturable_minor, amount_captured_minor, amount_refunded_minor, processor, processor_reference,
-    client_secret, failure, cancellation_reason, capture_before, authorized_at, captured_at, canceled_at, metadata,
-    created_at, updated_at`
+  return columnList(sql, Object.keys(paymentSchema.shape))
 }

@@ -17,6 +17,9 @@ const PAYMENT_STATUSES = [
 ] as const
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
+/** The statuses that a payment never leaves. In all others the column `open` of its row is true. */
+export const FINAL_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled', 'failed']
+
 /** The status of a payment, as a field and as a filter. */
 export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
   id: 'PaymentStatus',
@@ -26,7 +29,7 @@ export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
 })
 
 /** An amount in a payment. */
-const moved = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
+const amount = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
 
 /** A payment in answers. */
 export const paymentSchema = z
@@ -53,9 +56,9 @@ export const paymentSchema = z
       description: 'Where the buyer returns to after 3-D Secure.',
       example: 'https://shop.example/orders/17',
     }),
-    amount_capturable_minor: moved('What is held and can be captured.', 1000),
-    amount_captured_minor: moved('What was taken.', 0),
-    amount_refunded_minor: moved('What of it went back.', 0),
+    amount_capturable_minor: amount('What is held and can be captured.', 1000),
+    amount_captured_minor: amount('What was taken.', 0),
+    amount_refunded_minor: amount('What of it went back.', 0),
     processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()

@@ -47,7 +47,7 @@ export async function createPayments(
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, scope text,
+        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
         fingerprint text, request_id text, amount_minor bigint, currency text, method text, customer_id uuid,
         description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), asked as (
@@ -116,7 +116,7 @@ export async function requestCancels(
     p.status in ('pending', 'requires_action', 'authorized')
     and (p.status <> 'pending' or p.cancel_requested_at is null)`
   const keys = sql`
-    select tenant_id, idempotency_key, scope, fingerprint, payment_id as resource_id,
+    select tenant_id, idempotency_key, route, fingerprint, payment_id as resource_id,
       case when status = 'canceling' then job_id end as job_id
     from p`
   const canceling = sql`(select * from p where status = 'canceling') p`
@@ -155,7 +155,7 @@ export async function joinCancel(
           and j.finished_at is null
         order by j.created_at desc limit 1) as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payment_id uuid, idempotency_key text, scope text, fingerprint text)
+        tenant_id uuid, payment_id uuid, idempotency_key text, route text, fingerprint text)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
         and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
       where not ${isKnown(sql)}
@@ -171,8 +171,8 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
     locked as (
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
-          request_id text, amount_minor bigint, reason text, cancellation_reason text)
+          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, route text,
+          fingerprint text, request_id text, amount_minor bigint, reason text, cancellation_reason text)
         where not ${isKnown(sql)}
         order by tenant_id, payment_id
       ) a

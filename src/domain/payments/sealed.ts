@@ -1,4 +1,4 @@
-// The places to which the secrets of a payment are sealed, so that sealing and opening name the same place.
+// The places to which the secrets of a payment are sealed: sealing and opening must name the same place.
 import type { SealedPlace } from '#core/secrets.ts'
 
 /** The place of `payments.client_secret`. */

@@ -70,7 +70,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     },
   }))
   const announced = sql`select * from p where event is not null`
-  const captured = sql`
+  const to_post = sql`
     select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
       'available' as credit_account, currency, amount_captured_minor as amount_minor
     from p where p."to" = 'captured'`
@@ -80,12 +80,13 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
   })
   const to_cancel = sql`
     select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
-      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id, ${cancel_request} as request
+      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id,
+      ${cancel_request} as request
     from p
     join told on told.follow_up_job_id = p.follow_up_job_id
     join held on held.job_id = told.job_id
     where p.status = 'canceling'`
-  const moved = sql`select processor as provider, processor_reference as reference from p`
+  const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
@@ -124,10 +125,10 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ),
     event as (${announce(sql, 'payment', announced)}),
-    ${postings(sql, captured)},
+    ${postings(sql, to_post)},
     follow_up as (${enqueue(sql, cancelPayment, to_cancel)}),
     ${filing(sql, 'payment')},
-    ${waking(sql, moved)},
+    ${waking(sql, known)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

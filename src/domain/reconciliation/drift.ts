@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
-import type { Fragment, Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import {
   filedBy,
   objectOf,
@@ -159,7 +159,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
       where u.subject = ${noun}`
-  }).reduce((all, each) => sql`${all} union all ${each}`)
+  })
   const rows = await sql<{ name: string }[]>`
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
@@ -177,7 +177,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
         where j.tenant_id = d.tenant_id and j.subject_id = coalesce(d.payment_id, d.subject_id)
           and j.finished_at is null and j.unknown_since is not null
           and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
-    ), ours as (${ours}),
+    ), ours as (${unionAll(sql, ours)}),
     opened as (
       insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
       select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours

@@ -1,6 +1,8 @@
 // Looks: which rows have been in one state for too long, and when the provider is asked about them.
 import { z } from 'zod'
-import type { Fragment, Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
+import { LOOKS_MS } from '#jobs/job.ts'
 import { notificationOf, type Notification } from '../notifications.ts'
 import {
   filedBy,
@@ -17,8 +19,8 @@ import {
  */
 export const LOOK_KIND = 'reconciliation.look'
 
-/** The provider is asked again after these times, and then every day. */
-const LOOKS_S = [5, 60, 5 * 60, 30 * 60, 2 * 3600, 24 * 3600]
+/** The provider is asked again after these times, as by a job whose effect is unknown, and then every day. */
+const LOOKS_S = LOOKS_MS.map((look_ms) => look_ms / 1000)
 const DAY_S = 24 * 3600
 /** Rows that are read at once. Most open payments are simply held, and need no look. */
 const ROWS_AT_ONCE = 10_000
@@ -70,13 +72,14 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
     const { table, at_provider } = providerSubjectOf(noun)
     const { provider, reference } = at_provider
     return sql`
-      select ${sql(`o.${provider}`)} as provider, ${sql(`o.${reference}`)} as reference, greatest(p.since, o.updated_at) as since
+      select ${sql(`o.${provider}`)} as provider, ${sql(`o.${reference}`)} as reference,
+        greatest(p.since, o.updated_at) as since
       from ${sql(table)} o
       where p.subject = ${noun} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
-  }).reduce((all, each) => sql`${all} union all ${each}`)
+  })
   const stale = await sql<Stale[]>`
     select p.subject, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
-    from drifts p cross join lateral (${rows}) s
+    from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.mended_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
 }
@@ -91,7 +94,7 @@ export async function findStage(
   cursor: Cursor,
 ): Promise<{ within: Fragment; cursor: Cursor }> {
   const { tenant_id, created_at } = cursor ?? {
-    tenant_id: '00000000-0000-0000-0000-000000000000',
+    tenant_id: LOWEST_ID,
     created_at: '-infinity',
   }
   const after = sql`(p.tenant_id, p.created_at) > (${tenant_id}, ${created_at})`

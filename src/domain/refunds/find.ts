@@ -1,7 +1,7 @@
 // Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
-import type { Fragment, Sql } from '#core/db.ts'
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
-import type { Refund } from './refund.ts'
+import { refundSchema, type Refund } from './refund.ts'
 
 /** What is needed of a refund to apply what a processor says of it. */
 export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
@@ -33,7 +33,7 @@ export async function findRefundByIds(
 
 /** Refunds with the jobs that were asked for, in the order of `asked`. */
 export async function findRefunds(sql: Sql, asked: AskedFor[]): Promise<(Found<Refund> | undefined)[]> {
-  return await findWithJobs<Refund>(sql, 'refund', columns(sql), asked)
+  return await findWithJobs<Refund>(sql, 'refund', refundColumns(sql), asked)
 }
 
 /** The refunds of a payment, newest first. */
@@ -44,12 +44,12 @@ export async function listRefunds(
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<Refund[]> {
   return await sql<Refund[]>`
-    select ${columns(sql)} from refunds
+    select ${refundColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and payment_id = ${payment_id} and created_at < ${before}
     order by created_at desc limit ${limit}`
 }
 
-function columns(sql: Sql): Fragment {
-  return sql`id, tenant_id, payment_id, idempotency_key, status, amount_minor, currency, reason, imported, processor,
-    processor_reference, failure, metadata, created_at, updated_at`
+/** The columns of an answer. */
+function refundColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(refundSchema.shape))
 }

@@ -41,7 +41,7 @@ export async function requestRefunds(
     with given as (
       select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        scope text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+        route text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
     ), locked as (
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from (select * from given where not known) a
@@ -56,7 +56,8 @@ export async function requestRefunds(
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning l.*, p.currency, p.processor, p.processor_reference
     ), r as (
-      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor,
+        metadata)
       select tenant_id, refund_id, payment_id, idempotency_key, coalesce(amount_minor, left_minor), currency, reason,
         processor, coalesce(metadata, 'null')
       from p

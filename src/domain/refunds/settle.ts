@@ -37,14 +37,14 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       transfer_id: newId(),
     },
   }))
-  const announced = sql`select * from moved_on`
-  const moved = sql`
+  const announced = sql`select * from changed`
+  const to_post = sql`
     select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
       'processor_clearing' as credit_account, currency, amount_minor
-    from moved_on where status = 'succeeded'
+    from changed where status = 'succeeded'
     union all
     select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
-    from moved_on where before = 'succeeded'`
+    from changed where before = 'succeeded'`
   const known = sql`
     select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`
   const rows = await sql<{ id: string }[]>`
@@ -67,20 +67,20 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       where r.tenant_id = l.tenant_id and r.id = l.refund_id
         and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
       returning r.*, l.before, l.event, l.event_id, l.transfer_id, l.payment_reference
-    ), moved_on as (
+    ), changed as (
       select * from r where r.status <> r.before
     ), p as (
       update payments p set updated_at = clock_timestamp(),
         amount_refunded_minor = p.amount_refunded_minor + case
-          when m.status = 'succeeded' then m.amount_minor
-          when m.before = 'succeeded' then -m.amount_minor
+          when c.status = 'succeeded' then c.amount_minor
+          when c.before = 'succeeded' then -c.amount_minor
           else 0 end,
         amount_refund_reserved_minor = p.amount_refund_reserved_minor
-          - case when m.status = 'failed' then m.amount_minor else 0 end
-      from moved_on m where p.tenant_id = m.tenant_id and p.id = m.payment_id
+          - case when c.status = 'failed' then c.amount_minor else 0 end
+      from changed c where p.tenant_id = c.tenant_id and p.id = c.payment_id
     ),
     event as (${announce(sql, 'refund', announced)}),
-    ${postings(sql, moved)},
+    ${postings(sql, to_post)},
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${finishing(sql)}

@@ -2,7 +2,7 @@
 import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
-/** A call that was refused before it had any effect, each time for this long, has failed. */
+/** A call that has been refused for this long, each time before it had any effect, has failed. */
 const REFUSED_MS = 24 * 3_600_000
 
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */

@@ -1,6 +1,6 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
-import { describe } from '#core/words.ts'
+import { describe } from '#core/describe.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
@@ -8,7 +8,7 @@ import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
-/** How soon a worker of a newer version may take a job that this one cannot read. */
+/** A job that only a newer version can read is due again after this long, for a worker of that version. */
 const NEWER_MS = 60_000
 
 /** A claimed job with its payload parsed. */

@@ -12,23 +12,22 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
+import { CHECKS_OF_A_TIME } from '#domain/audit/index.ts'
 import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
-import { endTurn, findLastTurn, keepTurn, takeTurn, type Turn } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, findLastRun, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
 const NAME = 'audit'
 const LOOK_MS = 10_000
-/** If the worker dies in the middle, another one begins after this long; renewed during the audit. */
-const LEASE_S = 60
 const PATIENCE_MS = 1_000
 /** A check that takes longer is stopped and reported as unfinished: an audit must not bring the database down. */
 const TIMEOUT_MS = 60_000
-/** Payments with problems are kept up to this number, and audited again each time until they are in order. */
+/** At most this many payments with problems are kept, to be audited again each time until they are in order. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
-/** Checks whose problems belong to no payment, so an audit of a later time does not find them again. */
-const PAST_CHECKS = new Set<string>(['keys', 'notifications', 'tenants'])
+/** Checks that are limited to a time and name no payment: an audit of a later time does not find their problems again. */
+const PAST_CHECKS = new Set([...Object.keys(CHECKS_OF_A_TIME), 'notifications'])
 
 const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
 const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })
@@ -49,27 +48,27 @@ export function audits(context: WorkerContext, every_s: number): Loop {
     () => Math.min(LOOK_MS, every_s * 1000),
     async () => {
       await measure(sql)
-      const turn = await takeTurn(sql, NAME, { lease_s: LEASE_S, first_after_s: every_s })
-      if (turn === undefined) return
-      const { since, again } = auditPosition.safeParse(turn.position).data ?? { since: null, again: [] }
+      const run = await beginRun(sql, NAME, { first_after_s: every_s })
+      if (run === undefined) return
+      const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
       const options = { timeout_ms: TIMEOUT_MS }
       let position = { since, again }
       // Another worker continues here if this one ends.
       const reached = async (time: string, found: AuditReport) => {
         const wrong = paymentsOf(lostLater(found))
-        const past = Date.parse(time) < Date.parse(turn.started_at) ? time : turn.started_at
+        const past = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
         position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
-        turn.position = position
-        await keepTurn(sql, turn, position, LEASE_S)
+        run.position = position
+        await renewRun(sql, run, position)
       }
-      const report = await whileKept(sql, turn, () =>
+      const report = await whileKept(sql, run, () =>
         since === null
           ? auditEverything(sql, options)
           : auditChanges(sql, since, again, { ...options, reached }),
       )
       const unfinished = unfinishedOf(report)
       position = {
-        since: isWhole(report) || since === null ? turn.started_at : position.since,
+        since: isWhole(report) || since === null ? run.started_at : position.since,
         again: paymentsOf(lostLater(report)).slice(0, MOST_KEPT),
       }
       const result: Json = {
@@ -77,8 +76,8 @@ export function audits(context: WorkerContext, every_s: number): Loop {
         unfinished,
         rows: report.problems.slice(0, MOST_KEPT),
       }
-      // When the turn was lost, the worker that has it now will report the same.
-      if (!(await endTurn(sql, turn, { position, result, next_s: every_s }))) return
+      // When the run was lost, the worker that has it now will report the same.
+      if (!(await endRun(sql, run, { position, result, next_s: every_s }))) return
       raise(context, report, unfinished)
       await measure(sql)
     },
@@ -112,10 +111,10 @@ function unfinishedOf({ checks }: AuditReport): string[] {
   return checks.filter((each) => each.unfinished).map(({ check }) => check)
 }
 
-async function whileKept<T>(sql: Sql, turn: Turn, work: () => Promise<T>): Promise<T> {
+async function whileKept<T>(sql: Sql, run: Run, work: () => Promise<T>): Promise<T> {
   const renewal = setInterval(
-    () => void keepTurn(sql, turn, turn.position, LEASE_S).catch(() => {}),
-    (LEASE_S * 1000) / 3,
+    () => void renewRun(sql, run, run.position).catch(() => {}),
+    (RUN_LEASE_S * 1000) / 3,
   ).unref()
   try {
     return await work()
@@ -126,7 +125,7 @@ async function whileKept<T>(sql: Sql, turn: Turn, work: () => Promise<T>): Promi
 
 /** Sets the gauges from the result of the last audit, whichever worker made it. */
 async function measure(sql: Sql): Promise<void> {
-  const last = await findLastTurn(sql, NAME)
+  const last = await findLastRun(sql, NAME)
   const result = resultSchema.safeParse(last?.result).data
   if (last === undefined || result === undefined) return
   metrics.auditAge.set(last.age_s)

@@ -1,6 +1,6 @@
 // Sets the gauges of parked notifications and of jobs whose effect is unknown.
 import { metrics } from '#core/metrics.ts'
-import { countUnknown } from '#domain/jobs/outcomes.ts'
+import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'

@@ -37,7 +37,7 @@ export function expire({ sql, log }: WorkerContext, { action_ttl_s }: { action_t
           event_id: newId(),
           rung: false,
           idempotency_key: null,
-          scope: '',
+          route: '',
           fingerprint: '',
           request_id: null,
           reason,

@@ -5,13 +5,12 @@ import { metrics } from '#core/metrics.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
 import type { ProviderEvent } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
-const LEASE_S = 60
 const PAGES_AT_ONCE = 50
 const LOOKS_AT_ONCE = 500
 
@@ -60,15 +59,15 @@ async function lookAtWhatStandsStill(
   { sql, log }: WorkerContext,
   { every_s }: ReconcileOptions,
 ): Promise<void> {
-  const turn = await takeTurn(sql, 'reconciling', { lease_s: LEASE_S })
-  if (turn === undefined) return
+  const run = await beginRun(sql, 'reconciling')
+  if (run === undefined) return
   const strange = await followUnknownJobs(sql)
   if (strange.length > 0)
     log.error(
       { jobs: strange },
       'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
     )
-  const from = cursorsSchema.safeParse(turn.position).data ?? {}
+  const from = cursorsSchema.safeParse(run.position).data ?? {}
   const position: Record<string, Cursor> = {}
   const stale = []
   for (const noun of PROVIDER_NOUNS) {
@@ -83,7 +82,7 @@ async function lookAtWhatStandsStill(
   const looks = looksOf(stale).map((look) => ({ ...look, rung: false, request_id: null }))
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
-  await endTurn(sql, turn, { position, next_s: every_s })
+  await endRun(sql, run, { position, next_s: every_s })
 }
 
 /** Events up to `from_s` have been read; `range` is being read, page by page, newest first. */
@@ -96,10 +95,10 @@ type EventsPosition = z.output<typeof eventsPosition>
 /** Reads events that never arrived as notifications. Returns whether there is more to read. */
 async function readEvents(context: WorkerContext, { every_s, after_s }: ReconcileOptions): Promise<boolean> {
   const { sql, log, processor } = context
-  const turn = await takeTurn(sql, `events of ${processor.name}`, { lease_s: LEASE_S })
-  if (turn === undefined) return false
+  const run = await beginRun(sql, `events of ${processor.name}`)
+  if (run === undefined) return false
   const now_s = Math.floor(Date.now() / 1000)
-  let position: EventsPosition = eventsPosition.safeParse(turn.position).data ?? {
+  let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
     from_s: now_s - processor.events_kept_s,
     range: null,
   }
@@ -112,7 +111,7 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
       log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
       // The event that the page should follow may no longer be kept: begin the range again.
       if (page.kind === 'declined') position = { from_s, range: null }
-      await endTurn(sql, turn, { position, next_s: every_s })
+      await endRun(sql, run, { position, next_s: every_s })
       return false
     }
     const { events, newest_s, last } = page.value
@@ -124,10 +123,10 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
         ? { from_s: newest, range: null }
         : { from_s, range: { to_s, after: last, newest_s: newest } }
     if (last === null) break
-    if (!(await keepTurn(sql, turn, position, LEASE_S))) return false
+    if (!(await renewRun(sql, run, position))) return false
   }
   const behind = position.range !== null
-  await endTurn(sql, turn, { position, next_s: behind ? 0 : every_s })
+  await endRun(sql, run, { position, next_s: behind ? 0 : every_s })
   return behind
 }
 

@@ -1,24 +1,23 @@
-// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, deletes old
-// idempotency keys, and erases personal data of deleted customers from events.
+// Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
+// idempotency keys. It also erases personal data of deleted customers from events.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
+import { HISTORY_KINDS } from '#core/config/retention.ts'
 import { metrics } from '#core/metrics.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
   BEGINNING,
   countStrays,
   dropNextPartition,
-  HISTORY_KINDS,
   makeNextPartition,
   moveFinished,
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
-import { endTurn, keepTurn, takeTurn } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
 const LOOK_MS = 1_000
-const LEASE_S = 60
 /** How often finished jobs are looked for. */
 const MOVE_EVERY_S = 10
 /** Rows that one statement moves or deletes: about 50 ms of the database's time. */
@@ -92,10 +91,10 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
 
 /** Moves, by one worker at a time, all jobs that finished more than an hour ago. */
 async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<void> {
-  const turn = await takeTurn(sql, 'moving what is finished', { lease_s: LEASE_S })
-  if (turn === undefined) return
-  const last = movePosition.safeParse(turn.position).data
-  const now_ms = Date.parse(turn.started_at)
+  const run = await beginRun(sql, 'moving what is finished')
+  if (run === undefined) return
+  const last = movePosition.safeParse(run.position).data
+  const now_ms = Date.parse(run.started_at)
   let position =
     last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last
   for (;;) {
@@ -103,7 +102,7 @@ async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<
     metrics.moved.inc(step.moved)
     position = { ...step.position, began_ms: position.began_ms }
     if (step.next === null || closing()) break
-    if (!(await keepTurn(sql, turn, position, LEASE_S))) return
+    if (!(await renewRun(sql, run, position))) return
   }
-  await endTurn(sql, turn, { position, next_s: closing() ? 0 : MOVE_EVERY_S })
+  await endRun(sql, run, { position, next_s: closing() ? 0 : MOVE_EVERY_S })
 }

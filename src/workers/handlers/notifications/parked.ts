@@ -22,7 +22,7 @@ const DAY_MS = 24 * HOUR_MS
  * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
  * parking.
  */
-const LOOKS_MS: { [Reason in WaitingReason]?: number[] } = {
+const LOOKS_BY_REASON_MS: { [Reason in WaitingReason]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
@@ -90,7 +90,7 @@ export function parkFor(
 
 // Until the next look; undefined when the last one is over.
 function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
-  const looks_ms = LOOKS_MS[reason]
+  const looks_ms = LOOKS_BY_REASON_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'refunds_differ') return WAITS_MS
   // `does_not_fit`: as long again as it has waited, so looks become rarer.

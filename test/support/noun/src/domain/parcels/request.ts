@@ -14,7 +14,7 @@ export async function requestParcels(
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'parcel')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, parcel_id uuid, job_id uuid, rung boolean, idempotency_key text, scope text, fingerprint text,
+        tenant_id uuid, parcel_id uuid, job_id uuid, rung boolean, idempotency_key text, route text, fingerprint text,
         request_id text, address text)
     ), asked as (
       select * from given where not known

@@ -12,7 +12,7 @@ const TYPES: Record<string, string> = {
 }
 const FORMATS: Record<string, string> = { uuid: 'must be a UUID', url: 'must be an http or https URL' }
 
-/** The message for an issue of a schema that brings no message of its own. */
+/** The message for an issue of a schema that has no message of its own. */
 export function describe(issue: z.core.$ZodRawIssue): string {
   if (issue.input === undefined) return 'is required'
   switch (issue.code) {

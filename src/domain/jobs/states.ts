@@ -2,19 +2,17 @@
 import type { Sql } from '#core/db.ts'
 import type { Settlement } from './settle.ts'
 
-export type JobOutcome = { id: string; state: string; last_error: Settlement['error'] }
+export type JobState = { id: string; state: string; last_error: Settlement['error'] }
 
 /** The states of jobs; ids that do not exist are left out. */
-export async function findOutcomes(sql: Sql, ids: string[]): Promise<JobOutcome[]> {
-  const found = await sql<JobOutcome[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]> {
+  const found = await sql<JobState[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
   const known = new Set(found.map(({ id }) => id))
   const old = ids.filter((id) => !known.has(id))
   return [
     ...found,
-    ...(await sql<
-      JobOutcome[]
-    >`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+    ...(await sql<JobState[]>`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
   ]
 }
 

@@ -1,11 +1,11 @@
-// The queue: carries bells to workers and outcomes to waiting requests. Everything in it may be lost without losing
+// The queue: carries bells to workers, and the states of jobs to waiting requests. Everything in it may be lost without losing
 // work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Listener } from './backend.ts'
-import { type Bell, type OutcomeHint, decodeOutcomes } from './bells.ts'
+import { type Bell, type PublishedState, decodeStates } from './bells.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
 import { watchDepths } from './depth.ts'
 import { openPostgres } from './postgres.ts'
@@ -14,14 +14,14 @@ import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
 import { away_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
 
-export type { Bell, OutcomeHint } from './bells.ts'
+export type { Bell, PublishedState } from './bells.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
 
 export type Queue = {
   readonly backend: 'redis' | 'postgres'
   /**
    * True while the backend is known to be unusable; then workers and waiters poll the database every 50 ms. Also true
-   * while outcomes are not received, and for half a second after that, because those published meanwhile are lost.
+   * while published states are not received, and for half a second after that, because those published meanwhile are lost.
    */
   away(): boolean
   /**
@@ -41,14 +41,14 @@ export type Queue = {
     concurrency: number
     perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
-  /** Publishes outcomes to every process, without waiting. Never throws. */
-  publish(outcomes: OutcomeHint[]): void
+  /** Publishes the states of jobs to every process, without waiting. Never throws. */
+  publish(states: PublishedState[]): void
   /**
-   * Receives all outcomes of every process. Resolves when it listens, or after 1 s without a backend, and then goes
+   * Receives what every process publishes. Resolves when it listens, or after 1 s without a backend, and then goes
    * on trying.
    */
-  subscribe(onOutcomes: (outcomes: OutcomeHint[]) => void): Promise<{ close(): Promise<void> }>
-  /** Waits for the bells under way and ends all connections, within seconds even while the backend is away. */
+  subscribe(onStates: (states: PublishedState[]) => void): Promise<{ close(): Promise<void> }>
+  /** Waits for the bells under way and ends all connections; takes seconds at most, even while the backend is away. */
   close(): Promise<void>
 }
 
@@ -113,11 +113,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   return {
     backend: backend.name,
     away() {
-      const whole_since = Math.max(
+      const usable_since = Math.max(
         watch.backSince(),
         ...[...listeners].map((listener) => listener.hearsSince()),
       )
-      return watch.away() || performance.now() - whole_since < recovery_ms
+      return watch.away() || performance.now() - usable_since < recovery_ms
     },
     ring: (bells) => producer.ring(bells),
     full: watchDepths(backend),
@@ -132,11 +132,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
         },
       }
     },
-    publish: (outcomes) => producer.publish(outcomes),
-    async subscribe(onOutcomes) {
+    publish: (states) => producer.publish(states),
+    async subscribe(onStates) {
       const listener = backend.listen((message) => {
-        const outcomes = decodeOutcomes(message)
-        if (outcomes.length > 0) onOutcomes(outcomes)
+        const states = decodeStates(message)
+        if (states.length > 0) onStates(states)
       })
       listeners.add(listener)
       await Promise.race([listener.opened, sleep(1_000, undefined, { ref: false })])

@@ -9,10 +9,10 @@ const Holder = z.object({ pid: z.int(), started: z.string() })
 const Running = z.object({ api_url: z.string() })
 
 /**
- * Creates the folder and claims it until `release`. Throws ConfigError when another start uses it or it is not
+ * Creates the folder and locks it until `release`. Throws ConfigError when another start uses it or it is not
  * writable.
  */
-export async function claimFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
+export async function lockFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
   const path = join(data_dir, 'running.json')
   const holder = await read(path, Holder)
   if (holder !== undefined && processStarted(holder.pid) === holder.started) {
