@@ -1,5 +1,7 @@
 // One table of variables: what parses them is what `--help` and the README tell.
+import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { variables, variablesAsMarkdown } from '#core/config/help.ts'
 import type { ProcessName } from '#core/config/variables.ts'
@@ -30,4 +32,10 @@ test.for([
   // What is needed is not said to be brought where it is unset.
   expect(stdout).not.toMatch(/Unset, `npm start`/)
   for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
+})
+
+test('a command whose reader is gone ends without a word', async () => {
+  const command = 'node src/commands/jobs.ts --help | true'
+  const { stderr } = await promisify(execFile)('sh', ['-c', command], { cwd: new URL('..', import.meta.url) })
+  expect(stderr).toBe('')
 })

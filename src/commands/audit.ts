@@ -5,6 +5,7 @@ import { errorText } from '#core/startup.ts'
 import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
 import { withDatabase } from './database.ts'
+import { print } from './print.ts'
 
 const HELP = `sluice audit: whether the invariants hold, read-only, on any Sluice database.
 
@@ -72,10 +73,6 @@ function seconds(text: string, option: string): number {
   if (text.trim() === '' || !Number.isInteger(value) || value < 0 || value > 1_000_000)
     throw new ConfigError(`${option} must be a number of seconds`)
   return value
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
 }
 
 try {

@@ -23,6 +23,7 @@ import {
 } from '#domain/interventions/find.ts'
 import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
+import { print } from './print.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
 
@@ -43,8 +44,8 @@ resolve  says what became of the call of an open job.
                       Not where the stored request cannot be read: what the provider then notifies of settles the row, and discard the job.
          --as failed  of any open job: it never took effect and will not: what it is about is settled as failed, a hold stays as it was.
 
-parked: its attempts died or threw too often, or what is stored of it cannot be read; it is not performed again before a retry. A notification that waits for the object
-that it names is open, not parked, and looks again by itself.
+parked: its attempts died or threw too often, or what is stored of it cannot be read; it is not performed again before
+a retry. A notification that waits for the object that it names is open, not parked, and looks again by itself.
 Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
@@ -237,10 +238,6 @@ function oneOf<T extends string>(known: readonly T[], value: string, option: str
   const found = known.find((each) => each === value)
   if (found === undefined) throw new ConfigError(`${option} must be one of ${known.join(', ')}`)
   return found
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
 }
 
 main().catch((error: unknown) => {

@@ -9,6 +9,7 @@ import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/a
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
+import { print } from './print.ts'
 
 const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
@@ -139,10 +140,6 @@ function required(values: KeyOptions, name: keyof KeyOptions): string {
   const value = values[name]
   if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
   return value
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`)
 }
 
 main().catch((error: unknown) => {

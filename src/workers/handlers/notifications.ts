@@ -6,6 +6,7 @@ import { applyNotification } from '#jobs/notifications.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, goOn, park, unanswered, type Decision } from '../decision.ts'
+import { factsOf } from '../job-log.ts'
 import { handling, type JobOf } from './handler.ts'
 import { compare, type ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
@@ -54,7 +55,7 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
   const { kind, object_id } = notification
   log.error(
     {
-      notification_id: job.id,
+      ...factsOf(job),
       kind,
       object_id,
       ...(row && { tenant_id: row.tenant_id, [`${row.compared.noun}_id`]: row.id }),
