@@ -52,7 +52,7 @@ create table ledger_transfers (
   kind text not null check (kind in ('capture', 'refund', 'refund_failed', 'top_up', 'top_up_reversed', 'payout_paid',
     'payout_returned', 'dispute_withdrawn', 'dispute_reinstated', 'fee', 'correction')),
   subject_id uuid not null,
-  -- What has several legs is several transfers of one group; null where one is all. Nothing writes it before there are payouts.
+  -- What has several legs is several transfers of one group; null where one is all.
   group_id uuid,
   debit_account text not null check (debit_account in ('available', 'processor_clearing', 'fees')),
   credit_account text not null check (credit_account in ('available', 'processor_clearing', 'fees')),

@@ -1,10 +1,13 @@
 // Holds the layout: which layer may import which, no import cycles, the length of files and of SQL, and one name for
 // one thing.
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { NOUNS, statusesOfCalls, subjectOf } from '#domain/subjects.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const SRC = join(ROOT, 'src')
@@ -307,4 +310,31 @@ test('docs/architecture.md has the table of imports, and the files that it names
     existsSync(join(ROOT, file)) || existsSync(join(ROOT, 'test/support/noun', file.replace('NNNN', '0900')))
   expect(files.length).toBeGreaterThan(40)
   expect(files.filter((file) => !here(file))).toEqual([])
+})
+
+test('the statuses that the entry of a noun names are statuses of the noun', () => {
+  for (const noun of NOUNS) {
+    const { view, under_way, at_provider } = subjectOf(noun)
+    const named = [
+      ...statusesOfCalls(noun),
+      ...(under_way?.statuses ?? []),
+      ...Object.values(at_provider?.agrees ?? {}).flat(),
+    ]
+    const { status } = view.shape
+    const known = status instanceof z.ZodEnum ? status.options : []
+    expect([noun, named.filter((each) => !known.includes(each))]).toEqual([noun, []])
+  }
+})
+
+test('a published migration is never changed: databases refuse one that differs from what they applied', async () => {
+  const folder = join(ROOT, 'migrations')
+  const published = (await readFile(join(folder, 'SHA256SUMS'), 'utf8')).trim().split('\n')
+  const now = await Promise.all(
+    published.map(async (line) => {
+      const [, name] = line.split('  ')
+      const text = await readFile(join(folder, name!))
+      return `${createHash('sha256').update(text).digest('hex')}  ${name}`
+    }),
+  )
+  expect(now).toEqual(published)
 })

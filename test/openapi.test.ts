@@ -338,10 +338,12 @@ test('the webhooks host is described, and answers as described', async () => {
 
 test('it lists every type of event, with the data that are written', async () => {
   const { client, sql, provider } = world
+  // What was personal is erased from its earlier events at any moment after it is deleted.
+  const leaving = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Grace' })
   const [begun] = await sql<{ at: string }[]>`select clock_timestamp() as at`
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   await client.patch(`/v1/customers/${customer.body.id}`, { external_id: 'user-17' })
-  await client.delete(`/v1/customers/${customer.body.id}`)
+  await client.delete(`/v1/customers/${leaving.body.id}`)
   const payment = await capturedPayment(client)
   await refund(client, payment.id)
   await client.post(`/v1/payments/${(await heldPayment(client)).id}/cancel`)

@@ -39,19 +39,19 @@ type UnderWay = {
   left_to_provider?: (sql: Sql | Tx) => Fragment
 }
 
-type AtProvider = {
+export type AtProvider = {
   /** The column with the provider's name; what the column is called is also what the provider is to us. */
   provider: string
   /** The column with the provider's id. */
   reference: string
-  /** The columns that are compared. */
+  /** What is compared: the status, and every column that both sides have. */
   side: SideSchema
   /**
    * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
    * been applied.
    */
   agrees: Readonly<Record<string, readonly string[]>>
-  /** How two sides differ beside status, amount and currency. */
+  /** How two sides differ beside status, amount and currency, where that is not for each column to be equal. */
   difference?(ours: Side, theirs: Side): Difference | null
   /** What else is to be said of two sides of which one does not fit. */
   inWords?(ours: Side, theirs: Side): string | null

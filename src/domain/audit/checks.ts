@@ -63,6 +63,11 @@ export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Frag
     where t.seq is not null and follows.expected is distinct from t.balance_after_minor`
 }
 
+/** The numbers of a problem that has none. */
+export function noNumbers(sql: Sql | Tx): Fragment {
+  return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by`
+}
+
 /** Each balance is the sum of its transfers, and nothing is reserved without a request. */
 export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
@@ -101,7 +106,7 @@ function toAvailable(sql: Sql | Tx): Fragment {
 export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
   return sql`
     select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id,
-      j.id::text as id, j.operation as what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+      j.id::text as id, j.operation as what, ${noNumbers(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
 }
 
@@ -110,8 +115,7 @@ export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limit
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
     select 'a job is due and nobody takes it' as problem, j.tenant_id, null::uuid as payment_id, j.id::text as id,
-      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, null::bigint as expected,
-      null::bigint as found, null::bigint as off_by
+      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noNumbers(sql)}
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
       and not exists (
@@ -138,7 +142,7 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
   const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
     select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id,
-      p.what, null::bigint as expected, null::bigint as found, null::bigint as off_by
+      p.what, ${noNumbers(sql)}
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
       from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
@@ -162,7 +166,7 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
         select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${written(sql`d.created_at`)}
         union all
         select 'ledger_transfers', null, t.tenant_id, t.subject_id from ledger_transfers t
-        where ${written(sql`t.created_at`)} and t.kind in ('capture', 'refund', 'refund_failed')
+        where ${written(sql`t.created_at`)} and t.kind <> 'correction'
       ) s
       where s.noun <> all(${nouns}) or not ${isThere(sql, subjects, sql`null`, sql`s.tenant_id`, sql`s.at`)}
     ) p`
@@ -198,7 +202,7 @@ export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): F
     select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id,
       k.resource_id::text as id,
       k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what,
-      null::bigint as expected, null::bigint as found, null::bigint as off_by
+      ${noNumbers(sql)}
     from idempotency_keys k
     where ${arrived(sql, sql`k.created_at`, limits)} and (
       not ${isThere(sql, subjects, sql`k.resource`, sql`k.tenant_id`, sql`k.resource_id`)}

@@ -1,7 +1,7 @@
 // The registry of checks, grouped by what each can be limited to.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { filedBy, NOUNS, paymentOf, statusesOfCalls, subjectOf, worksOn } from '../subjects.ts'
-import { balances, calls, jobs, keys, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
+import { balances, calls, jobs, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { notifications } from './notifications.ts'
 
 /** Checks of payments and what belongs to them; they can be limited to some payments. */
@@ -38,7 +38,7 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
       sql`
         select ${`a ${noun} is under way and nothing works on it`}::text as problem, p.tenant_id,
           ${paymentOf(sql, noun, 'p')} as payment_id, p.id::text as id, p.status || ' since ' || p.updated_at as what,
-          null::bigint as expected, null::bigint as found, null::bigint as off_by
+          ${noNumbers(sql)}
         from ${rows} p
         where ${entry.open(sql)} and p.status = any(${statusesOfCalls(noun)}::text[]) and not ${left}
           and not exists (

@@ -1,6 +1,6 @@
 // The invariants of notifications: none is forgotten.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import type { Limits, AuditScope } from './checks.ts'
+import { noNumbers, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
@@ -31,7 +31,7 @@ export function notifications(
   return sql`
     select finding.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
-      null::bigint as expected, null::bigint as found, null::bigint as off_by
+      ${noNumbers(sql)}
     from notifications n left join jobs j on j.id = n.id
     cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
     cross join lateral (values

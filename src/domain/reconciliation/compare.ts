@@ -1,5 +1,5 @@
 // Compares our side with the provider's: what is settled must be settled alike, and what is under way must have a job.
-import { providerSubjectOf, statusesUnderWay, type ProviderNoun } from '../subjects.ts'
+import { providerSubjectOf, statusesUnderWay, type AtProvider, type ProviderNoun } from '../subjects.ts'
 import type { Ours } from './drift.ts'
 import type { Difference, Side } from './side.ts'
 
@@ -27,14 +27,28 @@ export function disagreement(
     const detail = `the ${at_provider.provider} does not know the ${subject}`
     return { state, detail, passing: false }
   }
-  if (
-    at_provider.agrees[theirs.status]?.includes(ours.status) !== true ||
-    theirs['currency'] !== ours['currency'] ||
-    theirs['amount_minor'] !== ours['amount_minor']
-  )
+  const alike = at_provider.agrees[theirs.status]?.includes(ours.status) === true
+  if (!alike || differing(at_provider, ours, theirs).length > 0)
     return { state, detail: null, passing: false }
   const difference = at_provider.difference?.(ours, theirs) ?? null
   return difference && { state, ...difference }
+}
+
+/** Of a provider's record only what is compared and shown. */
+export function sideFrom(subject: ProviderNoun, record: Side): Side {
+  return { ...providerSubjectOf(subject).at_provider.side.parse(record), status: record.status }
+}
+
+/** The columns of which both sides have a value, and not the same. */
+function differing({ side, difference }: AtProvider, ours: Side, theirs: Side): string[] {
+  const columns = difference === undefined ? Object.keys(side.shape) : ['amount_minor', 'currency']
+  return columns.filter(
+    (column) =>
+      column !== 'status' &&
+      ours[column] != null &&
+      theirs[column] != null &&
+      ours[column] !== theirs[column],
+  )
 }
 
 function inWords({ object_id, reason }: Ours['waiting'][number]): string {

@@ -160,6 +160,14 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
       where u.subject = ${noun}`
   })
+  // The jobs of a part are filed under what it is a part of.
+  const whole = PROVIDER_NOUNS.flatMap((noun) => {
+    const { table, part_of } = providerSubjectOf(noun)
+    if (part_of === undefined) return []
+    return sql`
+      select r.${sql(part_of.by)} from ${sql(table)} r
+      where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
+  })
   const rows = await sql<{ name: string }[]>`
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
@@ -174,7 +182,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       update drifts d set mended_at = now()
       where d.mended_at is null and d.state = 'unknown' and not exists (
         select from jobs j
-        where j.tenant_id = d.tenant_id and j.subject_id = coalesce(d.payment_id, d.subject_id)
+        where j.tenant_id = d.tenant_id and j.subject_id = coalesce((${unionAll(sql, whole)}), d.subject_id)
           and j.finished_at is null and j.unknown_since is not null
           and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
     ), ours as (${unionAll(sql, ours)}),

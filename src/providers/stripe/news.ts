@@ -37,17 +37,46 @@ const aboutSchema = z.object({
   }),
 })
 
+type About = z.output<typeof aboutSchema>['data']['object']
+type Followed = {
+  /** The events that change what we keep of it. */
+  events: string[]
+  news: (object: About) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
+}
+
+/** What we follow, by the word with which Stripe's objects say what they are. */
+const FOLLOWED: Readonly<Record<string, Followed>> = {
+  payment_intent: {
+    events: [
+      'payment_intent.amount_capturable_updated',
+      'payment_intent.canceled',
+      'payment_intent.payment_failed',
+      'payment_intent.processing',
+      'payment_intent.requires_action',
+      'payment_intent.succeeded',
+    ],
+    news: ({ id }) => ({ subject: 'payment', reference: id, part_of: null }),
+  },
+  refund: {
+    events: ['refund.created', 'refund.failed', 'refund.updated'],
+    news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
+  },
+  // A charge changes with its payment, whose events tell as much. Its refunds have events of their own:
+  // `charge.refunded` also fires when an uncaptured hold is released.
+  charge: {
+    events: [],
+    news: ({ payment_intent }) =>
+      payment_intent == null ? null : { subject: 'payment', reference: payment_intent, part_of: null },
+  },
+}
+
+/** The types of the events that change what we keep. */
+export const EVENT_TYPES = Object.values(FOLLOWED).flatMap(({ events }) => events)
+
 /** What an event is about; null where that is nothing that we follow. */
 export function newsOf(payload: Json): News | null {
   const about = aboutSchema.safeParse(payload).data?.data.object
-  if (about === undefined) return null
-  const { object, id, payment_intent: payment = null } = about
-  const marked = isMarked(about.metadata ?? {})
-  if (object === 'payment_intent') return { subject: 'payment', reference: id, part_of: null, marked }
-  if (object === 'refund') return { subject: 'refund', reference: id, part_of: payment, marked }
-  // A charge changes with its payment, and bears the same ids. Its refunds come as events of their own:
-  // `charge.refunded` also fires when an uncaptured hold is released.
-  if (object === 'charge' && payment !== null)
-    return { subject: 'payment', reference: payment, part_of: null, marked }
-  return null
+  if (about === undefined || !Object.hasOwn(FOLLOWED, about.object)) return null
+  const news = FOLLOWED[about.object]!.news(about)
+  return news && { ...news, marked: isMarked(about.metadata ?? {}) }
 }

@@ -6,7 +6,7 @@ import { NoAnswer } from '../http.ts'
 import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { readEvent } from './news.ts'
+import { EVENT_TYPES, readEvent } from './news.ts'
 
 /**
  * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
@@ -130,18 +130,6 @@ function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
 
 /** 30 days, and a day less to be sure. */
 const EVENTS_KEPT_S = 29 * 24 * 3600
-/** Events that change what we keep of payments and refunds; at most 20, says Stripe. */
-const EVENT_TYPES = [
-  'payment_intent.amount_capturable_updated',
-  'payment_intent.canceled',
-  'payment_intent.payment_failed',
-  'payment_intent.processing',
-  'payment_intent.requires_action',
-  'payment_intent.succeeded',
-  'refund.created',
-  'refund.failed',
-  'refund.updated',
-]
 
 function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {
   const params: Stripe.PaymentIntentCreateParams = {

@@ -13,6 +13,9 @@ export const UNREACHABLE = {
 } as const
 
 /** Whether every attempt was refused for a whole day and none can have reached the provider. */
-export function neverSent(call: Omit<ProviderCall, 'request'>, sent: Outcome<unknown>): boolean {
+export function neverSent(
+  call: Pick<ProviderCall, 'in_doubt' | 'refused_ms'>,
+  sent: Outcome<unknown>,
+): boolean {
   return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > REFUSED_MS
 }

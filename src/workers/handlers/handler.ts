@@ -19,9 +19,13 @@ export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
 }
 
 /** The same for a job with a provider call, with the stored request parsed. */
-type CallingJob<Payload, Request> = Job<Payload> & {
-  call: Omit<ProviderCall, 'request'> & { request: Request }
-}
+type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request> }
+
+/** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
+type Call<Request> = Omit<ProviderCall, 'request' | 'look_only' | 'key'> & { request: Request } & (
+    | { look_only: false; key: string }
+    | { look_only: true; key?: never }
+  )
 
 /** The type of job that the handler of a definition gets. */
 export type JobOf<Definition> =
@@ -62,10 +66,11 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
         return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
       if (!payload.success || !request.success || call === null)
         return park(unreadable(payload.error ?? request.error), { unsent: true })
+      const { look_only, key, ...stored } = { ...call, request: request.data }
       return await handle(context, {
         ...job,
         payload: payload.data,
-        call: { ...call, request: request.data },
+        call: look_only ? { ...stored, look_only } : { ...stored, look_only, key },
         signal,
       })
     },

@@ -28,17 +28,17 @@ const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 export const paymentHandlers = {
   [authorizePayment.name]: calling(authorizePayment, authorize),
   [capturePayment.name]: calling(capturePayment, (context, job) =>
-    change(context, job, 'captured', () => context.processor.capture(job.call.request, job.call.key)),
+    change(context, job, 'captured', (key) => context.processor.capture(job.call.request, key)),
   ),
   [cancelPayment.name]: calling(cancelPayment, (context, job) =>
-    change(context, job, 'canceled', () => context.processor.cancel(job.call.request, job.call.key)),
+    change(context, job, 'canceled', (key) => context.processor.cancel(job.call.request, key)),
   ),
 }
 
 /** Authorizes a new payment at the processor. */
 async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Decision> {
   const { call } = job
-  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job)
+  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job, call.key)
   // Sending again would repeat the stored answer "processing", so ask by the reference instead.
   if (sent.kind === 'done' && sent.value.status === 'processing')
     return await search(context, job, { reference: sent.value.reference })
@@ -57,6 +57,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
 async function send(
   { processor, vault }: WorkerContext,
   { tenant_id, id, call }: AuthorizeJob,
+  key: string,
 ): Promise<Outcome<ProcessorPayment>> {
   const { sealed, payment_method: clear = null, ...request } = call.request
   try {
@@ -64,7 +65,7 @@ async function send(
       sealed?.payment_method === undefined
         ? clear
         : vault.open(sealed.payment_method, paymentMethodPlace(tenant_id, id))
-    return await processor.authorize({ ...request, payment_method }, call.key)
+    return await processor.authorize({ ...request, payment_method }, key)
   } catch (error) {
     if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
     throw error
@@ -133,11 +134,11 @@ async function change(
   context: WorkerContext,
   job: ChangeJob,
   wanted: 'captured' | 'canceled',
-  send: () => Promise<Outcome<ProcessorPayment>>,
+  send: (key: string) => Promise<Outcome<ProcessorPayment>>,
 ): Promise<Decision> {
   const { call } = job
   const { reference } = call.request
-  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send()
+  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(call.key)
   if (sent.kind === 'done' && sent.value.status === wanted) return tell(context, job, sent.value)
   const never_sent = neverSent(call, sent)
   const doubtful =

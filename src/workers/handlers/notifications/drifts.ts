@@ -1,6 +1,6 @@
 // Compares a row with its provider's record of it, and opens or closes its drift.
 import type { Outcome } from '#core/outcome.ts'
-import { disagreement } from '#domain/reconciliation/compare.ts'
+import { disagreement, sideFrom } from '#domain/reconciliation/compare.ts'
 import { findOurs, mendDrift, openDrift } from '#domain/reconciliation/drift.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
@@ -57,7 +57,7 @@ export async function compare(
     if (reference === null) return COMPARED
     const asked = await ask(context, reference)
     if (asked.kind !== 'done') return asked
-    const theirs = asked.value
+    const theirs = asked.value && sideFrom(noun, asked.value)
     const before = found.since
     found = await findOurs(sql, { ...of, news })
     if (found === undefined) return COMPARED
