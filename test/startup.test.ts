@@ -1,7 +1,7 @@
 // What can be wrong at a start is said in a plain line, with what to do.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
@@ -181,7 +181,7 @@ test(
 )
 
 test(
-  'an unusable folder, a full disk and an unreadable .env are each reported in one line',
+  'an unusable folder, a full disk and unreadable files are each reported in one line',
   { timeout: 90_000 },
   async () => {
     const { path, remove } = await makeFolder()
@@ -190,6 +190,8 @@ test(
     await mkdir(join(path, 'full'))
     await symlink('/dev/full', join(path, 'full', 'running.json.new'))
     await mkdir(join(path, '.env'))
+    await mkdir(join(path, 'cut'))
+    await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":')
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
@@ -197,6 +199,7 @@ test(
       ['/proc/nowhere/below', /^DATA_DIR: nothing can be written to \S+ \(\w+\)\..+\n$/],
       ['/sys/nowhere', /^DATA_DIR: nothing can be written to \/sys\/nowhere \(\w+\)\..+\n$/],
       [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
+      [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+\n$/],
       ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
     ]
     await Promise.all(
@@ -205,6 +208,8 @@ test(
         expect([DATA_DIR, code, stderr]).toEqual([DATA_DIR, 1, expect.stringMatching(message)])
       }),
     )
+    // What is sealed with a key that is overwritten could never be opened again.
+    expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
   },
 )
 

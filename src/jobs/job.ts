@@ -91,6 +91,11 @@ export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fra
 /** The SQL expression for each field of a job's request. */
 export type SelectedRequest<Request extends z.ZodType> = { [Field in keyof z.input<Request>]: Fragment }
 
+/** Whether all that is wrong with a stored request are fields that only a newer version knows. */
+export function isFromNewerVersion({ issues }: z.ZodError): boolean {
+  return issues.every(({ code }) => code === 'unrecognized_keys')
+}
+
 /** The request of a job's call as JSON, to be selected as `request` for `enqueue`. */
 export function requestJson<Request extends z.ZodType>(
   sql: Sql | Tx,

@@ -27,7 +27,7 @@ import { startRedis } from './redis.ts'
 const DEMO_TENANT = 'demo'
 
 /** The secrets that were generated for this folder, kept for the next start. */
-const secretsSchema = z.object({
+const secretsSchema = z.looseObject({
   api_key: z.string(),
   encryption_key: z.string(),
   stripe_webhook_secret: z.string(),
@@ -212,11 +212,14 @@ async function seed(
   }
 }
 
+/** Makes new secrets only where there are none: what is sealed with a lost key is lost too. */
 async function loadSecrets(data_dir: string): Promise<Secrets> {
-  let kept: unknown
-  try {
-    kept = JSON.parse(await readFile(join(data_dir, 'secrets.json'), 'utf8'))
-  } catch {
+  const path = join(data_dir, 'secrets.json')
+  const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return undefined
+  })
+  if (kept === undefined) {
     const secrets = {
       api_key: '',
       encryption_key: randomBytes(32).toString('base64'),
@@ -225,7 +228,13 @@ async function loadSecrets(data_dir: string): Promise<Secrets> {
     await saveSecrets(data_dir, secrets)
     return secrets
   }
-  return secretsSchema.parse(kept)
+  try {
+    return secretsSchema.parse(JSON.parse(kept))
+  } catch {
+    throw new ConfigError(
+      `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,
+    )
+  }
 }
 
 async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {

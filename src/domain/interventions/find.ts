@@ -1,7 +1,7 @@
 // Reads jobs for operators.
 import type { Fragment, Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
-import type { CallDefinition } from '#jobs/job.ts'
+import { isFromNewerVersion, type CallDefinition } from '#jobs/job.ts'
 import { nounOf, rootOf, type Noun } from '../subjects.ts'
 
 /**
@@ -142,7 +142,7 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
 
 /** What there is to know of a job's provider call before it is resolved. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
-  /** Whether its stored request can be read; if not, no worker can look it up. */
+  /** Whether its stored request can be read, here or by a newer version; if not, no worker can look it up. */
   readable: boolean
 }
 
@@ -153,7 +153,8 @@ export async function findCall(sql: Sql, id: string): Promise<ResolvableCall | u
   >`select name, request from jobs where id = ${id}`
   const call = CALLS.find((each) => each.job === job?.name)
   if (job === undefined || call === undefined) return undefined
-  return { makes: call.makes, readable: call.request.safeParse(job.request).success }
+  const { success, error } = call.request.safeParse(job.request)
+  return { makes: call.makes, readable: success || isFromNewerVersion(error) }
 }
 
 function subjectOfJob(name: string): Noun | null {

@@ -4,12 +4,12 @@ import { describe } from '#core/describe.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
-import type { CallDefinition, JobDefinition } from '#jobs/job.ts'
+import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
 /** A job that only a newer version can read is due again after this long, for a worker of that version. */
-const NEWER_MS = 60_000
+export const NEWER_MS = 60_000
 
 /** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
@@ -62,7 +62,7 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
     async attempt(context, { call, ...job }, signal) {
       const payload = definition.payload.safeParse(job.payload, { error: describe })
       const request = definition.call.request.safeParse(call?.request, { error: describe })
-      if (request.error?.issues.every(({ code }) => code === 'unrecognized_keys') === true)
+      if (request.error !== undefined && isFromNewerVersion(request.error))
         return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
       if (!payload.success || !request.success || call === null)
         return park(unreadable(payload.error ?? request.error), { unsent: true })

@@ -5,9 +5,9 @@ import type { ProviderNoun } from '#domain/subjects.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
-import { discard, done, goOn, park, unanswered, type Decision } from '../decision.ts'
+import { discard, done, goOn, park, retry, unanswered, type Decision } from '../decision.ts'
 import { factsOf } from '../job-log.ts'
-import { handling, type JobOf } from './handler.ts'
+import { handling, NEWER_MS, type JobOf } from './handler.ts'
 import { compare, type ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
 import { becoming, over } from './notifications/parked.ts'
@@ -34,11 +34,16 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
   const news = readNews(notification)
-  if (news === undefined) throw new Error(`nobody here reads events of ${notification.provider}`)
+  if (news === undefined) return leave(`nobody here reads events of ${notification.provider}`)
   if (news === null) return over(notification, 'ignored')
   const noun = byNoun.get(news.subject)
-  if (noun === undefined) throw new Error(`nobody here applies news of a ${news.subject}`)
+  if (noun === undefined) return leave(`nobody here applies news of a ${news.subject}`)
   return await noun.apply(context, notification, news)
+}
+
+// Only a newer version can apply it.
+function leave(reason: string): Decision {
+  return retry(reason, { delay_ms: NEWER_MS })
 }
 
 /**
