@@ -1,5 +1,5 @@
 // The fingerprint of a request: two requests with one idempotency key are the same when their fingerprints are equal.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 const VERSION = 'v2:'
 
@@ -9,12 +9,12 @@ const VERSION = 'v2:'
  */
 export function fingerprint(body: object): string {
   const fields = Object.entries(body).filter(([, value]) => value != null)
-  return VERSION + hash(canonical(Object.fromEntries(fields)))
+  return VERSION + hashOf(canonical(Object.fromEntries(fields)))
 }
 
 /** Whether a stored fingerprint is that of `body`. Fingerprints of the first version are still accepted. */
 export function isFingerprintOf(body: object, remembered: string): boolean {
-  return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hash(body))
+  return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hashOf(body))
 }
 
 function canonical(value: unknown): unknown {
@@ -24,6 +24,6 @@ function canonical(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, canonical(inner)]))
 }
 
-function hash(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('base64')
+function hashOf(value: unknown): string {
+  return hash('sha256', JSON.stringify(value), 'base64')
 }
