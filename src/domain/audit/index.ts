@@ -1,7 +1,17 @@
 // The registry of checks, grouped by what each can be limited to.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { filedBy, NOUNS, paymentOf, statusesOfCalls, subjectOf, worksOn } from '../subjects.ts'
-import { balances, calls, jobs, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
+import {
+  balances,
+  calls,
+  jobs,
+  keys,
+  noNumbers,
+  tenants,
+  transfers,
+  type AuditScope,
+  type Checks,
+} from './checks.ts'
 import { notifications } from './notifications.ts'
 
 /** Checks of payments and what belongs to them; they can be limited to some payments. */

@@ -40,8 +40,9 @@ export function sideFrom(subject: ProviderNoun, record: Side): Side {
 }
 
 /** The columns of which both sides have a value, and not the same. */
-function differing({ side, difference }: AtProvider, ours: Side, theirs: Side): string[] {
-  const columns = difference === undefined ? Object.keys(side.shape) : ['amount_minor', 'currency']
+function differing(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
+  const judges_itself = at_provider.difference !== undefined
+  const columns = judges_itself ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)
   return columns.filter(
     (column) =>
       column !== 'status' &&

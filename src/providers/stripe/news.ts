@@ -37,11 +37,11 @@ const aboutSchema = z.object({
   }),
 })
 
-type About = z.output<typeof aboutSchema>['data']['object']
+type EventObject = z.output<typeof aboutSchema>['data']['object']
 type Followed = {
   /** The events that change what we keep of it. */
   events: string[]
-  news: (object: About) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
+  news: (object: EventObject) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
 }
 
 /** What we follow, by the word with which Stripe's objects say what they are. */
