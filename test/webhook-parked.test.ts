@@ -6,7 +6,7 @@ import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
 import { findJobs } from '#domain/interventions/find.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
-import { waking } from '#domain/notifications.ts'
+import { notificationOf, storeNotifications, waking } from '#domain/notifications.ts'
 import { waitingNews } from '#domain/reconciliation/drift.ts'
 import { checkBooks } from './support/books.ts'
 import {
@@ -370,6 +370,29 @@ test('a look that cannot be read is ignored, and not tried for ever', async () =
     const [row] = await world.sql`select state from notifications where id = ${id}`
     expect(row).toEqual({ state: 'ignored' })
   })
+})
+
+test('an event that only a newer version can read waits for it, however often it is tried', async () => {
+  const news = {
+    account: '',
+    event_id: 'evt_of_tomorrow',
+    kind: 'message.delivered',
+    object_id: 'SM1',
+    payload: {},
+  }
+  const notification = notificationOf('a provider of tomorrow', news)
+  await storeNotifications(world.sql, [{ ...notification, rung: false, request_id: null }])
+  const job = await eventually(async () => {
+    const [row] = await world.sql`
+      select j.state, a.outcome, j.attempt, j.max_attempts - j.attempt as left,
+        j.run_at > now() + interval '30 seconds' as later
+      from jobs j left join job_attempts a on a.job_id = j.id
+      where j.id = ${notification.id}`
+    expect(row!['attempt']).toBe(1)
+    return row!
+  })
+  expect(job).toEqual({ state: 'ready', outcome: 'retry', attempt: 1, left: 25, later: true })
+  await discardJob(world.sql, { job_id: notification.id, who: 'ada', reason: 'no such version' })
 })
 
 test('waking and listing parked notifications are look-ups by key, even if planned while nothing was parked', async () => {
