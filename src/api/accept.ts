@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import type { AtOnce, IdempotentRequest, JobRequest } from '#domain/idempotency.ts'
+import type { IdempotentRequest, JobRequest } from '#domain/idempotency.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
@@ -96,7 +96,6 @@ export async function accept<T>(
 
 /**
  * The same for requests that need no job: returns what `step` created, or what was created with the same key before.
- * `find` reads the latter where `step` does not return it, because both requests came at the same moment for example.
  * Throws `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
@@ -105,18 +104,16 @@ export async function acceptAtOnce<T extends object>(
   reply: FastifyReply,
   work: {
     body: { idempotency_key?: string | undefined }
-    step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<AtOnce<T> | 'known'>
+    step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known'>
     find: (tenant_id: string, id: string) => Promise<T>
   },
 ): Promise<T> {
   const taken = await takeOnce(context, request, work.body, work.step)
   if (taken.kind === 'refused') throw new AppError('internal_error')
   reply.code(successOf(request))
-  const replayed = taken.kind === 'replayed' || taken.value.replayed
-  if (replayed) reply.header('idempotent-replayed', 'true')
-  return taken.kind === 'taken'
-    ? taken.value.resource
-    : await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
+  if (taken.kind === 'taken') return taken.value
+  reply.header('idempotent-replayed', 'true')
+  return await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
 }
 
 /** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */

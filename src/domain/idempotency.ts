@@ -25,9 +25,6 @@ export type JobRequest = IdempotentRequest & {
   rung: boolean
 }
 
-/** What a request that needs no job has created, or, `replayed`, the same request before it with the same key. */
-export type AtOnce<T> = { resource: T; replayed: boolean }
-
 export type Remembered = {
   key: string
   route: string
@@ -42,35 +39,17 @@ export type Remembered = {
 /**
  * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
  * kept longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
- * that it came in.
+ * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
+ * empty, would later scan it.
  */
 export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
-  const stored = sql`exists (${storedKey(sql)})`
-  return resource === undefined ? stored : sql`(${stored} or ${isTaken(sql, resource)})`
-}
-
-/** Whether a row of a noun has the key of the request `a`. */
-export function isTaken(sql: Sql | Tx, noun: Noun): Fragment {
-  return sql`exists (
-    select from ${sql(subjectOf(noun).table)} r
-    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0)`
-}
-
-/**
- * A part of a statement that creates rows of a noun: the requests of `given` whose key is stored for their route, with
- * the `resource_id` that it protects. `is_same`: the earlier request was the same, so this one is its replay.
- */
-export function recall(sql: Sql, noun: Noun): Fragment {
-  return sql`
-    select a.tenant_id, ${sql(`a.${noun}_id`)}, k.resource_id, k.fingerprint = a.fingerprint as is_same
-    from given a cross join lateral (${storedKey(sql)}) k`
-}
-
-// The offset keeps this a look-up for each request: a join, planned while the table was empty, would later scan it.
-function storedKey(sql: Sql | Tx): Fragment {
-  return sql`
-    select k.resource_id, k.fingerprint from idempotency_keys k
-    where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.route offset 0`
+  const remembered = sql`exists (
+    select from idempotency_keys k
+    where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.route offset 0)`
+  if (resource === undefined) return remembered
+  return sql`(${remembered} or exists (
+    select from ${sql(subjectOf(resource).table)} r
+    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
 }
 
 /**

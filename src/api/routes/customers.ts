@@ -14,7 +14,6 @@ import {
 } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomers, listCustomers } from '#domain/customers/find.ts'
-import type { AtOnce } from '#domain/idempotency.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
@@ -49,7 +48,7 @@ const patch = z
 export function customerRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateCustomer, AtOnce<Customer> | 'known'>(
+  const create = batcher<CreateCustomer, Customer | 'known'>(
     'create_customer',
     (requests) => createCustomers(sql, requests),
     {

@@ -1,7 +1,7 @@
 // Creates, changes and deletes customers. Deleting erases personal data and keeps the id, which the books need.
 import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { isTaken, recall, remember, type AtOnce, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
 
@@ -17,27 +17,20 @@ export type CreateCustomer = CustomerFields &
   IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
 
 /**
- * Creates customers and returns them in the order of `requests`. One that was created before by the same request, with
- * its key, is `replayed`; `known` stands for any other whose key was used before. Throws a unique violation when a key
- * is used by another request at the same moment; nothing was written then.
+ * Creates customers and returns them in the order of `requests`; `known` stands for one whose key was used before.
+ * Throws a unique violation when a key is used by another request at the same moment; nothing was written then.
  */
-export async function createCustomers(
-  sql: Sql,
-  requests: CreateCustomer[],
-): Promise<(AtOnce<Customer> | 'known')[]> {
+export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Promise<(Customer | 'known')[]> {
   const keys = sql`select *, customer_id as resource_id, null::uuid as job_id from asked`
   const announced = sql`
     select c.*, a.event_id, ${'customer.created' satisfies EventType} as event
     from c join asked a on a.tenant_id = c.tenant_id and a.customer_id = c.id`
-  const rows = await sql<(Customer & { asked_id: string; replayed: boolean })[]>`
-    with given as (
+  const rows = await sql<Customer[]>`
+    with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, name text,
         email text, phone text, external_id text, metadata jsonb)
-    ), known as (${recall(sql, 'customer')}),
-    asked as (
-      select * from given a
-      where not exists (select from known k where k.customer_id = a.customer_id) and not ${isTaken(sql, 'customer')}
+      where not ${isKnown(sql, 'customer')}
     ), c as (
       insert into customers (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata)
       select tenant_id, customer_id, idempotency_key, name, email, phone, external_id, coalesce(metadata, 'null')
@@ -46,15 +39,9 @@ export async function createCustomers(
     ),
     remembered as (${remember(sql, 'customer', keys)}),
     event as (${announce(sql, 'customer', announced)})
-    select ${customerColumns(sql)}, id as asked_id, false as replayed from c
-    union all
-    select r.*, k.customer_id, true from known k
-    cross join lateral (
-      select ${customerColumns(sql)} from customers r where r.tenant_id = k.tenant_id and r.id = k.resource_id offset 0
-    ) r
-    where k.is_same`
-  const found = new Map(rows.map(({ asked_id, replayed, ...resource }) => [asked_id, { resource, replayed }]))
-  return requests.map(({ customer_id }) => found.get(customer_id) ?? 'known')
+    select ${customerColumns(sql)} from c`
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'known')
 }
 
 /**
