@@ -21,7 +21,7 @@ import { createRedis, type OwnRedis } from './redis.ts'
 
 export const HOST = '127.0.0.1'
 
-/** What every process is told, by the names of its variables. Nobody is refused for asking often. */
+/** The variables of every process. The rate limits are so high that no test meets them. */
 export function variables(places: {
   database_url: string
   /** Null: the queue is on PostgreSQL. */

@@ -13,7 +13,7 @@ type Part = {
   start: (config: Config, log: Log) => Promise<Service & { url?: string }>
 }
 
-// Each is loaded where it is started: who only measures processes carries none of it.
+// Each part is imported only where it is started, so that a process that only measures others stays small.
 export const PARTS: Record<PartName, Part> = {
   api: {
     file: 'src/api/main.ts',

@@ -89,11 +89,11 @@ export type ProviderOptions = {
   data_dir?: string | undefined
   /** Whether the requests to them are kept; they are unless told. */
   record_requests?: boolean
-  /** Of those in this process. */
+  /** Changes the behaviour of an emulator that runs in this process. */
   changes?: EmulatorChanges | undefined
 }
 
-/** Starts the emulator of each; `ends` hears how they are ended. */
+/** Starts the emulator of each provider; `ends` ends them. */
 export async function startProviders(
   ends: AsyncDisposableStack,
   options: ProviderOptions,
@@ -106,7 +106,7 @@ export async function startProviders(
   return providers
 }
 
-/** What configures the product for all of them; where each is, as far as it is known. */
+/** The variables that configure the product for all providers; without a URL where `urlOf` knows none. */
 export function providerVariables(urlOf: (name: ProviderName) => string | undefined): Record<string, string> {
   const all: Record<string, string> = {}
   for (const name of NAMES) {
@@ -119,7 +119,7 @@ export function providerVariables(urlOf: (name: ProviderName) => string | undefi
   return all
 }
 
-/** Answers its URL. */
+/** Starts an emulator and returns its URL. */
 async function startEmulator<Name extends ProviderName>(
   ends: AsyncDisposableStack,
   name: Name,

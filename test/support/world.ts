@@ -24,7 +24,7 @@ export type World = {
     scopes?: Scope[]
   }): Promise<Client & { tenant_id: string; key_id: string }>
   provider: (name: ProviderName) => Provider
-  /** Resolves when no job is open, but those parked for later. */
+  /** Resolves when no job is open except those that are parked. */
   drain(): Promise<void>
   close(): Promise<void>
 }

@@ -2,6 +2,7 @@
 // notifications missed from its list.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
+import { seldom } from '#core/seldom.ts'
 import { notificationOf, storeNotifications } from '#domain/notifications.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
@@ -13,6 +14,8 @@ import { every, type Loop } from '../clock.ts'
 
 const PAGES_AT_ONCE = 50
 const LOOKS_AT_ONCE = 500
+/** How often it is logged that no drift can be opened for an unknown job. */
+const WARN_EVERY_MS = 3_600_000
 
 export type ReconcileOptions = {
   every_s: number
@@ -25,8 +28,16 @@ export function reconcile(context: WorkerContext, options: ReconcileOptions): Lo
   const { log } = context
   const interval_ms = () => options.every_s * 1000
   let behind = false
+  const warnOfStrange = seldom(
+    (suppressed, jobs: string[]) =>
+      log.error(
+        { jobs, suppressed },
+        'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
+      ),
+    WARN_EVERY_MS,
+  )
   const loops = [
-    every(log, 'reconciling', interval_ms, () => lookAtWhatStandsStill(context, options)),
+    every(log, 'reconciling', interval_ms, () => lookAtWhatStandsStill(context, options, warnOfStrange)),
     every(
       log,
       'reading events',
@@ -56,17 +67,14 @@ const cursorsSchema = z.record(
  * themselves; here only their drifts are kept.
  */
 async function lookAtWhatStandsStill(
-  { sql, log }: WorkerContext,
+  { sql }: WorkerContext,
   { every_s }: ReconcileOptions,
+  warnOfStrange: (jobs: string[]) => void,
 ): Promise<void> {
   const run = await beginRun(sql, 'reconciling')
   if (run === undefined) return
   const strange = await followUnknownJobs(sql)
-  if (strange.length > 0)
-    log.error(
-      { jobs: strange },
-      'no drift can be opened for these unknown jobs: their noun is not compared with a provider',
-    )
+  if (strange.length > 0) warnOfStrange(strange)
   const from = cursorsSchema.safeParse(run.position).data ?? {}
   const position: Record<string, Cursor> = {}
   const stale = []
