@@ -207,7 +207,7 @@ test('requests that time out together are logged once', async () => {
     trusted_proxies: [],
     logged_part: 0,
     errorBody: () => ({}),
-    handlerTimeout: 1,
+    answer_ms: 1,
   })
   onTestFinished(() => app.close())
   const { promise: late, resolve: go } = Promise.withResolvers<void>()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import type { IdempotentRequest, JobRequest } from '#domain/idempotency.ts'
+import type { IdempotentRequest, JobRequest, Protected, SentKey } from '#domain/idempotency.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
@@ -59,7 +59,12 @@ export async function accept<T>(
   const { tenant_id } = request.credentials
   const ids = { job_id: newId(), event_id: newId() }
   const rung = doorbell.admits(queue, tenant_id)
-  const taken = await takeOnce(context, request, body, (asked) => step({ ...asked, ...ids, rung }))
+  const taken = await takeOnce(
+    request,
+    body,
+    (asked) => step({ ...asked, ...ids, rung }),
+    context.remembered,
+  )
   if (taken.kind === 'refused') throw await why_not()
   const replayed = taken.kind === 'replayed'
   // The job was created just now, so it cannot end before we listen.
@@ -95,25 +100,24 @@ export async function accept<T>(
 }
 
 /**
- * The same for requests that need no job: returns what `step` created, or what was created with the same key before.
- * Throws `idempotency_key_reused`, and what `step` and `find` throw.
+ * The same for requests that need no job: returns what `step` created, or what was created with the same key before,
+ * which `find` reads. Throws `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
-  context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   work: {
     body: { idempotency_key?: string | undefined }
     step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known'>
-    find: (tenant_id: string, id: string) => Promise<T>
+    find: (sent: SentKey) => Promise<Protected<T> | undefined>
   },
 ): Promise<T> {
-  const taken = await takeOnce(context, request, work.body, work.step)
+  const taken = await takeOnce(request, work.body, work.step, work.find)
   if (taken.kind === 'refused') throw new AppError('internal_error')
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value
   reply.header('idempotent-replayed', 'true')
-  return await work.find(request.credentials.tenant_id, taken.remembered.resource_id)
+  return taken.remembered.resource
 }
 
 /** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */

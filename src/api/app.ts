@@ -41,7 +41,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     logged_part: config.logged_part,
     about,
     bodyLimit: BODY_LIMIT_BYTES,
-    handlerTimeout: 15_000,
+    answer_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
     // A path that cannot be decoded needs a key too, so authenticate before refusing it.
     frameworkErrors: (error, request, reply) => {

@@ -3,9 +3,8 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
-import type { IdempotentRequest, Remembered } from '#domain/idempotency.ts'
+import type { IdempotentRequest, SentKey } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
-import type { ApiContext } from './context.ts'
 import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
@@ -14,22 +13,22 @@ type Body = { idempotency_key?: string | undefined }
  * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
  * nothing was written.
  */
-type Taken<T> =
+type Taken<T, R> =
   | { kind: 'taken'; value: T }
-  | { kind: 'replayed'; remembered: Remembered }
+  | { kind: 'replayed'; remembered: R }
   | { kind: 'refused' }
 
 /**
  * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when
- * its guard refused. Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when
+ * its guard refused; then `find` reads what is remembered of the key. Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when
  * it was used with other content.
  */
-export async function takeOnce<T extends object | string>(
-  { remembered: find }: Pick<ApiContext, 'remembered'>,
+export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(
   request: FastifyRequest,
   { idempotency_key: given, ...content }: Body,
   step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
-): Promise<Taken<T>> {
+  find: (sent: SentKey) => Promise<R | undefined>,
+): Promise<Taken<T, R>> {
   const { tenant_id } = request.credentials
   const key = keyOf(request, given)
   const route = routeOf(request)

@@ -52,9 +52,7 @@ export function createRefusals(config: Config, log: Log): Refusals {
 
   return {
     refuse(error, request, reply) {
-      const refusal = cameTooSlowly(error, request)
-        ? new AppError('request_timeout')
-        : asAppError(error, request)
+      const refusal = asAppError(error, request)
       const { code, retry_after_s, status } = refusal
       // Areas that are not deployed are logged at the start.
       if (status >= 500 && code !== 'misconfigured_gateway') {
@@ -75,16 +73,10 @@ export function createRefusals(config: Config, log: Log): Refusals {
   }
 }
 
-/** Whether the time limit ran out before the whole request had arrived. */
-function cameTooSlowly(error: unknown, { raw }: FastifyRequest): boolean {
-  return (error as Partial<FastifyError>).code === 'FST_ERR_HANDLER_TIMEOUT' && !raw.complete
-}
-
 function asAppError(error: unknown, request: FastifyRequest): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>
-  if (isUnavailable(error) || code === 'FST_ERR_HANDLER_TIMEOUT')
-    return new AppError('database_unavailable', { cause: error })
+  if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
     return new AppError('payload_too_large', {
       message: `The body is above ${request.routeOptions.bodyLimit} bytes.`,

@@ -41,8 +41,7 @@ export function route<
   literal: Literal & { params?: Params; querystring?: Query; body?: Body; response: Response },
 ): {
   schema: RouteSchemas<Params, Query, Body, Response>
-  config: { scope: Scope | null; area: Area | null; literal: Literal }
-  handlerTimeout?: number
+  config: { scope: Scope | null; area: Area | null; literal: Literal; answer_ms?: number }
 } {
   const { params, querystring, body, response, scope, area, waits } = literal
   const schemas = { params, querystring, body, response }
@@ -50,8 +49,7 @@ export function route<
     schema: Object.fromEntries(
       Object.entries(schemas).filter(([, schema]) => schema !== undefined),
     ) as RouteSchemas<Params, Query, Body, Response>,
-    config: { scope, area, literal },
-    ...(waits !== undefined && { handlerTimeout: WAITING_TIMEOUT_MS }),
+    config: { scope, area, literal, ...(waits !== undefined && { answer_ms: WAITING_TIMEOUT_MS }) },
   }
 }
 

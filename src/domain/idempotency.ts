@@ -70,14 +70,54 @@ export type SentKey = { tenant_id: string; key: string; route: string }
 /** What is stored of each key on its route, in the order asked; undefined where that is nothing. */
 export async function findRemembered(sql: Sql, asked: SentKey[]): Promise<(Remembered | undefined)[]> {
   const rows = await sql<(Remembered & { nth: number })[]>`
-    select a.nth, k.*
-    from jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
+    select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at, nth
+    from ${keysAsked(sql, asked)}`
+  return inOrder(asked, rows, (remembered) => remembered)
+}
+
+/** What a key protects, with the fingerprint of its request. */
+export type Protected<T> = { fingerprint: string; resource: T }
+
+/**
+ * The resources that the keys protect, in the order asked, in one statement: for requests that are answered without
+ * a job. `columns` are those of the resource.
+ */
+export async function findProtected<T extends object>(
+  sql: Sql,
+  noun: Noun,
+  columns: Fragment,
+  asked: SentKey[],
+): Promise<(Protected<T> | undefined)[]> {
+  const rows = await sql<(T & { nth: number; fingerprint: string })[]>`
+    select nth, k.fingerprint, r.*
+    from ${keysAsked(sql, asked)}
+    cross join lateral (
+      select ${columns} from ${sql(subjectOf(noun).table)}
+      where tenant_id = k.tenant_id and id = k.resource_id offset 0
+    ) r`
+  return inOrder(asked, rows, ({ fingerprint, ...resource }) => ({
+    fingerprint,
+    resource: resource as unknown as T,
+  }))
+}
+
+/** The stored keys `k` of those that are asked for, with their place in the order, `nth`. */
+function keysAsked(sql: Sql, asked: SentKey[]): Fragment {
+  return sql`
+    jsonb_to_recordset(${sql.json(asked.map((each, nth) => ({ ...each, nth })))}) as a(
       nth integer, tenant_id uuid, key text, route text)
     cross join lateral (
-      select key, scope as route, fingerprint, resource, resource_id, job_id, created_at from idempotency_keys
+      select * from idempotency_keys
       where tenant_id = a.tenant_id and key = a.key and scope = a.route offset 0
     ) k`
-  const found = new Map(rows.map(({ nth, ...remembered }) => [nth, remembered]))
+}
+
+function inOrder<Row extends { nth: number }, T>(
+  asked: SentKey[],
+  rows: Row[],
+  valueOf: (row: Omit<Row, 'nth'>) => T,
+): (T | undefined)[] {
+  const found = new Map(rows.map(({ nth, ...row }) => [nth, valueOf(row)]))
   return asked.map((_each, nth) => found.get(nth))
 }
 

@@ -13,7 +13,8 @@ import {
   type CustomerFields,
 } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
-import { findCustomers, listCustomers } from '#domain/customers/find.ts'
+import { findCustomers, findProtectedCustomers, listCustomers } from '#domain/customers/find.ts'
+import type { Protected, SentKey } from '#domain/idempotency.ts'
 import { acceptAtOnce } from '../accept.ts'
 import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
@@ -57,6 +58,9 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
   )
   const find = batcher<{ tenant_id: string; id: string }, Customer | undefined>('find_customer', (asked) =>
     findCustomers(sql, asked),
+  )
+  const replayed = batcher<SentKey, Protected<Customer> | undefined>('find_replayed_customer', (sent) =>
+    findProtectedCustomers(sql, sent),
   )
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
@@ -102,10 +106,10 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
     }),
     async (request, reply) => {
       const { body } = request
-      return await acceptAtOnce(context, request, reply, {
+      return await acceptAtOnce(request, reply, {
         body,
         step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
-        find: async (tenant_id, id) => found(await find({ tenant_id, id })),
+        find: replayed,
       })
     },
   )

@@ -1,5 +1,6 @@
 // Reads customers.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs } from '../jobs/found.ts'
 import { customerSchema, type Customer } from './customer.ts'
 
@@ -27,6 +28,14 @@ export async function findCustomers(
   const jobless = asked.map((each) => ({ ...each, job_id: null }))
   const found = await findWithJobs<Customer>(sql, 'customer', customerColumns(sql), jobless)
   return found.map((each) => each?.resource)
+}
+
+/** The customers that were created with these keys, in the order asked; undefined where a key protects none. */
+export async function findProtectedCustomers(
+  sql: Sql,
+  sent: SentKey[],
+): Promise<(Protected<Customer> | undefined)[]> {
+  return await findProtected(sql, 'customer', customerColumns(sql), sent)
 }
 
 /** The columns of an answer. */
