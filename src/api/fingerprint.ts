@@ -8,8 +8,7 @@ const VERSION = 'v2:'
  * matters.
  */
 export function fingerprint(body: object): string {
-  const fields = Object.entries(body).filter(([, value]) => value != null)
-  return VERSION + hashOf(canonical(Object.fromEntries(fields)))
+  return VERSION + hashOf(canonical(body, (value) => value != null))
 }
 
 /** Whether a stored fingerprint is that of `body`. Fingerprints of the first version are still accepted. */
@@ -17,11 +16,16 @@ export function isFingerprintOf(body: object, remembered: string): boolean {
   return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hashOf(body))
 }
 
-function canonical(value: unknown): unknown {
+// With sorted keys; at the top only the fields that `counts`.
+function canonical(value: unknown, counts: (field: unknown) => boolean = () => true): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(canonical)
-  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(entries.map(([key, inner]) => [key, canonical(inner)]))
+  if (Array.isArray(value)) return value.map((each) => canonical(each))
+  const sorted: Record<string, unknown> = {}
+  for (const key of Object.keys(value).toSorted()) {
+    const field: unknown = value[key as keyof typeof value]
+    if (counts(field)) sorted[key] = canonical(field)
+  }
+  return sorted
 }
 
 function hashOf(value: unknown): string {
