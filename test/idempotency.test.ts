@@ -1,8 +1,11 @@
 // The same request twice: one effect, the same answer.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshKey, type Answer } from '#test/client.ts'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createLog } from '#core/log.ts'
+import { createClient, freshKey, type Answer } from '#test/client.ts'
+import { createKey } from '#test/environment.ts'
 import { capturedPayment, fault, refund } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -46,6 +49,25 @@ test('a replay answers 201 and byte for byte what was answered first', async () 
     expect([second.status, second.text, replayed(second)]).toEqual([201, first.text, true])
   }
   expect(await count('customers', body.idempotency_key)).toBe(1)
+})
+
+test('what one process accepted is replayed by another, for customers and payments, and so is what it refuses', async () => {
+  const { secret } = await createKey(world.sql, 'acme')
+  const api = await startApi({ ...world.config, API_PORT: 0 }, createLog('silent', 'test'))
+  onTestFinished(() => api.close())
+  const other = createClient(api.url, secret)
+  for (const [path, body] of [
+    ['/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
+    ['/v1/payments', { idempotency_key: freshKey(), ...payment }],
+  ] as const) {
+    const first = await world.client.post(path, body)
+    for (let turn = 0; turn < 2; turn++) {
+      const second = await other.post(path, body)
+      expect([second.status, second.body, replayed(second)]).toEqual([201, first.body, true])
+      const refused = await other.post(path, { ...body, metadata: { other: turn } })
+      expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+    }
+  }
 })
 
 test('a replay answers the resource as it is now', async () => {

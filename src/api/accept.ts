@@ -60,6 +60,7 @@ export async function accept<T>(
   const ids = { job_id: newId(), event_id: newId() }
   const rung = doorbell.admits(queue, tenant_id)
   const taken = await takeOnce(
+    context,
     request,
     body,
     (asked) => step({ ...asked, ...ids, rung }),
@@ -104,6 +105,7 @@ export async function accept<T>(
  * which `find` reads. Throws `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
+  context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   work: {
@@ -112,7 +114,7 @@ export async function acceptAtOnce<T extends object>(
     find: (sent: SentKey) => Promise<Protected<T> | undefined>
   },
 ): Promise<T> {
-  const taken = await takeOnce(request, work.body, work.step, work.find)
+  const taken = await takeOnce(context, request, work.body, work.step, work.find)
   if (taken.kind === 'refused') throw new AppError('internal_error')
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value

@@ -8,6 +8,7 @@ import type { Remembered, SentKey } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import type { ListLanes, Lists } from './lists.ts'
+import type { Recent } from './recent.ts'
 import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
@@ -16,6 +17,8 @@ export type ApiContext = {
   sql: Sql
   /** What is stored of an idempotency key on its route, or undefined. */
   remembered: (sent: SentKey) => Promise<Remembered | undefined>
+  /** The idempotency keys that this process saw last. */
+  recent_keys: Recent
   lanes: ListLanes
   log: Log
   vault: Vault

@@ -5,6 +5,7 @@ import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
 import type { IdempotentRequest, SentKey } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
+import type { ApiContext } from './context.ts'
 import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
@@ -13,17 +14,16 @@ type Body = { idempotency_key?: string | undefined }
  * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
  * nothing was written.
  */
-type Taken<T, R> =
-  | { kind: 'taken'; value: T }
-  | { kind: 'replayed'; remembered: R }
-  | { kind: 'refused' }
+type Taken<T, R> = { kind: 'taken'; value: T } | { kind: 'replayed'; remembered: R } | { kind: 'refused' }
 
 /**
  * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when
- * its guard refused; then `find` reads what is remembered of the key. Throws `invalid_request` when the key is missing or malformed, and `idempotency_key_reused` when
- * it was used with other content.
+ * its guard refused; then `find` reads what is remembered of the key. A key that this process has seen lately is looked
+ * up first: it is probably a replay. Throws `invalid_request` when the key is missing or malformed, and
+ * `idempotency_key_reused` when it was used with other content.
  */
 export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(
+  { recent_keys }: Pick<ApiContext, 'recent_keys'>,
   request: FastifyRequest,
   { idempotency_key: given, ...content }: Body,
   step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
@@ -39,10 +39,13 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
     fingerprint: key === null ? '' : fingerprint(content),
     request_id: request.id,
   }
-  const value = await tryStep(() => step(asked))
+  const name = `${tenant_id} ${route} ${key}`
+  let remembered = key !== null && recent_keys.has(name) ? await find({ tenant_id, key, route }) : undefined
+  const value = remembered === undefined ? await tryStep(() => step(asked)) : 'known'
+  if (key !== null && value !== undefined) recent_keys.add(name)
   if (value !== undefined && value !== 'known') return { kind: 'taken', value }
   if (key === null) return { kind: 'refused' }
-  const remembered = await find({ tenant_id, key, route })
+  remembered ??= await find({ tenant_id, key, route })
   if (remembered !== undefined && isFingerprintOf(content, remembered.fingerprint))
     return { kind: 'replayed', remembered }
   if (remembered === undefined && value === undefined) return { kind: 'refused' }

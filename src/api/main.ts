@@ -13,7 +13,11 @@ import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
 import { connectLists, listConnections } from './lists.ts'
+import { createRecent } from './recent.ts'
 import { createWaiters } from './wait.ts'
+
+/** At 500 creates a second, those of the last 20 seconds. */
+const RECENT_KEYS = 10_000
 
 /** Starts the API against the servers that `config` names. */
 export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
@@ -37,7 +41,20 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     findRemembered(sql, sent),
   )
   const vault = createVault(need(config, 'ENCRYPTION_KEY'))
-  const app = await buildApi({ config, areas, sql, remembered, lanes, log, queue, doorbell, waiters, vault })
+  const recent_keys = createRecent(RECENT_KEYS)
+  const app = await buildApi({
+    config,
+    areas,
+    sql,
+    remembered,
+    recent_keys,
+    lanes,
+    log,
+    queue,
+    doorbell,
+    waiters,
+    vault,
+  })
   ends.defer(() => app.close())
   ends.defer(() => waiters.close())
   const url = await listenAt(app, listenAddresses(config).api)

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { createConfig, formatProblems, getTotals, lintFromString } from '@redocly/openapi-core'
 import { buildApi } from '#api/app.ts'
+import { createRecent } from '#api/recent.ts'
 import { createWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -39,6 +40,7 @@ const api = await buildApi({
   areas: areaStates(config.DISABLED_AREAS),
   sql,
   remembered: async () => undefined,
+  recent_keys: createRecent(1),
   lanes: { quick: sql, long: sql },
   log,
   queue,

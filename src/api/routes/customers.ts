@@ -106,7 +106,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
     }),
     async (request, reply) => {
       const { body } = request
-      return await acceptAtOnce(request, reply, {
+      return await acceptAtOnce(context, request, reply, {
         body,
         step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
         find: replayed,
