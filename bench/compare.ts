@@ -1,30 +1,30 @@
 // Comparing on a noisy machine: sides take turns, and the median of each counts.
 import type { Load } from './load.ts'
 
-/** Runs the sides in turn, `rounds` times over, and answers each one's medians. */
-export async function alternate<Name extends string>(
+/** What sides are compared by: the processor time of a run is that of the run in the middle. */
+type Measured = Pick<Load, 'count' | 'cpu_us' | 'cpu'>
+
+/** Runs the sides in turn, `rounds` times over, and answers each one's medians; `count` is of all rounds together. */
+export async function alternate<Name extends string, Result extends Measured = Load>(
   rounds: number,
-  sides: Record<Name, () => Promise<Load>>,
-): Promise<Record<Name, Load>> {
+  sides: Record<Name, () => Promise<Result>>,
+): Promise<Record<Name, Result>> {
   const names = Object.keys(sides) as Name[]
-  const results = new Map<Name, Load[]>(names.map((name) => [name, []]))
+  const results = new Map<Name, Result[]>(names.map((name) => [name, []]))
   for (let round = 0; round < rounds; round++) {
     for (const name of names) results.get(name)!.push(await sides[name]())
   }
-  return Object.fromEntries(names.map((name) => [name, medians(results.get(name)!)])) as Record<Name, Load>
+  return Object.fromEntries(names.map((name) => [name, medians(results.get(name)!)])) as Record<Name, Result>
 }
 
-function medians(loads: Load[]): Load {
-  const of = (field: 'rate' | 'p50_ms' | 'p99_ms' | 'elapsed_ms' | 'cpu_us') =>
-    median(loads.map((load) => load[field]))
+function medians<Result extends Measured>(results: Result[]): Result {
+  const middle = results.toSorted((a, b) => a.cpu_us - b.cpu_us)[results.length >> 1]!
+  const numbers = Object.keys(middle).filter((field) => field !== 'cpu')
+  const of = (field: string) => results.map((result) => Number(result[field as keyof Result]))
   return {
-    rate: of('rate'),
-    p50_ms: of('p50_ms'),
-    p99_ms: of('p99_ms'),
-    count: loads.reduce((sum, load) => sum + load.count, 0),
-    elapsed_ms: of('elapsed_ms'),
-    cpu_us: of('cpu_us'),
-    cpu: loads.toSorted((a, b) => a.cpu_us - b.cpu_us)[loads.length >> 1]!.cpu,
+    ...middle,
+    ...Object.fromEntries(numbers.map((field) => [field, median(of(field))])),
+    count: results.reduce((sum, { count }) => sum + count, 0),
   }
 }
 

@@ -22,9 +22,9 @@ type Options = {
   seconds: number
   /** A whole request as bytes on the wire (see `request`), or undefined when there are none left: the run ends early. */
   next: () => string | undefined
-  /** The status that counts; any other is an error, and a run with errors is no measurement. */
-  expect: number
-  onBody?: (body: string) => void
+  /** The statuses that count; any other is an error, and a run with errors is no measurement. */
+  expect: number | readonly number[]
+  onBody?: (body: string, answer: { status: number; latency_ms: number }) => void
 }
 
 const HEAD_END = Buffer.from('\r\n\r\n')
@@ -46,15 +46,18 @@ export function request(
   return `${method} ${path} HTTP/1.1\r\nhost: bench\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
-/** Every connection asks again as soon as it is answered. Throws when an answer is not the expected one. */
-export async function closedLoop(options: Options): Promise<Load> {
-  const { connections, seconds, next } = options
+/**
+ * Every connection asks again as soon as it is answered. Throws when an answer is not the expected one. `last`: what is still
+ * asked when the time is up, so that nothing is left half done.
+ */
+export async function closedLoop(options: Options & { last?: Options['next'] }): Promise<Load> {
+  const { connections, seconds, next, last } = options
   return await drive(options, (lines, finished) => {
     const until = performance.now() + seconds * 1000
     let busy = connections
     const ask = (line: Line) => {
       const now = performance.now()
-      const bytes = now < until ? next() : undefined
+      const bytes = now < until ? next() : last?.()
       if (bytes === undefined) {
         busy -= 1
         if (busy === 0) finished()
@@ -111,6 +114,7 @@ async function drive(
 ): Promise<Load> {
   const { hostname: host, port } = new URL(url)
   const latencies: number[] = []
+  const expected = [expect].flat()
   const { promise: done, resolve, reject } = Promise.withResolvers<void>()
   const lines = Array.from({ length: connections }, () => openLine())
   await Promise.all(lines.map(({ socket }) => once(socket, 'connect')))
@@ -163,10 +167,12 @@ async function drive(
       }
       pending = null
       last = performance.now()
-      latencies.push(last - due)
-      if (Number(bytes.toString('latin1', 9, 12)) !== expect)
+      const latency_ms = last - due
+      latencies.push(latency_ms)
+      const status = Number(bytes.toString('latin1', 9, 12))
+      if (!expected.includes(status))
         return reject(new Error(`${url} answered ${bytes.toString('utf8').slice(0, 2000)}`))
-      onBody?.(bytes.toString('utf8', end.body, end.whole))
+      onBody?.(bytes.toString('utf8', end.body, end.whole), { status, latency_ms })
       answered(line)
     })
     return line

@@ -7,6 +7,7 @@ import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
 import { growth } from './measures/growth.ts'
+import { life } from './measures/life.ts'
 import { list } from './measures/list.ts'
 import type { Measure } from './measures/measure.ts'
 import { queue } from './measures/queue.ts'
@@ -15,7 +16,7 @@ import { webhooks } from './measures/webhooks.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
-const MEASURES: Measure[] = [customers, list, captures, webhooks, backlog, queue, start, growth]
+const MEASURES: Measure[] = [customers, list, captures, life, webhooks, backlog, queue, start, growth]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
 
@@ -30,10 +31,13 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --backlog N      jobs of the backlog (100000)
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
---profile DIR    CPU profiles of the product's processes, for Chrome's developer tools (the run is slower)
+--profile DIR    CPU profiles of the product's processes, for Chrome's developer tools, and the statements on which PostgreSQL
+                 spent most time; with \`life\` also for each payment (the run is slower)
 
 It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
-A floor's provider is the product's own adapter and the same emulator process, unless its row says otherwise.
+A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.
+In \`life\` a payment counts when the last of its notifications is applied, and the floor asks the provider about the same kinds.
+The figures of peers are from another day: something to compare with, and no bar.
 The load generator shares the machine and is the same for both sides.`
 
 const { values } = parseArgs({

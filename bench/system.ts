@@ -1,5 +1,4 @@
 // The system under measurement: servers, product and provider as processes of their own, and the floors beside them.
-import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
@@ -10,9 +9,16 @@ import { createDatabase } from '#test/databases.ts'
 import { createKey, HOST, variables } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
-import { startProviders, type Provider, type ProviderName } from '#test/providers.ts'
+import {
+  startProviders,
+  type Provider,
+  type ProviderName,
+  type ProviderOptions,
+  type Providers,
+} from '#test/providers.ts'
 import { needRedis } from '#test/redis.ts'
 import { startMeasured, type Running } from './processes.ts'
+import { writeStatements } from './statements.ts'
 
 /** An API key as a request carries it, and whose it is. */
 export type Key = { tenant_id: string; authorization: string }
@@ -24,6 +30,8 @@ export type System = {
   database_url: string
   redis_url: string
   provider: (name: ProviderName) => Provider
+  /** More emulators, which notify the host at this URL; `ends` ends them. */
+  startNotifying(ends: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
   keys: Key[]
   /** One of the product's own processes; a second call of a name starts one more. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
@@ -74,12 +82,14 @@ export async function startSystem(options: Options): Promise<System> {
   await admin.end()
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
   ends.defer(() => sql.end())
-  if (profile !== null) ends.defer(() => writeStatements(sql, profile))
+  if (profile !== null)
+    ends.defer(async () => void (await writeStatements(sql, join(profile, 'statements.txt'))))
 
-  const providers = await startProviders(ends, {
+  const emulators = {
     launch: (name, file, how) => startMeasured(`emulator-${name}`, file, { ...how, cwd, profile }),
     record_requests: false,
-  })
+  } satisfies ProviderOptions
+  const providers = await startProviders(ends, emulators)
   const provider = (name: ProviderName) => providers.get(name)!
   const environment = {
     ...variables({ database_url, redis_url: redis.url, provider_url: (name) => provider(name).url }),
@@ -93,6 +103,7 @@ export async function startSystem(options: Options): Promise<System> {
     database_url,
     redis_url: redis.url,
     provider,
+    startNotifying: (its_ends, webhooks_url) => startProviders(its_ends, { ...emulators, webhooks_url }),
     floor_url,
     keys,
     async startProduct(name, env = {}) {
@@ -116,17 +127,6 @@ export async function startSystem(options: Options): Promise<System> {
     },
     stop: () => kept.disposeAsync(),
   }
-}
-
-/** What the database spent its time on, most first; a server without pg_stat_statements cannot tell. */
-async function writeStatements(sql: Sql, folder: string): Promise<void> {
-  const rows = await sql<{ line: string }[]>`
-    select format('%s ms total, %s calls, %s ms each, %s rows, %s blocks hit, %s WAL bytes' || chr(10) || '%s' || chr(10),
-      round(total_exec_time), calls, round(mean_exec_time::numeric, 3), rows, shared_blks_hit, wal_bytes, query) as line
-    from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
-    order by total_exec_time desc limit 25`.catch(() => [])
-  await mkdir(folder, { recursive: true })
-  await writeFile(join(folder, 'statements.txt'), rows.map(({ line }) => `${line}\n`).join(''))
 }
 
 /** Keys of as many tenants. */

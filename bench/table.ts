@@ -6,13 +6,13 @@ export type Row = {
   name: string
   measured: number
   unit: Unit
-  /** What it is compared with, measured in the same run, or a figure of goals.md. */
+  /** What it is compared with: measured in the same run, or a peer, which no bar hangs on. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
   /** Of a `cost`: microseconds by program. */
   cpu?: Record<string, number>
 }
-type Unit = 'req/s' | 'jobs/s' | 'ms' | 's' | 'MB' | 'us CPU'
+type Unit = 'req/s' | 'payments/s' | 'jobs/s' | 'requests' | 'ms' | 's' | 'MB' | 'us CPU'
 
 /** At least `times` the floor. */
 export function atLeast(row: Bare, floor: Floor, times: number): Row {
@@ -103,5 +103,6 @@ function breakdown(cpu: Record<string, number>): string {
 
 function shown(value: number, unit: Unit): string {
   if (unit === 'ms' || unit === 's') return value.toFixed(2)
+  if (unit === 'requests') return value.toFixed(1)
   return Math.round(value).toLocaleString('en-US')
 }

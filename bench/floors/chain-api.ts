@@ -1,7 +1,9 @@
-// The chain floor, first half: a capture without any protection, written naively. Transaction, bell, wait, answer.
+// The chain floor, the API: an authorization and a capture without any protection, written naively. Transaction, bell, wait,
+// answer.
 import { randomUUIDv7 } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
+import { z } from 'zod'
 import { need, openPool, serve } from './serve.ts'
 
 const sql = openPool()
@@ -18,7 +20,34 @@ subscriber.on('message', (_channel, id) => {
   waiting.delete(id)
 })
 
+const paymentBody = z.strictObject({
+  idempotency_key: z.string().min(1).max(255),
+  amount_minor: z.int().positive(),
+  currency: z.string().length(3),
+  method: z.literal('card'),
+  payment_method: z.string().max(255),
+  metadata: z.json().default({}),
+})
+
+async function perform(name: 'authorize' | 'capture', job_id: string, data: object): Promise<void> {
+  const done = new Promise<void>((resolve) => waiting.set(job_id, resolve))
+  await queue.add(name, { ...data, job_id }, { jobId: job_id })
+  await done
+}
+
 await serve((app) => {
+  app.post('/payments', async (request, reply) => {
+    const { amount_minor, currency, payment_method } = paymentBody.parse(request.body)
+    const [id, job_id] = [randomUUIDv7(), randomUUIDv7()]
+    await sql.begin(async (tx) => {
+      await tx`insert into floor_payments (id, status, amount) values (${id}, 'authorizing', ${amount_minor})`
+      await tx`insert into floor_jobs (id, payment_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${id}, 'payment.created')`
+    })
+    await perform('authorize', job_id, { payment_id: id, amount: amount_minor, currency, payment_method })
+    return await reply.code(201).send({ id, status: 'authorized' })
+  })
+
   app.post('/payments/:id/capture', async (request) => {
     const { id } = request.params as { id: string }
     const job_id = randomUUIDv7()
@@ -29,9 +58,7 @@ await serve((app) => {
       await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${id}, 'payment.capturing')`
       return rows
     })
-    const done = new Promise<void>((resolve) => waiting.set(job_id, resolve))
-    await queue.add('capture', { payment_id: id, job_id, ...payment }, { jobId: job_id })
-    await done
+    await perform('capture', job_id, { payment_id: id, ...payment })
     return { id, status: 'captured' }
   })
 })

@@ -1,14 +1,19 @@
-// The chain floor, second half: the worker. Provider, transaction, wake the waiter. The provider is the product's own adapter
-// (the official SDK against the same emulator), or with STUB=1 a function that answers at once.
+// The chain floor, the worker. Provider, transaction, wake the waiter; of a notification: ask the provider, transaction. The
+// provider is the product's own adapter (the official SDK against an emulator), or with STUB=1 a function that answers a
+// capture at once.
 import { randomUUIDv7 } from 'node:crypto'
-import { Worker } from 'bullmq'
+import { Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { need, openPool } from './serve.ts'
 
+/** Of each queue, as in the product. */
 const CONCURRENCY = 100
 
-type Capture = { payment_id: string; job_id: string; reference: string; amount: number }
+type Ask = { payment_id: string; job_id: string }
+type Authorize = Ask & { amount: number; currency: string; payment_method: string }
+type Capture = Ask & { reference: string; amount: number }
+type Told = { event_id: string; reference: string }
 
 const sql = openPool()
 const publisher = new Redis(need('REDIS_URL'))
@@ -17,27 +22,67 @@ const processor = stripeProcessor({
   api_base: need('STRIPE_API_BASE'),
 })
 
-async function capture({ reference, amount, job_id }: Capture): Promise<void> {
-  if (process.env.STUB === '1') return
-  const outcome = await processor.capture({ reference, amount_minor: amount }, job_id)
-  if (outcome.kind !== 'done') throw new Error(`the provider did not capture: ${outcome.kind}`)
+async function authorize(job: Authorize): Promise<void> {
+  const { payment_id, job_id, amount: amount_minor, currency, payment_method } = job
+  const outcome = await processor.authorize(
+    {
+      amount_minor,
+      currency,
+      payment_method,
+      description: null,
+      return_url: null,
+      metadata: { sluice_payment_id: payment_id },
+    },
+    job_id,
+  )
+  if (outcome.kind !== 'done') throw new Error(`the provider did not authorize: ${outcome.kind}`)
+  const { reference } = outcome.value
+  await sql.begin(async (tx) => {
+    await tx`update floor_payments set status = 'authorized', reference = ${reference} where id = ${payment_id}`
+    await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.authorized')`
+    await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
+  })
 }
 
-const worker = new Worker<Capture>(
-  need('QUEUE_NAME'),
-  async ({ data }) => {
-    const { payment_id, job_id } = data
-    await capture(data)
-    await sql.begin(async (tx) => {
-      await tx`update floor_payments set status = 'captured' where id = ${payment_id}`
-      await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.captured')`
-      await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
-    })
-    await publisher.publish(`${need('QUEUE_NAME')}:done`, job_id)
-  },
-  { connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }), concurrency: CONCURRENCY },
-)
-worker.on('failed', (_job, error) => console.error(error))
-await worker.waitUntilReady()
+async function capture({ payment_id, job_id, reference, amount }: Capture): Promise<void> {
+  if (process.env.STUB !== '1') {
+    const outcome = await processor.capture({ reference, amount_minor: amount }, job_id)
+    if (outcome.kind !== 'done') throw new Error(`the provider did not capture: ${outcome.kind}`)
+  }
+  await sql.begin(async (tx) => {
+    await tx`update floor_payments set status = 'captured' where id = ${payment_id}`
+    await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.captured')`
+    await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
+  })
+}
+
+/** What is told is not believed: the payment becomes what the provider says that it is. */
+async function hear({ event_id, reference }: Told): Promise<void> {
+  const outcome = await processor.findPayment(reference)
+  if (outcome.kind !== 'done' || outcome.value === null)
+    throw new Error(`the provider did not tell: ${outcome.kind}`)
+  const { status, metadata } = outcome.value
+  await sql.begin(async (tx) => {
+    await tx`
+      update floor_payments set status = ${status} where id = ${metadata['sluice_payment_id']!} and status not in (${status}, 'captured')`
+    await tx`update floor_notifications set state = 'applied', applied_at = now() where id = ${event_id}`
+  })
+}
+
+function serveQueue(name: string, perform: (job: Job) => Promise<unknown>): Promise<unknown> {
+  const connection = new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null })
+  const worker = new Worker(name, async (job) => void (await perform(job)), {
+    connection,
+    concurrency: CONCURRENCY,
+  })
+  worker.on('failed', (_job, error) => console.error(error))
+  return worker.waitUntilReady()
+}
+
+await serveQueue(need('QUEUE_NAME'), async ({ name, data }) => {
+  await (name === 'authorize' ? authorize(data as Authorize) : capture(data as Capture))
+  await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
+})
+await serveQueue(`${need('QUEUE_NAME')}-notifications`, ({ data }) => hear(data as Told))
 console.log(JSON.stringify({ url: 'none' }))
 process.once('SIGTERM', () => process.exit(0))

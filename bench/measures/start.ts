@@ -1,16 +1,9 @@
 // `npm start`: from the command to the first answer, in a folder that is empty and in one that is not.
-import { spawn } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import { freePort } from '#start/processes.ts'
 import { makeFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
-import { untilAnswers } from '../processes.ts'
+import { npmStart } from '../npm-start.ts'
 import { below, info } from '../table.ts'
 import type { Measure } from './measure.ts'
-
-const root = fileURLToPath(new URL('../../', import.meta.url))
-const STOP_LIMIT_MS = 40_000
 
 export const start: Measure = {
   name: 'start',
@@ -34,42 +27,8 @@ export const start: Measure = {
 
 /** Seconds; everything has ended when this resolves. */
 async function timeStart(data_dir: string): Promise<number> {
-  const port = await freePort('127.0.0.1')
-  const started = performance.now()
-  // A group of its own: npm, its shell and ours end together.
-  const npm = spawn('npm', ['start'], {
-    cwd: root,
-    detached: true,
-    stdio: 'ignore',
-    env: {
-      PATH: process.env.PATH ?? '',
-      HOME: process.env.HOME ?? '',
-      LOG_LEVEL: 'warn',
-      DATA_DIR: data_dir,
-      API_PORT: String(port),
-      WEBHOOKS_PORT: '0',
-      METRICS_PORT: '0',
-      EMULATOR_PORT: '0',
-    },
-  })
-  const group = -npm.pid!
-  try {
-    await untilAnswers(`http://127.0.0.1:${port}/healthz`)
-    return (performance.now() - started) / 1000
-  } finally {
-    // To npm alone, which passes it on: a second one would make ours leave at once.
-    npm.kill('SIGTERM')
-    const until = performance.now() + STOP_LIMIT_MS
-    while (signal(group, 0) && performance.now() < until) await sleep(20)
-    signal(group, 'SIGKILL')
-  }
-}
-
-function signal(group: number, name: NodeJS.Signals | 0): boolean {
-  try {
-    process.kill(group, name)
-    return true
-  } catch {
-    return false
-  }
+  const began = performance.now()
+  await using all = await npmStart(data_dir)
+  void all
+  return (performance.now() - began) / 1000
 }

@@ -148,7 +148,8 @@ async function startEmulator<Name extends ProviderName>(
   return told[`${name}_url`]!
 }
 
-function handleOf(name: ProviderName, url: string): Provider {
+/** The handle of an emulator that runs at this URL, whoever started it. */
+export function handleOf(name: ProviderName, url: string): Provider {
   async function control(method: string, path: string, body?: object): Promise<any> {
     const response = await fetch(`${url}/_emulator${path}`, {
       method,

@@ -13,13 +13,21 @@ export type Chain = {
   stop(): Promise<void>
 }
 
+/** The chain's tables, made where they are missing, and a connection to them. */
+export async function openChainTables({ floor_url }: System): Promise<postgres.Sql> {
+  const sql = postgres(floor_url, { max: 1, onnotice: () => {} })
+  await sql.unsafe(`
+    create table if not exists floor_payments (id uuid primary key, status text not null, reference text, amount bigint not null);
+    create table if not exists floor_jobs (id uuid primary key, payment_id uuid not null, state text not null);
+    create table if not exists floor_events (id uuid primary key, payment_id uuid not null, type text not null, created_at timestamptz not null default now());
+    create table if not exists floor_notifications (id text primary key, kind text not null, payload jsonb not null, state text not null,
+      received_at timestamptz not null default now(), applied_at timestamptz)`)
+  return sql
+}
+
 /** `env`: `STUB=1` replaces the provider by a function in the worker. */
 export async function openChain(system: System, env: Record<string, string>): Promise<Chain> {
-  const sql = postgres(system.floor_url, { max: 1, onnotice: () => {} })
-  await sql.unsafe(`
-    create table if not exists floor_payments (id uuid primary key, status text not null, reference text not null, amount bigint not null);
-    create table if not exists floor_jobs (id uuid primary key, payment_id uuid not null, state text not null);
-    create table if not exists floor_events (id uuid primary key, payment_id uuid not null, type text not null, created_at timestamptz not null default now())`)
+  const sql = await openChainTables(system)
   const queue = `floor-${randomUUIDv7()}`
   const redis = { REDIS_URL: system.redis_url, QUEUE_NAME: queue }
   const worker = await system.startFloor('chain-worker', { ...redis, ...env })

@@ -1,8 +1,8 @@
 // Payments of 100 tenants, authorized through the API, to be captured once each.
-import { freshKey } from '#test/client.ts'
-import { closedLoop, request, type Load } from '../../load.ts'
+import { closedLoop, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
 import { untilDrained } from '../measure.ts'
+import { paymentRequests } from './requests.ts'
 
 export type Payments = {
   /** Authorizes as fast as it goes, for `seconds`; what comes of it can be captured. */
@@ -18,11 +18,8 @@ export type Payments = {
 }
 
 export function openPayments(system: System, url: string): Payments {
-  const authorized: { id: string; authorization: string }[] = []
-  const authorizations = new Map(
-    system.keys.map(({ tenant_id, authorization }) => [tenant_id, authorization]),
-  )
-  let turn = 0
+  const requests = paymentRequests(system.keys)
+  const authorized: ReturnType<typeof requests.paymentIn>[] = []
 
   async function authorize(connections: number, seconds: number, count = Infinity): Promise<Load> {
     let left = count
@@ -31,34 +28,14 @@ export function openPayments(system: System, url: string): Payments {
       connections,
       seconds,
       expect: 201,
-      next: () => (left-- > 0 ? creation() : undefined),
-      onBody(body) {
-        const id = /"id":"([^"]+)"/.exec(body)![1]!
-        const tenant_id = /"tenant_id":"([^"]+)"/.exec(body)![1]!
-        authorized.push({ id, authorization: authorizations.get(tenant_id)! })
-      },
+      next: () => (left-- > 0 ? requests.create() : undefined),
+      onBody: (body) => void authorized.push(requests.paymentIn(body)),
     })
   }
 
-  function creation(): string {
-    const { authorization } = system.keys[turn++ % system.keys.length]!
-    return request(
-      'POST',
-      '/v1/payments',
-      { authorization, 'content-type': 'application/json' },
-      `{"idempotency_key":"${freshKey()}","amount_minor":1000,"currency":"USD","method":"card","payment_method":"pm_card_visa","metadata":{"order":"A-17"}}`,
-    )
-  }
-
-  function capture(prefer: Record<string, string>): string | undefined {
+  function capture(headers: Record<string, string>): string | undefined {
     const payment = authorized.pop()
-    return (
-      payment &&
-      request('POST', `/v1/payments/${payment.id}/capture`, {
-        authorization: payment.authorization,
-        ...prefer,
-      })
-    )
+    return payment && requests.capture(payment, headers)
   }
 
   return {

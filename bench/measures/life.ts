@@ -1,0 +1,126 @@
+// The whole life of a payment: authorized, captured, and all that its provider tells about it delivered and applied.
+import { join } from 'node:path'
+import { alternate } from '../compare.ts'
+import { peakRss } from '../processes.ts'
+import { forgetStatements, writeStatements } from '../statements.ts'
+import type { System } from '../system.ts'
+import { atLeast, atMost, below, cost, info, type Row } from '../table.ts'
+import { openLifeFloor } from './life/floor.ts'
+import { live, type Life, type Target } from './life/live.ts'
+import { kindsAskedFor, openParts, openStart } from './life/product.ts'
+import type { Measure } from './measure.ts'
+
+/** How many clients, and how many times the floor's rate is wanted there; null where nothing is. */
+const CLIENTS = [
+  { clients: 1, times: null },
+  { clients: 16, times: null },
+  { clients: 64, times: 2 },
+  { clients: 256, times: 3 },
+]
+/** `npm start` is for one developer and a demonstration. */
+const MOST_OF_START = 64
+
+const row = { measure: 'life', unit: 'payments/s' } as const
+
+export const life: Measure = {
+  name: 'life',
+  about: 'authorize, capture and all notifications applied: 1 to 256 clients, `npm start`, the chain floor',
+  async run(system) {
+    const { seconds, log } = system.options
+    await using parts = await openParts(system)
+    const warm = (target: Target) =>
+      live(target, { clients: 64, seconds: Math.min(3, seconds), notified: true })
+    await warm(parts.target)
+    const kinds = await kindsAskedFor(parts)
+    log(`the provider is asked about ${kinds.join(', ') || 'no notification'}`)
+    await using floor = await openLifeFloor(system, kinds)
+    await warm(floor.target)
+    await using start = await openStart()
+    await warm(start.target)
+
+    const sides = { floor: floor.target, parts: parts.target, start: start.target }
+    const { value: rows, peak_mb } = await peakRss(parts.memory, async () => {
+      const all: Row[] = []
+      for (const { clients, times } of CLIENTS) {
+        log(`payments live, ${clients} clients`)
+        all.push(...(await measure(system, sides, clients, times)))
+      }
+      return all
+    })
+    const name = 'Memory of api and worker together while payments live, peak'
+    rows.push(below({ ...row, unit: 'MB', name, measured: peak_mb }, 300))
+    if (system.options.profile !== null) await profileStatements(system, parts)
+    return rows
+  },
+}
+
+type Results = Record<'floor' | 'parts' | 'silent', Life> & Partial<Record<'start' | 'silent_start', Life>>
+type Sides = { floor: Target; parts: Target; start: Target }
+
+async function measure(
+  { options }: System,
+  { floor, parts, start }: Sides,
+  clients: number,
+  times: number | null,
+): Promise<Row[]> {
+  const { seconds, rounds } = options
+  const run = (target: Target, notified: boolean) => () => live(target, { clients, seconds, notified })
+  const usual = { floor: run(floor, true), parts: run(parts, true), silent: run(parts, false) }
+  const results: Results = await (clients > MOST_OF_START
+    ? alternate(rounds, usual)
+    : alternate(rounds, { ...usual, start: run(start, true), silent_start: run(start, false) }))
+  const many = clients === 1 ? '1 client' : `${clients} clients`
+  const name = `Life of a payment, ${many}`
+  const whole = { ...row, name, measured: results.parts.rate }
+  const chain = { name: 'chain floor', value: results.floor.rate }
+  const silent = { name: 'without notifications', value: results.silent.rate }
+  const rows = [
+    info({ ...row, name: `Chain floor, life of a payment, ${many}`, measured: results.floor.rate }),
+    times === null ? info(whole, chain) : atLeast(whole, chain, times),
+    info({ ...row, name: `${name}, without notifications`, measured: results.silent.rate }),
+    clients === 64 ? atLeast(whole, silent, 0.85) : info(whole, silent),
+    info(
+      { ...row, unit: 's', name: `${name}, until all was applied`, measured: results.parts.lag_s },
+      { name: 'chain floor', value: results.floor.lag_s },
+    ),
+    info(
+      { ...row, unit: 'requests', name: `${name}, to the provider`, measured: results.parts.asked },
+      { name: 'chain floor', value: results.floor.asked },
+    ),
+    cost({ ...row, name }, results.parts, { ...results.floor, name: 'chain floor' }),
+  ]
+  if (clients === 1) rows.push(...idle(results))
+  if (results.start && results.silent_start) {
+    const started = { ...row, name: `${name}, \`npm start\``, measured: results.start.rate }
+    const separate = { name: 'the parts', value: results.parts.rate }
+    const quiet = { name: 'without notifications', value: results.silent_start.rate }
+    rows.push(
+      clients === 64 ? atLeast(started, separate, 0.7) : info(started, separate),
+      info(started, quiet),
+    )
+  }
+  return rows
+}
+
+/** One client waits for nobody else; the notifications of its payments arrive beside it. */
+function idle({ floor, parts }: { floor: Life; parts: Life }): Row[] {
+  return [
+    ['Authorize', parts.authorize_p50_ms, floor.authorize_p50_ms] as const,
+    ['Capture', parts.capture_p50_ms, floor.capture_p50_ms] as const,
+  ].map(([what, measured, value]) =>
+    atMost(
+      { ...row, unit: 'ms', name: `${what}, idle, 1 client, notifications arriving, p50`, measured },
+      { name: 'chain floor', value },
+      1.3,
+    ),
+  )
+}
+
+/** One more run, of which it is written what PostgreSQL did for each payment. */
+async function profileStatements({ options }: System, parts: { target: Target; sql: System['sql'] }) {
+  await forgetStatements(parts.sql)
+  const run = { clients: 64, seconds: options.seconds, notified: true }
+  const { count } = await live(parts.target, run)
+  const file = join(options.profile!, 'statements-life.txt')
+  for (const line of (await writeStatements(parts.sql, file, count)).slice(0, 15)) options.log(line)
+}

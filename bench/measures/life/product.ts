@@ -1,0 +1,108 @@
+// The product, in which payments live: its parts as processes of their own, or all of it under `npm start`.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
+import { createDatabase } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+import { until } from '#test/process.ts'
+import { handleOf, providerVariables, type Provider } from '#test/providers.ts'
+import { needRedis } from '#test/redis.ts'
+import { npmStart } from '../../npm-start.ts'
+import type { Running } from '../../processes.ts'
+import { createKeys, type Key, type System } from '../../system.ts'
+import { hasOpenJobs } from '../measure.ts'
+import { paymentRequests } from '../captures/requests.ts'
+import type { Target } from './live.ts'
+
+/** What the provider did not tell in one run would be read from its list in the middle of another. */
+const NEVER_READ = { RECONCILE_AFTER_S: '1000000' }
+
+type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
+
+/** API, webhooks host and worker on a database and a Redis of their own, with an emulator that notifies them. */
+export async function openParts(system: System): Promise<Product & { memory: Running[] }> {
+  await using ends = new AsyncDisposableStack()
+  const { url: database_url } = await createDatabase(system.database_url)
+  const sql = openSql(ends, database_url)
+  const folder = await makeFolder('bench')
+  ends.defer(folder.remove)
+  const redis = await needRedis({ data_dir: folder.path })
+  ends.defer(() => redis.stop())
+  const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NEVER_READ }
+  const webhooks = ends.use(await system.startProduct('webhooks', servers))
+  const providers = await system.startNotifying(ends, webhooks.url)
+  const env = { ...servers, ...providerVariables((name) => providers.get(name)!.url) }
+  const api = ends.use(await system.startProduct('api', env))
+  const worker = ends.use(await system.startProduct('worker', env))
+  const keys = await createKeys(sql, 100)
+  const target = targetOf({ sql, keys, url: api.url, provider: providers.get('stripe')! })
+  const kept = ends.move()
+  return { target, sql, memory: [api, worker], [Symbol.asyncDispose]: () => kept.disposeAsync() }
+}
+
+/** Everything in one process, with the servers and the emulator that it brings. */
+export async function openStart(): Promise<Product> {
+  await using ends = new AsyncDisposableStack()
+  const folder = await makeFolder('bench')
+  ends.defer(folder.remove)
+  const limits = { RATE_LIMIT_RPS: '1000000', RATE_LIMIT_BURST: '1000000' }
+  const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NEVER_READ }))
+  const told = await until('dev.json is written', () =>
+    readFile(join(folder.path, 'dev.json'), 'utf8').then(
+      (text) => JSON.parse(text) as { database_url: string; emulators: { stripe_url: string } },
+      () => undefined,
+    ),
+  )
+  const sql = openSql(ends, told.database_url)
+  const keys = await createKeys(sql, 100)
+  const target = targetOf({ sql, keys, url, provider: handleOf('stripe', told.emulators.stripe_url) })
+  const kept = ends.move()
+  return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+}
+
+function openSql(ends: AsyncDisposableStack, database_url: string): Sql {
+  const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
+  ends.defer(() => sql.end())
+  return sql
+}
+
+function targetOf({
+  sql,
+  keys,
+  ...places
+}: {
+  sql: Sql
+  keys: Key[]
+  url: string
+  provider: Provider
+}): Target {
+  const requests = paymentRequests(keys)
+  return {
+    ...places,
+    authorize: () => requests.create(),
+    capture: (answer) => requests.capture(requests.paymentIn(answer)),
+    isBusy: async () => (await hasOpenJobs(sql)) || (await hasUnapplied(sql)),
+    async count(since) {
+      const [row] = await sql<{ told: number; over: number }[]>`
+        select count(*)::integer as told, count(*) filter (where state in ('applied', 'ignored'))::integer as over
+        from notifications where received_at >= ${since}`
+      return row!
+    },
+  }
+}
+
+/** Notifications may also wait without a job. */
+async function hasUnapplied(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ open: boolean }[]>`
+    select exists (
+      select from notifications where received_at > now() - interval '10 minutes' and state in ('received', 'parked')) as open`
+  return row!.open
+}
+
+/** The kinds of notifications for which the product has asked its provider so far. */
+export async function kindsAskedFor({ sql }: Product): Promise<string[]> {
+  const rows = await sql<{ kind: string }[]>`
+    select distinct kind from notifications n where exists (select from jobs where jobs.id = n.id)`
+  return rows.map(({ kind }) => kind)
+}

@@ -1,0 +1,59 @@
+// `npm start` as a developer types it: everything embedded, in one process.
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { freePort } from '#start/processes.ts'
+import { untilAnswers } from './processes.ts'
+
+const root = fileURLToPath(new URL('../', import.meta.url))
+const STOP_LIMIT_MS = 40_000
+
+/** Resolves at the first answer of its API; everything has ended when its disposal resolves. */
+export async function npmStart(
+  data_dir: string,
+  env: Record<string, string> = {},
+): Promise<{ url: string; [Symbol.asyncDispose](): Promise<void> }> {
+  const port = await freePort('127.0.0.1')
+  const url = `http://127.0.0.1:${port}`
+  // A group of its own: npm, its shell and ours end together.
+  const npm = spawn('npm', ['start'], {
+    cwd: root,
+    detached: true,
+    stdio: 'ignore',
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: process.env.HOME ?? '',
+      LOG_LEVEL: 'warn',
+      DATA_DIR: data_dir,
+      API_PORT: String(port),
+      WEBHOOKS_PORT: '0',
+      METRICS_PORT: '0',
+      EMULATOR_PORT: '0',
+      ...env,
+    },
+  })
+  const group = -npm.pid!
+  async function stop(): Promise<void> {
+    // To npm alone, which passes it on: a second one would make ours leave at once.
+    npm.kill('SIGTERM')
+    const until = performance.now() + STOP_LIMIT_MS
+    while (signal(group, 0) && performance.now() < until) await sleep(20)
+    signal(group, 'SIGKILL')
+  }
+  try {
+    await untilAnswers(`${url}/healthz`)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { url, [Symbol.asyncDispose]: stop }
+}
+
+function signal(group: number, name: NodeJS.Signals | 0): boolean {
+  try {
+    process.kill(group, name)
+    return true
+  } catch {
+    return false
+  }
+}
