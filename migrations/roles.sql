@@ -113,10 +113,17 @@ begin
     ('sluice_api', 'all_provider_calls', 'select'),
     ('sluice_api', 'all_notifications', 'select'),
 
-    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload), select (id)'),
+    ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, said, due_at, applied_at,
+      tenant_id, subject, subject_id), select (id, provider, object_id, state)'),
+    -- Whether a notification brings news.
+    ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
+      amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
+    ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
+    ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id)'),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id),
+      select (tenant_id, subject_id, state, attempt, in_doubt)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
     ('sluice_worker', 'job_attempts', 'select, insert'),
@@ -148,7 +155,7 @@ begin
   end loop;
 
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
-    move_finished_jobs(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
+    move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
 
   -- Readers read everything but secrets. Partitions are read through the table that they are parts of.
   for each in
@@ -192,10 +199,13 @@ begin
   -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large. A policy that was made
   -- from other words is made anew.
   for each in select * from (values
-    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state = 'received' and tenant_id is null and kind <> 'reconciliation.look'
+    ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.look'
+      and (state = 'applied') = (subject_id is not null) and coalesce(due_at <= now() + interval '1 minute', true)
+      and coalesce(pg_column_size(said), 0) <= 8 * 1024
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
+    ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
         and state = 'ready' and subject_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25

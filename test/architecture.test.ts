@@ -27,7 +27,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   api: ['core', 'jobs', 'queue', 'domain'],
   webhooks: ['core', 'jobs', 'queue', 'domain', 'providers/signatures', 'providers/stripe/news'],
   emulators: ['core'],
-  commands: ['core', 'domain', 'queue'],
+  commands: ['core', 'domain', 'queue', 'providers/stripe/news'],
   start: ['*'],
 }
 

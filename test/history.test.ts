@@ -36,13 +36,21 @@ afterAll(async () => {
 /** As if all that is finished had been so for two hours. */
 async function twoHoursPass(): Promise<void> {
   await world.sql`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`
+  // Those without a job are moved by their own times.
+  await world.sql`
+    update notifications n set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
+    where received_at > now() - interval '1 hour' and not exists (select from jobs j where j.id = n.id)`
 }
 
 async function movedByWorker(): Promise<void> {
   await eventually(async () => {
     await twoHoursPass()
-    await world.sql`update recurring_work set due_at = now(), position = null where name = 'moving what is finished'`
+    await world.sql`update recurring_work set due_at = now(), position = null where name like 'moving %'`
     expect(await world.sql`select name from jobs where state in ('succeeded', 'failed')`).toHaveLength(0)
+    const over = await world.sql`
+      select from notifications n
+      where n.state in ('applied', 'ignored') and not exists (select from jobs j where j.id = n.id)`
+    expect(over).toHaveLength(0)
   })
 }
 
@@ -66,7 +74,8 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
     return events
   })
   await world.drain()
-  // That time passes is made by moving when jobs ended, which is when their last attempts ended.
+  // That time passes is made by moving when jobs ended, which is when their last attempts ended, and when notifications came.
+  await twoHoursPass()
   const seen = async () => [
     JSON.parse((await world.client.get(`/v1/payments/${payment.id}/timeline`)).text, (name, value) =>
       name === 'ended_at' ? '' : value,

@@ -633,11 +633,11 @@ describe('timeline', () => {
   test('it tells every attempt, call, notification, posting and event, in order', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const made = await refund(client, id, { amount_minor: 250 })
-    // created, amount_capturable_updated, succeeded, and of the charge: succeeded, captured, updated, refunded.
+    // amount_capturable_updated, succeeded, refund.created and charge.refunded; kinds that never matter are not filed.
     const told = await eventually(async () => {
       const { body } = await client.get(`/v1/payments/${id}/timeline`)
       const notifications = body.filter((each: any) => each.kind === 'notification')
-      expect(notifications.length).toBeGreaterThanOrEqual(8)
+      expect(notifications.length).toBeGreaterThanOrEqual(4)
       expect(new Set(notifications.map((each: any) => each.outcome))).toEqual(new Set(['applied']))
       return body as { at: string; kind: string; name: string; outcome: string | null; details: any }[]
     })

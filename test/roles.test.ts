@@ -137,11 +137,19 @@ describe('no role may do more than its process does', () => {
       }),
       `insert into notifications (id, provider, event_id, kind, payload, received_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', now())`,
-      `select from payments`,
+      `select client_secret from payments`,
+      `select metadata from payments`,
+      `select metadata from refunds`,
+      `select ours from drifts`,
       `select from api_keys`,
       `select payload from notifications`,
       `update notifications set state = 'applied'`,
-      `select from jobs`,
+      `select request from jobs`,
+      `select payload from jobs`,
+      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '{}', now() + interval '1 day')`,
+      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', to_jsonb(repeat('x', 1024 * 1024)), now())`,
       `select from job_attempts`,
       `insert into events select * from events`,
       `drop table notifications`,
@@ -206,6 +214,7 @@ describe('no role may do more than its process does', () => {
       'erase_next_events(integer)',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
+      'move_notifications(timestamp with time zone,uuid,integer)',
     ])
     for (const { name, path } of owners) expect([name, path]).toEqual([name, 'search_path=public, pg_temp'])
   })
@@ -241,7 +250,12 @@ describe('readers', () => {
 
   /** Where the webhooks host may do less than its fellows. */
   const POLICIES: Record<string, string[]> = {
-    jobs: ['readers sluice_reader', 'services sluice_api sluice_worker', 'webhooks_ask sluice_webhooks'],
+    jobs: [
+      'readers sluice_reader',
+      'services sluice_api sluice_worker',
+      'webhooks_ask sluice_webhooks',
+      'webhooks_see sluice_webhooks',
+    ],
     notifications: [
       'readers sluice_reader',
       'services sluice_api sluice_worker',

@@ -6,7 +6,9 @@ import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
 import { findJobs } from '#domain/interventions/find.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
-import { notificationOf, storeNotifications, waking } from '#domain/notifications.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import { waking } from '#domain/notifications/settle.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { waitingNews } from '#domain/reconciliation/drift.ts'
 import { checkBooks } from './support/books.ts'
 import {
@@ -119,7 +121,7 @@ test('a notification about an unknown object looks again soon, after an hour and
     madeUp('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
     // We know the payment, the processor does not know the refund.
     madeUp('refund.created', { id: 're_none', object: 'refund', payment_intent: processor_reference }),
-    madeUp('charge.captured', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown', metadata }),
+    madeUp('charge.refunded', { id: 'ch_unknown', object: 'charge', payment_intent: 'pi_unknown', metadata }),
   ]
   await deliverAndTry(events)
   const all = async () => await Promise.all(events.map(standing))
@@ -381,7 +383,9 @@ test('an event that only a newer version can read waits for it, however often it
     payload: {},
   }
   const notification = notificationOf('a provider of tomorrow', news)
-  await storeNotifications(world.sql, [{ ...notification, rung: false, request_id: null }])
+  await storeNotifications(world.sql, [
+    { ...notification, matters: true, said: null, rung: false, request_id: null },
+  ])
   const job = await eventually(async () => {
     const [row] = await world.sql`
       select j.state, a.outcome, j.attempt, j.max_attempts - j.attempt as left,
@@ -422,7 +426,7 @@ test('events of another application on the same account are soon ignored, with a
   const made = await refundInDashboard(world, reference, 250)
   const events = await listEvents(world, reference)
   expect(events.map(({ type }) => type)).toEqual(
-    expect.arrayContaining(['charge.captured', 'refund.created']),
+    expect.arrayContaining(['payment_intent.succeeded', 'charge.refunded', 'refund.created']),
   )
   await deliverAndTry(events)
   for (const event of events)

@@ -396,9 +396,9 @@ describe('once', () => {
     await world.drain()
     const ids = events.map(notificationId)
     const [row] = await world.sql`
-      select (select count(*) from notifications where id = any(${ids}::uuid[])) as stored,
-        (select count(*) from jobs where id = any(${ids}::uuid[]) and state = 'succeeded') as done`
-    expect({ ...row }).toEqual({ stored: events.length, done: events.length })
+      select count(*) as stored, count(*) filter (where state = 'applied') as applied from notifications
+      where id = any(${ids}::uuid[])`
+    expect({ ...row }).toEqual({ stored: events.length, applied: events.length })
     for (const { id } of payments) {
       const story = await storyOf(world, id)
       expect(story.payment.status).toBe('captured')
@@ -418,7 +418,7 @@ describe('once', () => {
         .control('POST', '/refunds', { payment_intent: processor_reference, amount: 300 })
     })
     const references = new Set(payments.map((payment) => payment.processor_reference))
-    const events = (await listEvents(world)).filter((event) =>
+    const events = (await listEvents(world, undefined, { all_kinds: true })).filter((event) =>
       references.has(event.data.object.payment_intent ?? event.data.object.id),
     )
     const posts = shuffled([...events, ...shuffled(events).slice(0, events.length / 5)])
@@ -535,9 +535,8 @@ describe('away', () => {
       const events = shuffled(await listEvents(alone))
       for (const event of events) expect((await deliver(alone, event)).status).toBe(200)
       for (const { id } of payments) expect((await storyOf(alone, id)).payment.status).toBe('authorized')
-      expect(await Promise.all(events.map((event) => stateOf(alone, event)))).toEqual(
-        events.map(() => 'received'),
-      )
+      const news = events.filter(({ type }) => type !== 'payment_intent.amount_capturable_updated')
+      for (const event of news) expect(await stateOf(alone, event)).toBeOneOf(['received', 'waiting'])
 
       worker = await startWorker(alone.config, silent)
       await alone.drain()

@@ -159,6 +159,12 @@ export const metrics = {
     help: 'Sealed values of earlier versions, not bound to their row, that were opened',
     registers,
   }),
+  notificationsStored: new Counter({
+    name: 'sluice_notifications_stored_total',
+    help: 'Notifications that came in, by what became of them: received (a job applies it), waiting, applied (no news), ignored, duplicate',
+    labelNames: ['provider', 'state'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

@@ -4,8 +4,10 @@ import type { HistoryKind } from '#core/config/retention.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
-/** How far the move has got: every job that finished before this was looked at. */
+/** How far a move has got: everything before this was looked at. */
 export type MovePosition = { after: string; after_id: string }
+
+type Moved = { moved: number; position: MovePosition; next: MovePosition | null }
 
 export const BEGINNING: MovePosition = {
   after: '-infinity',
@@ -16,16 +18,26 @@ export const BEGINNING: MovePosition = {
  * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into
  * the history, the oldest first. Looks at `most` jobs at once; `next` is null when there were fewer.
  */
-export async function moveFinished(
+export async function moveFinished(sql: Sql, position: MovePosition, most: number): Promise<Moved> {
+  return await move(sql, 'move_finished_jobs', position, most)
+}
+
+/** The same for notifications that were over as they came, without a job. */
+export async function moveNotifications(sql: Sql, position: MovePosition, most: number): Promise<Moved> {
+  return await move(sql, 'move_notifications', position, most)
+}
+
+async function move(
   sql: Sql,
+  function_name: string,
   { after, after_id }: MovePosition,
   most: number,
-): Promise<{ moved: number; position: MovePosition; next: MovePosition | null }> {
+): Promise<Moved> {
   const [row] = await sql<
     { looked_at: number; moved: number; after: string | null; after_id: string | null }[]
   >`
     select looked_at, moved, reached::text as after, reached_id as after_id
-    from move_finished_jobs(${after}, ${after_id}, ${most})`
+    from ${sql(function_name)}(${after}, ${after_id}, ${most})`
   const position = row!.after === null ? { after, after_id } : { after: row!.after, after_id: row!.after_id! }
   return { moved: row!.moved, position, next: row!.looked_at < most ? null : position }
 }

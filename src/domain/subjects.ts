@@ -8,7 +8,13 @@ import { checksOfPayments } from './audit/payments.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
-import { closesDriftOfPayment, differenceOfPayments, paymentSide, refundsInWords } from './payments/side.ts'
+import {
+  closesDriftOfPayment,
+  differenceOfPayments,
+  paymentSide,
+  paymentTellsNothing,
+  refundsInWords,
+} from './payments/side.ts'
 import { AMOUNT_SIDE, type Difference, type Side, type SideSchema } from './reconciliation/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
@@ -51,6 +57,11 @@ export type AtProvider = {
    * been applied.
    */
   agrees: Readonly<Record<string, readonly string[]>>
+  /**
+   * The condition under which what an event `said` brings nothing new to our row `r`, given that amount and currency are
+   * equal; without it each event is looked at. The webhooks host reads the columns that it names.
+   */
+  tellsNothing?(sql: Sql | Tx): Fragment
   /** How two sides differ beside status, amount and currency, where that is not for each column to be equal. */
   difference?(ours: Side, theirs: Side): Difference | null
   /** What else is to be said of two sides of which one does not fit. */
@@ -70,6 +81,7 @@ export const SUBJECTS = {
       provider: 'processor',
       reference: 'processor_reference',
       side: paymentSide,
+      tellsNothing: paymentTellsNothing,
       difference: differenceOfPayments,
       inWords: refundsInWords,
       closesDrift: closesDriftOfPayment,
@@ -103,6 +115,7 @@ export const SUBJECTS = {
       provider: 'processor',
       reference: 'processor_reference',
       side: z.object(AMOUNT_SIDE),
+      tellsNothing: (sql) => sql`said.status in ('pending', r.status)`,
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,

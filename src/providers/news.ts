@@ -11,6 +11,33 @@ export type ProviderEvent = {
   /** The provider's id of the object that the event is about, if there is one. */
   object_id: string | null
   payload: Json
+  /** False: an event of this kind never changes what we keep. */
+  matters: boolean
+  /** What the event says outright; null where the provider must be asked. */
+  said: Saying | null
+}
+
+/**
+ * What an event says outright of its object. It is never believed; but when our row is so already, it is no news, and
+ * the provider need not be asked.
+ */
+export type Saying = {
+  /** Our noun for the object. */
+  subject: string
+  /** The provider's id of the object. */
+  reference: string
+  /** In our words. */
+  status: string
+  amount_minor: number
+  /** In upper case. */
+  currency: string
+  /** The amount that goes with the status: what is held, or what was captured; null where none does. */
+  part_minor: number | null
+  /** The provider's word for why it is so, where it gives one. */
+  reason: string | null
+  /** Our ids that the object carries: the tenant's, and the id of the row under which jobs are filed. */
+  tenant_id: string | null
+  filed_id: string | null
 }
 
 /**

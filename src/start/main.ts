@@ -17,6 +17,7 @@ import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES, type AreaStates } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
@@ -183,6 +184,7 @@ async function emulateStripe(
     api_key: config.STRIPE_SECRET_KEY,
     webhook_url: `${config.WEBHOOKS_URL}/stripe`,
     webhook_secret: config.STRIPE_WEBHOOK_SECRET!.split(',')[0]!,
+    ...(config.EMULATOR_EVENTS === 'needed' && { webhook_events: EVENT_TYPES }),
     data_dir: join(data_dir, 'stripe'),
   }).catch((error: unknown) => {
     throw portError(error, listenAddresses(config).emulator)

@@ -1,11 +1,12 @@
-// The webhooks host: it verifies notifications, stores each once, rings for its job and answers 200. It does nothing
-// else.
+// The webhooks host: it verifies notifications, stores each once, rings for its job, if it gets one, and answers 200. It
+// does nothing else.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { isUnavailable } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
-import { storeNotifications, type Notification } from '#domain/notifications.ts'
+import { metrics } from '#core/metrics.ts'
+import { storeNotifications, type Arrival, type Stored } from '#domain/notifications/store.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { LateError, within } from '#queue/late.ts'
 import type { Take, WebhooksContext } from './context.ts'
@@ -31,21 +32,23 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   // The signature covers the bytes as they came.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-  const store = batcher<Notification & { rung: boolean; request_id: string }, boolean>(
-    'store_notification',
-    async (notifications) => {
-      const fresh = await storeNotifications(sql, notifications)
+  const store = batcher<Arrival, Stored['state'] | undefined>('store_notification', async (notifications) => {
+    const stored = new Map((await storeNotifications(sql, notifications)).map(({ id, state }) => [id, state]))
+    return notifications.map(({ id }) => {
+      const state = stored.get(id)
       // Of equal notifications in one batch only the first is new.
-      return notifications.map(({ id }) => fresh.delete(id))
-    },
-  )
+      stored.delete(id)
+      return state
+    })
+  })
   const take: Take = async (notification, { id: request_id }) => {
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
-    const fresh = await within(store({ ...notification, rung, request_id }), ANSWER_MS)
-    if (fresh && rung)
+    const state = await within(store({ ...notification, rung, request_id }), ANSWER_MS)
+    metrics.notificationsStored.inc({ provider: notification.provider, state: state ?? 'duplicate' })
+    if (state === 'received' && rung)
       doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
-    return fresh
+    return state !== undefined
   }
 
   app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))

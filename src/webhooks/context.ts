@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import type { Notification } from '#domain/notifications.ts'
+import type { Arrival } from '#domain/notifications/store.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 
 export type WebhooksContext = {
@@ -14,10 +14,13 @@ export type WebhooksContext = {
 }
 
 /**
- * Stores a notification and asks for the job that applies it; false when it was stored before. `request` is the one
+ * Stores a notification and asks for the job that applies it, if it brings news; false when it was stored before. `request` is the one
  * that brought it.
  */
-export type Take = (notification: Notification, request: FastifyRequest) => Promise<boolean>
+export type Take = (
+  notification: Omit<Arrival, 'rung' | 'request_id'>,
+  request: FastifyRequest,
+) => Promise<boolean>
 
 /** The route that receives the notifications of a provider. */
 export type NotificationRoute = {

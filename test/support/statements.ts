@@ -55,13 +55,13 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'reference of a provider',
     tables: ['payments', 'refunds'],
-    part: /where (r\.)?processor = (n\.provider|\$\d+) and (r\.)?processor_reference = /,
+    part: /(where|and) (r\.)?processor = ((n|arrived)\.provider|\$\d+) and (r\.)?processor_reference = /,
     reason: 'what a provider tells says whose it is only by its reference, which is unique',
   },
   {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
-    part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference/,
+    part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from placed where n\.id = placed\.id/,
     reason: 'nobody knows its tenant before it is applied',
   },
   {

@@ -2,14 +2,28 @@
 import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
+import { readEvent } from '#providers/stripe/news.ts'
 import { eventually } from './payments.ts'
 import type { World } from './world.ts'
 
-export type StripeEvent = { id: string; type: string; data: { object: any } }
+export type StripeEvent = {
+  id: string
+  type: string
+  account?: string
+  api_version?: string | null
+  data: { object: any }
+}
 export type WebhookAnswer = { status: number; body: any; headers: Headers }
 
-/** What the emulator has to tell, oldest first; of one payment when its reference is given. */
-export async function listEvents(world: World, reference?: string): Promise<StripeEvent[]> {
+/**
+ * What the emulator has to tell, oldest first; of one payment when its reference is given. Without events that never
+ * matter, unless those are asked for too.
+ */
+export async function listEvents(
+  world: World,
+  reference?: string,
+  { all_kinds = false } = {},
+): Promise<StripeEvent[]> {
   const { url, api_key } = world.provider('stripe')
   const events: StripeEvent[] = []
   for (let after = ''; ;) {
@@ -17,7 +31,7 @@ export async function listEvents(world: World, reference?: string): Promise<Stri
       headers: { authorization: `Bearer ${api_key}` },
     })
     const page = (await response.json()) as { data: StripeEvent[]; has_more: boolean }
-    events.push(...page.data)
+    events.push(...page.data.filter((event) => all_kinds || readEvent(event)?.matters === true))
     if (!page.has_more) break
     after = `&starting_after=${page.data.at(-1)!.id}`
   }
@@ -91,7 +105,7 @@ export async function postWebhook(
 }
 
 export function notificationId(event: StripeEvent): string {
-  return derivedId('stripe', '', event.id)
+  return derivedId('stripe', event.account ?? '', event.id)
 }
 
 /** How the notification of an event stands; undefined when there is none. */
@@ -101,12 +115,13 @@ export async function stateOf(world: World, event: StripeEvent): Promise<string 
   return row?.state
 }
 
-/** Resolves when each of these events was tried, whatever came of it. */
+/** Resolves when each of these events was tried or needed no job, whatever came of it. */
 export async function tried(world: World, events: StripeEvent[]): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ untried: number }[]>`
-      select count(*) as untried from jobs where id = any(${events.map(notificationId)}::uuid[])
-        and finished_at is null and not (state = 'ready' and attempt > 0)`
+      select count(*) as untried from notifications n left join jobs j on j.id = n.id
+      where n.id = any(${events.map(notificationId)}::uuid[])
+        and (n.state = 'waiting' or (j.finished_at is null and not (j.state = 'ready' and j.attempt > 0)))`
     expect(row!.untried).toBe(0)
   })
 }

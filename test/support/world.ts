@@ -94,7 +94,8 @@ export async function createWorld({
     async drain() {
       for (;;) {
         const [row] = await sql<{ open: number }[]>`
-          select count(*) as open from jobs where finished_at is null and run_at < now() + interval '1 minute'`
+          select (select count(*) from jobs where finished_at is null and run_at < now() + interval '1 minute')
+            + (select count(*) from notifications where state = 'waiting') as open`
         if (row!.open === 0) return
         await sleep(20)
       }

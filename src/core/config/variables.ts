@@ -235,6 +235,12 @@ export const VARIABLES = {
     ['start'],
   ],
   EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe emulator', ['start']],
+  EMULATOR_EVENTS: [
+    z.enum(['needed', 'all']).default('needed'),
+    'all',
+    'events that the Stripe emulator sends: those of `npm run stripe -- events`, or all',
+    ['start'],
+  ],
   DATA_DIR: [
     z.string().min(1).default('.data'),
     '.data',

@@ -9,7 +9,7 @@ const FITS_BY_NOW = 'a parked notification sleeps and its refund fits by now'
 export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_BY_NOW, FITS_BY_NOW])
 
 /**
- * A notification that is not finished has an open job, and one whose job has ended was applied or ignored. None was
+ * A notification that is not finished has an open job or waits for its turn, and one whose job has ended was applied or ignored. None was
  * given up, and none stays parked although the object that it waits for is known here, or although there is room for
  * its refund.
  */
@@ -35,7 +35,9 @@ export function notifications(
     from notifications n left join jobs j on j.id = n.id
     cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
     cross join lateral (values
-      ('a notification has no job', j.id is null and not n_is.over),
+      ('a notification has no job', j.id is null and not n_is.over and n.state <> 'waiting'),
+      ('a notification waits although it is due',
+        n.state = 'waiting' and n.due_at < now() - ${stuck_after_s} * interval '1 second'),
       ('the job of a notification ended and it was neither applied nor ignored',
         j.finished_at is not null and not n_is.over),
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),

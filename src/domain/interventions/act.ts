@@ -5,7 +5,7 @@ import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { keyIsTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
-import { storeNotifications } from '../notifications.ts'
+import { storeNotifications } from '../notifications/store.ts'
 import { lookAt } from '../reconciliation/looks.ts'
 import { nounOf, rootOf, rowIdOf, subjectOf } from '../subjects.ts'
 import { settlingAsFailed } from './index.ts'
@@ -145,7 +145,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | {
     // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
     if (row !== undefined && reference !== null) {
       const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
-      await storeNotifications(tx, [{ ...look, rung: false, request_id: null }])
+      await storeNotifications(tx, [look])
     }
     return FAILED
   })

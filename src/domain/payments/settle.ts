@@ -7,7 +7,7 @@ import { enqueue, requestJson } from '#jobs/job.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { filing, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications/settle.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**

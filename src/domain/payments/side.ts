@@ -1,6 +1,6 @@
 // A payment as one side of a comparison with the processor: its amounts, and what they say beside the status.
 import { z } from 'zod'
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { AMOUNT_SIDE, type Difference } from '../reconciliation/side.ts'
 
 const { status, amount_minor, ...others } = AMOUNT_SIDE
@@ -58,4 +58,18 @@ export function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
   return sql`
     (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
       between (ours ->> 'amount_refunded_minor')::bigint and (ours ->> 'amount_refund_reserved_minor')::bigint, true))`
+}
+
+/**
+ * What is authorized there is no news while the same is held here, nor after it was captured; what is captured or
+ * canceled there is none when it is so here.
+ */
+export function paymentTellsNothing(sql: Sql | Tx): Fragment {
+  return sql`
+    case said.status
+      when 'authorized' then r.status = 'captured'
+        or (r.status in ('authorized', 'capturing', 'canceling') and r.amount_capturable_minor = said.part_minor)
+      when 'captured' then r.status = 'captured' and r.amount_captured_minor = said.part_minor
+      when 'canceled' then r.status = 'canceled' and r.cancellation_reason is not distinct from said.reason
+      else false end`
 }

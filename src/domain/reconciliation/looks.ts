@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKS_MS } from '#jobs/job.ts'
-import { notificationOf, type Notification } from '../notifications.ts'
+import { notificationOf, type Notification } from '../notifications/notification.ts'
+import type { Arrival } from '../notifications/store.ts'
 import {
   filedBy,
   PROVIDER_NOUNS,
@@ -112,7 +113,7 @@ export async function findStage(
 /**
  * The looks that are due for rows of this age. Each has an id of its own, so that asking for it twice stores it once.
  */
-export function looksOf(stale: Stale[]): Notification[] {
+export function looksOf(stale: Stale[]): Arrival[] {
   return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKS_S[0]!) return []
     const look = LOOKS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
@@ -125,18 +126,15 @@ const lookSchema = z.object({ subject: z.string(), reference: z.string() })
 /**
  * A look at an object of a provider, as a notification. `name` distinguishes it from other looks at the same object.
  */
-export function lookAt(
-  provider: string,
-  look: { subject: Noun; reference: string },
-  name: string,
-): Notification {
-  return notificationOf(provider, {
+export function lookAt(provider: string, look: { subject: Noun; reference: string }, name: string): Arrival {
+  const notification = notificationOf(provider, {
     account: '',
     event_id: `look:${look.reference}:${name}`,
     kind: LOOK_KIND,
     object_id: look.reference,
     payload: look,
   })
+  return { ...notification, matters: true, said: null, rung: false, request_id: null }
 }
 
 /** The object of a look; undefined when it cannot be read. Its noun may be one that only another version knows. */

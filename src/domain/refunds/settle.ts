@@ -4,7 +4,7 @@ import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
-import { filing, waking } from '../notifications.ts'
+import { filing, waking } from '../notifications/settle.ts'
 import { findRefundByReference } from './find.ts'
 
 /** What the processor said of a refund of ours. */

@@ -2,16 +2,8 @@
 import type { Stripe } from 'stripe'
 import { NoAnswer } from '../http.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
+import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
 
-const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
-  ['requires_payment_method', 'requires_action'],
-  ['requires_confirmation', 'requires_action'],
-  ['requires_action', 'requires_action'],
-  ['processing', 'processing'],
-  ['requires_capture', 'authorized'],
-  ['succeeded', 'captured'],
-  ['canceled', 'canceled'],
-])
 export const PROGRESS: ProcessorPayment['status'][] = [
   'failed',
   'canceled',
@@ -62,14 +54,6 @@ function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge)
   if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
   return Math.max(0, amount_refunded - (amount - amount_captured))
 }
-
-const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
-  ['pending', 'pending'],
-  ['requires_action', 'pending'],
-  ['succeeded', 'succeeded'],
-  ['failed', 'failed'],
-  ['canceled', 'failed'],
-])
 
 export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
   const status = REFUND_STATUS.get(refund.status)

@@ -2,14 +2,19 @@
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
-import type { News, ProviderEvent } from '../news.ts'
+import type { News, ProviderEvent, Saying } from '../news.ts'
 import { isMarked } from '../payments.ts'
+import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
+
+/** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
+export const API_VERSION = '2026-10-28.endive'
 
 /** What we need of an event; the rest is kept as it came. */
 const eventSchema = z.looseObject({
   id: z.string().min(1).max(255),
   type: z.string().min(1).max(255),
   account: z.string().max(255).optional(),
+  api_version: z.string().nullish().catch(null),
   data: z.looseObject({
     object: z.looseObject({ id: z.string().max(255).optional(), object: z.string().optional() }),
   }),
@@ -22,9 +27,30 @@ const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
 export function readEvent(value: unknown): ProviderEvent | undefined {
   const event = eventSchema.safeParse(storable(value, SECRETS))
   if (!event.success) return undefined
-  const { id, type, account = '', data } = event.data
-  return { account, event_id: id, kind: type, object_id: data.object.id ?? null, payload: event.data as Json }
+  const { id, type, account = '', api_version, data } = event.data
+  return {
+    account,
+    event_id: id,
+    kind: type,
+    object_id: data.object.id ?? null,
+    payload: event.data as Json,
+    matters: !NEVER_MATTERS.has(type),
+    said: account === '' && api_version === API_VERSION ? saidBy(type, data.object) : null,
+  }
 }
+
+/**
+ * Events of what we follow that tell nothing: another event tells it too. Each is named, because a prefix would take
+ * in others, e.g. those of disputes.
+ */
+const NEVER_MATTERS: ReadonlySet<string> = new Set([
+  'charge.captured',
+  'charge.failed',
+  'charge.pending',
+  'charge.succeeded',
+  'charge.updated',
+  'payment_intent.created',
+])
 
 const aboutSchema = z.object({
   data: z.object({
@@ -38,40 +64,70 @@ const aboutSchema = z.object({
 })
 
 type EventObject = z.output<typeof aboutSchema>['data']['object']
+
+const amount = z.int().min(0)
+const sayingSchema = z.object({
+  object: z.string(),
+  id: z.string(),
+  status: z.string(),
+  amount,
+  currency: z.string().length(3).toUpperCase(),
+  amount_capturable: amount.nullable().catch(null),
+  amount_received: amount.nullable().catch(null),
+  cancellation_reason: z.string().nullable().catch(null),
+  metadata: z.object({ sluice_tenant_id: z.uuid(), sluice_payment_id: z.uuid() }).nullable().catch(null),
+})
+type SaidObject = z.output<typeof sayingSchema>
+
 type Followed = {
-  /** The events that change what we keep of it. */
-  events: string[]
+  /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
+  events: { saying: string[]; others: string[] }
   news: (object: EventObject) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
+  /** The status in our words, and the amount that goes with it. */
+  said: (object: SaidObject) => { status: string | undefined; part_minor: number | null }
 }
 
 /** What we follow, by the word with which Stripe's objects say what they are. */
 const FOLLOWED: Readonly<Record<string, Followed>> = {
   payment_intent: {
-    events: [
-      'payment_intent.amount_capturable_updated',
-      'payment_intent.canceled',
-      'payment_intent.payment_failed',
-      'payment_intent.processing',
-      'payment_intent.requires_action',
-      'payment_intent.succeeded',
-    ],
+    events: {
+      saying: [
+        'payment_intent.amount_capturable_updated',
+        'payment_intent.canceled',
+        'payment_intent.succeeded',
+      ],
+      // A failure is always news, and so is what the buyer has to do.
+      others: [
+        'payment_intent.payment_failed',
+        'payment_intent.processing',
+        'payment_intent.requires_action',
+      ],
+    },
     news: ({ id }) => ({ subject: 'payment', reference: id, part_of: null }),
+    said: ({ status, amount_capturable, amount_received }) => {
+      const ours = PAYMENT_STATUS.get(status)
+      const parts = { authorized: amount_capturable, captured: amount_received }
+      return { status: ours, part_minor: parts[ours as keyof typeof parts] ?? null }
+    },
   },
   refund: {
-    events: ['refund.created', 'refund.failed', 'refund.updated'],
+    events: { saying: ['refund.created', 'refund.failed', 'refund.updated'], others: [] },
     news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
+    said: ({ status }) => ({ status: REFUND_STATUS.get(status), part_minor: null }),
   },
-  // A charge changes with its payment, whose events tell as much. Its refunds have events of their own:
-  // `charge.refunded` also fires when an uncaptured hold is released.
+  // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
   charge: {
-    events: [],
+    events: { saying: [], others: [] },
     news: ({ payment_intent }) =>
       payment_intent == null ? null : { subject: 'payment', reference: payment_intent, part_of: null },
+    said: () => ({ status: undefined, part_minor: null }),
   },
 }
 
-/** The types of the events that change what we keep. */
-export const EVENT_TYPES = Object.values(FOLLOWED).flatMap(({ events }) => events)
+/** The types of the events that change what we keep: an endpoint at Stripe needs these and no others. */
+export const EVENT_TYPES = Object.values(FOLLOWED)
+  .flatMap(({ events }) => [...events.saying, ...events.others])
+  .toSorted()
 
 /** What an event is about; null where that is nothing that we follow. */
 export function newsOf(payload: Json): News | null {
@@ -79,4 +135,26 @@ export function newsOf(payload: Json): News | null {
   if (about === undefined || !Object.hasOwn(FOLLOWED, about.object)) return null
   const news = FOLLOWED[about.object]!.news(about)
   return news && { ...news, marked: isMarked(about.metadata ?? {}) }
+}
+
+/** What an event of a followed object says outright; null when Stripe must be asked. */
+function saidBy(type: string, value: unknown): Saying | null {
+  const object = sayingSchema.safeParse(value).data
+  if (object === undefined || !Object.hasOwn(FOLLOWED, object.object)) return null
+  const followed = FOLLOWED[object.object]!
+  if (!followed.events.saying.includes(type)) return null
+  const { status, part_minor } = followed.said(object)
+  const about = followed.news({ ...object, metadata: null })
+  if (status === undefined || about === null) return null
+  return {
+    subject: about.subject,
+    reference: about.reference,
+    status,
+    amount_minor: object.amount,
+    currency: object.currency,
+    part_minor,
+    reason: object.cancellation_reason,
+    tenant_id: object.metadata?.sluice_tenant_id ?? null,
+    filed_id: object.metadata?.sluice_payment_id ?? null,
+  }
 }

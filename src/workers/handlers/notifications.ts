@@ -1,6 +1,6 @@
 // Applies notifications. Their content is not trusted: the provider is asked for the present state of the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { findNotification, type StoredNotification } from '#domain/notifications.ts'
+import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { News } from '#providers/news.ts'

@@ -1,7 +1,7 @@
 // Sets the gauges of parked notifications and of jobs whose effect is unknown.
 import { metrics } from '#core/metrics.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
-import { countParked } from '#domain/notifications.ts'
+import { countParked } from '#domain/notifications/notification.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 

@@ -3,7 +3,8 @@
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
-import { notificationOf, storeNotifications } from '#domain/notifications.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
@@ -87,7 +88,7 @@ async function lookAtWhatStandsStill(
   const drifts = await findDrifting(sql, from['drifts'] ?? null)
   position['drifts'] = drifts.cursor
   stale.push(...drifts.stale)
-  const looks = looksOf(stale).map((look) => ({ ...look, rung: false, request_id: null }))
+  const looks = looksOf(stale)
   for (let start = 0; start < looks.length; start += LOOKS_AT_ONCE)
     await storeNotifications(sql, looks.slice(start, start + LOOKS_AT_ONCE))
   await endRun(sql, run, { position, next_s: every_s })
@@ -147,10 +148,10 @@ async function storeEvents({ sql, log, processor }: WorkerContext, events: Provi
   }))
   if (notifications.length === 0) return
   const fresh = await storeNotifications(sql, notifications)
-  if (fresh.size === 0) return
-  metrics.eventsRecovered.inc({ provider: processor.name }, fresh.size)
+  if (fresh.length === 0) return
+  metrics.eventsRecovered.inc({ provider: processor.name }, fresh.length)
   log.warn(
-    { events: fresh.size },
+    { events: fresh.length },
     'notifications never arrived and were read from the processor: is there a webhooks host, with the signing secret of the endpoint?',
   )
 }

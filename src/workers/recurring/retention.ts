@@ -11,6 +11,7 @@ import {
   dropNextPartition,
   makeNextPartition,
   moveFinished,
+  moveNotifications,
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
@@ -34,6 +35,11 @@ const FORGET_EVERY_MS = 5_000
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
+const MOVES = [
+  ['moving what is finished', moveFinished],
+  ['moving notifications', moveNotifications],
+] as const
+
 /** Starts all of this work; each step is safe in several workers at once. */
 export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
   const { sql, log } = context
@@ -44,7 +50,9 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
       log,
       'moving what is finished',
       () => LOOK_MS,
-      () => moveAll(context, closed),
+      async () => {
+        for (const [name, move] of MOVES) await moveAll(context, name, move, closed)
+      },
     ),
     every(
       log,
@@ -89,16 +97,21 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
   }
 }
 
-/** Moves, by one worker at a time, all jobs that finished more than an hour ago. */
-async function moveAll({ sql }: WorkerContext, closing: () => boolean): Promise<void> {
-  const run = await beginRun(sql, 'moving what is finished')
+/** Moves, by one worker at a time, all that was over more than an hour ago. */
+async function moveAll(
+  { sql }: WorkerContext,
+  name: string,
+  move: typeof moveFinished,
+  closing: () => boolean,
+): Promise<void> {
+  const run = await beginRun(sql, name)
   if (run === undefined) return
   const last = movePosition.safeParse(run.position).data
   const now_ms = Date.parse(run.started_at)
   let position =
     last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last
   for (;;) {
-    const step = await moveFinished(sql, position, AT_ONCE)
+    const step = await move(sql, position, AT_ONCE)
     metrics.moved.inc(step.moved)
     position = { ...step.position, began_ms: position.began_ms }
     if (step.next === null || closing()) break

@@ -1,6 +1,6 @@
 // What applying notifications of different nouns has in common.
 import type { Outcome } from '#core/outcome.ts'
-import type { StoredNotification } from '#domain/notifications.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import type { SubjectKey } from '#domain/subjects.ts'

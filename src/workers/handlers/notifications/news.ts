@@ -1,5 +1,5 @@
 // Reads what a notification is about: an event of a provider, or a look that we wrote ourselves.
-import type { StoredNotification } from '#domain/notifications.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { LOOK_KIND, lookOf } from '#domain/reconciliation/looks.ts'
 import { EVENT_READERS } from '#providers/configured.ts'
 import type { News } from '#providers/news.ts'

@@ -1,12 +1,8 @@
 // Parked notifications: why and for how long they wait, when they look again, and when they are ignored or given up.
 import { metrics } from '#core/metrics.ts'
 import type { Undone } from '#core/outcome.ts'
-import {
-  settleNotifications,
-  type NotificationSettlement,
-  type ParkedReason,
-  type StoredNotification,
-} from '#domain/notifications.ts'
+import type { ParkedReason, StoredNotification } from '#domain/notifications/notification.ts'
+import { settleNotifications, type NotificationSettlement } from '#domain/notifications/settle.ts'
 import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'

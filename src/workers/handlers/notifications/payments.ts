@@ -1,6 +1,7 @@
 // Applies notifications about a payment.
 import { z } from 'zod'
-import { storeNotifications, type StoredNotification } from '#domain/notifications.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
 import type { PaymentSide } from '#domain/payments/side.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
@@ -97,7 +98,7 @@ async function applyPayment(
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
       const look = lookAt(processor.name, { subject: 'payment', reference }, name)
-      await storeNotifications(sql, [{ ...look, rung: false, request_id: null }])
+      await storeNotifications(sql, [look])
     }
     return compared
   }

@@ -1,6 +1,6 @@
 // Applies notifications about a refund, including refunds that were made in the processor's dashboard.
 import { z } from 'zod'
-import type { StoredNotification } from '#domain/notifications.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
 import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'

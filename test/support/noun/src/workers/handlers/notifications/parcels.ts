@@ -1,5 +1,5 @@
 // Applies news of a parcel: compares it with the carrier's record.
-import type { StoredNotification } from '#domain/notifications.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findParcelByTracking } from '#domain/parcels/find.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'

@@ -1,0 +1,33 @@
+// `npm run stripe`: what Stripe has to be told of us.
+import { parseArgs } from 'node:util'
+import { ConfigError } from '#core/config.ts'
+import { errorText } from '#core/startup.ts'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
+import { print } from './print.ts'
+
+const HELP = `sluice stripe: what Stripe has to be told of us.
+
+  npm run stripe -- events [--comma]
+
+events   the types of events that the webhook endpoint at Stripe has to send, one on each line. Others are taken and ignored, and only cost.
+         --comma: on one line, for the Stripe CLI and the dashboard, e.g. stripe listen --events "$(npm run -s stripe -- events --comma)"
+
+Give the endpoint the API version ${API_VERSION}: what an event of another version says is never taken at its word, and Stripe is asked.`
+
+function main(): void {
+  const { positionals, values } = parseArgs({
+    options: { comma: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    allowPositionals: true,
+  })
+  const [command] = positionals
+  if (values.help === true || command === undefined) return print(HELP)
+  if (command !== 'events') throw new ConfigError(`There is no command "${command}". See --help.`)
+  print(EVENT_TYPES.join(values.comma === true ? ',' : '\n'))
+}
+
+try {
+  main()
+} catch (error) {
+  process.stderr.write(`${errorText(error)}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,100 @@
+// Settles notifications: applied once, or parked while they cannot be applied.
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { PROVIDER_NOUNS, subjectOf, type Noun, type SubjectKey } from '../subjects.ts'
+import type { ParkedReason } from './notification.ts'
+
+/** When what a notification waits for changed during its attempt, it is tried again this soon. */
+const CROSSED_MS = 1_000
+
+/** The settlement of a notification that changes no payment or refund now. */
+export type NotificationSettlement = Settlement & {
+  notification_id: string
+  becomes: 'applied' | 'ignored' | 'parked'
+  reason: ParkedReason | null
+  /** While it is parked: the provider's id of the object that wakes it; null when only time does. */
+  waits_for: string | null
+  /** The row that it is filed under, when that is known. */
+  of: SubjectKey | null
+}
+
+/**
+ * Settles the jobs of notifications that change no payment or refund now: the notification is over, or parked with
+ * its job open. An object that changes during the attempt cannot wake its notification, because a running job is not
+ * woken: then the job is soon tried again.
+ */
+export async function settleNotifications(
+  sql: Sql,
+  settlements: NotificationSettlement[],
+): Promise<Set<string>> {
+  const items = settlements.map(({ notification_id, becomes, reason, waits_for, of, ...settlement }) => ({
+    ...settlement,
+    change: { notification_id, becomes, reason, waits_for, ...of },
+  }))
+  const filed_under = PROVIDER_NOUNS.map(
+    (noun) => sql`
+      select r.updated_at from ${sql(subjectOf(noun).table)} r
+      where change.subject = ${noun} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
+  )
+  const delay_ms = sql`
+    case when held.job_id in (select job_id from crossed) then ${CROSSED_MS} else held.delay_ms end`
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    change as (
+      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, subject text, subject_id uuid)
+    ), crossed as (
+      select held.job_id from held
+      join change
+        on change.notification_id = held.job_id and change.becomes = 'parked' and change.waits_for is not null
+      join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > held.started_at
+    ), notification as (
+      update notifications n set state = change.becomes, reason = change.reason, waits_for = change.waits_for,
+        parked_at = case
+          when change.becomes = 'parked' and n.reason = change.reason then n.parked_at
+          when change.becomes = 'parked' then now() end,
+        applied_at = case when change.becomes <> 'parked' then clock_timestamp() end,
+        tenant_id = coalesce(change.tenant_id, n.tenant_id), subject = coalesce(change.subject, n.subject),
+        subject_id = coalesce(change.subject_id, n.subject_id)
+      from change where n.id = change.notification_id
+    ),
+    ${finishing(sql, delay_ms)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * A part of the statement that settles `told` (`notification_id, tenant_id` and `<noun>_id`): marks the notification
+ * that brought this as applied, and files it under the noun.
+ */
+export function filing(sql: Sql | Tx, noun: Noun): Fragment {
+  return sql`
+    notification as (
+      update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
+        parked_at = null, tenant_id = told.tenant_id, subject = ${noun}, subject_id = ${sql(`told.${noun}_id`)}
+      from told where n.id = told.notification_id
+    )`
+}
+
+/**
+ * A part of a statement that creates or changes an object: makes parked notifications that wait for it due. `known`
+ * selects `provider, reference` of the objects. It waits for no lock: a job that is locked is being performed anyway,
+ * and a notification that is parked at this moment soon looks again by itself.
+ */
+export function waking(sql: Sql | Tx, known: Fragment): Fragment {
+  return sql`
+    woken as (
+      select j.id from (${known}) known
+      cross join lateral (
+        select n.id from notifications n
+        where n.provider = known.provider and n.waits_for = known.reference and n.state = 'parked'
+        -- The offset keeps this a look-up: a join, planned while nothing was parked, would later read every parked row.
+        offset 0
+      ) n
+      cross join lateral (
+        select j.id from jobs j where j.id = n.id and j.state = 'ready' and j.run_at > now() for update skip locked
+      ) j
+    ), awake as (
+      update jobs j set run_at = now(), rung_at = null from woken where j.id = woken.id
+    )`
+}

@@ -1,0 +1,138 @@
+// Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { applyNotification } from '#jobs/notifications.ts'
+import { enqueue } from '#jobs/job.ts'
+import { judging, type Said } from './news.ts'
+import type { Notification } from './notification.ts'
+
+/** A notification as it comes in. */
+export type Arrival = Notification & {
+  /** False: nothing of this kind ever changes what we keep. */
+  matters: boolean
+  /** What it says outright; null where the provider must be asked. */
+  said: Said | null
+  /** This process will ring for the job, if it gets one, right after the commit. */
+  rung: boolean
+  request_id: string | null
+}
+
+/**
+ * What becomes of a notification as it is stored. `received`: a job applies it. `waiting`: it is compared once more
+ * when a job of ours has settled, or another notification of the same object was applied.
+ */
+export type Stored = { id: string; state: 'received' | 'waiting' | 'applied' | 'ignored' }
+
+/** What waits is compared again after this long. */
+const WAIT_MS = 1_000
+/** For a look at the same object it waits again and again, but no longer than this in all. */
+const PATIENCE_MS = 30_000
+
+/**
+ * Stores notifications. One that brings no news is over at once: `ignored` if its kind never matters, `applied` if what
+ * it says is so already. One that a job in hand or a look under way will probably make known waits. The others get the
+ * jobs that apply them. The id of a notification is derived from the provider's and is also the id of its job, so a
+ * repeated notification writes nothing, whether it is repeated in this call, in the table or in the history. Returns
+ * those that are new.
+ */
+export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<Stored[]> {
+  const arrived = sql`
+    select given.* from given
+    -- Both tables are asked: a row that is being moved is in one of them in this statement's snapshot.
+    left join lateral (
+      select true as found from notification_history h
+      where h.id = given.id and h.finished_at > now() - interval '31 days' offset 0
+    ) before on true
+    left join lateral (select true as found from notifications n where n.id = given.id offset 0) here on true
+    where before.found is null and here.found is null`
+  const to_apply = sql`
+    select stored.id, given.provider, given.account, given.event_id, given.rung, given.request_id
+    from stored join given on given.id = stored.id where stored.state = 'received'`
+  return await sql<Stored[]>`
+    with given as (
+      select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(arrivals)}) as n(
+        id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean,
+        request_id text, matters boolean, said jsonb)
+      order by provider, account, event_id, rung
+    ), ${judging(sql, arrived)},
+    placed as (
+      select judged.*, case
+          when not matters then 'ignored'
+          when known then 'applied'
+          when said is not null and (in_hand or ${hasOthers(sql)}) then 'waiting'
+          else 'received' end as state
+      from judged
+    ), stored as (
+      insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, said, due_at,
+        applied_at, tenant_id, subject, subject_id)
+      select id, provider, account, event_id, kind, object_id, payload, state,
+        case when state = 'waiting' then said end,
+        case when state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
+        case when state in ('applied', 'ignored') then clock_timestamp() end,
+        case when state = 'applied' then tenant_id end,
+        case when state = 'applied' then subject end,
+        case when state = 'applied' then subject_id end
+      from placed
+      on conflict do nothing
+      returning id, state
+    ),
+    job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
+    select id, state from stored`
+}
+
+/**
+ * Compares waiting notifications that are due once more, at most `most`: those that bring no news by now are over, those
+ * of whose object another is looked at wait on, and the others get jobs. Returns what became of each.
+ */
+export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
+  const due = sql`
+    select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
+    where n.state = 'waiting' and n.due_at <= now()
+    order by n.due_at limit ${most} for update skip locked`
+  const to_apply = sql`
+    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, null::text as request_id
+    from settled where settled.state = 'received'`
+  return await sql<Stored[]>`
+    with due as materialized (${due}),
+    ${judging(sql, sql`select *, true as matters from due`)},
+    placed as (
+      select judged.*, case
+          when known then 'applied'
+          when received_at > now() - ${PATIENCE_MS} * interval '1 millisecond' and ${hasOthers(sql)} then 'waiting'
+          else 'received' end as state
+      from judged
+    ), settled as (
+      update notifications n set state = placed.state,
+        said = case when placed.state = 'waiting' then n.said end,
+        due_at = case when placed.state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
+        applied_at = case when placed.state = 'applied' then clock_timestamp() end,
+        tenant_id = case when placed.state = 'applied' then placed.tenant_id end,
+        subject = case when placed.state = 'applied' then placed.subject end,
+        subject_id = case when placed.state = 'applied' then placed.subject_id end
+      from placed where n.id = placed.id
+      returning n.id, n.state, n.provider, n.account, n.event_id
+    ),
+    job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
+    select id, state from settled`
+}
+
+/**
+ * Whether a look at the same object is under way, or begins with this statement: another notification of it gets, or
+ * has, a job. It may have asked before this one was sent, so this one is compared again and not taken for known.
+ */
+function hasOthers(sql: Sql | Tx): Fragment {
+  return sql`(
+    row_number() over (partition by provider, object_id, known, matters order by said is not null, event_id) > 1
+    or exists (
+      select from notifications n
+      where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received' offset 0))`
+}
+
+/** What `enqueue` takes, of notifications `id, provider, account, event_id, rung, request_id`. */
+function toApply(sql: Sql | Tx, notifications: Fragment): Fragment {
+  return sql`
+    select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
+      jsonb_build_object('notification_id', id) as payload, rung,
+      provider || ':' || account || ':' || event_id as dedupe_key, request_id
+    from (${notifications}) notification`
+}

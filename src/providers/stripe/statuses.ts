@@ -1,0 +1,20 @@
+// Stripe's statuses in our words.
+import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
+
+export const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
+  ['requires_payment_method', 'requires_action'],
+  ['requires_confirmation', 'requires_action'],
+  ['requires_action', 'requires_action'],
+  ['processing', 'processing'],
+  ['requires_capture', 'authorized'],
+  ['succeeded', 'captured'],
+  ['canceled', 'canceled'],
+])
+
+export const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
+  ['pending', 'pending'],
+  ['requires_action', 'pending'],
+  ['succeeded', 'succeeded'],
+  ['failed', 'failed'],
+  ['canceled', 'failed'],
+])

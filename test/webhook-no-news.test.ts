@@ -1,0 +1,289 @@
+// Notifications that bring no news: over as they are stored, without a job and without asking the processor.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { BEGINNING, moveNotifications } from '#domain/history.ts'
+import { API_VERSION } from '#providers/stripe/news.ts'
+import Stripe from 'stripe'
+import { checkBooks } from './support/books.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  drift,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  refund,
+} from './support/payments.ts'
+import {
+  deliver,
+  listEvents,
+  notificationId,
+  pick,
+  refundInDashboard,
+  settleRefund,
+  shuffled,
+  stateOf,
+  storyOf,
+  tried,
+  type StripeEvent,
+} from './support/stripe-events.ts'
+import { createWorld, type World } from './support/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ notifications: false })
+})
+afterAll(async () => await world.close())
+
+const HELD = 'payment_intent.amount_capturable_updated'
+const CAPTURED = 'payment_intent.succeeded'
+const CANCELED = 'payment_intent.canceled'
+
+/** What became of the notification of an event as it was stored: its state, and whether it got a job. */
+async function taken(event: StripeEvent): Promise<{ state: string; job: boolean }> {
+  expect((await deliver(world, event)).body).toEqual({ received: true })
+  const [row] = await world.sql<{ state: string; job: boolean }[]>`
+    select n.state, exists (select from jobs j where j.id = n.id) as job from notifications n
+    where n.id = ${notificationId(event)}`
+  return { ...row! }
+}
+const NO_NEWS = { state: 'applied', job: false }
+
+async function only(reference: string, type: string): Promise<StripeEvent> {
+  return pick(await listEvents(world, reference), [type])[0]!
+}
+
+/** The same event again, as another one, with other content. */
+let copies = 0
+function changed(event: StripeEvent, object: object, rest: object = {}): StripeEvent {
+  copies += 1
+  return {
+    ...event,
+    ...rest,
+    id: `${event.id}_${copies}`,
+    data: { object: { ...event.data.object, ...object } },
+  }
+}
+
+async function asked(path: string): Promise<number> {
+  return (await world.provider('stripe').requests({ path, method: 'GET' })).length
+}
+
+async function canceledPayment(reason?: string): Promise<any> {
+  const { id } = await heldPayment(world.client)
+  const body = reason === undefined ? {} : { reason }
+  const answer = await world.client.post(`/v1/payments/${id}/cancel`, body)
+  expect(answer.body).toMatchObject({ status: 'canceled' })
+  return answer.body
+}
+
+test('the version of the API whose events are taken at their word is the one that our SDK speaks', () => {
+  expect(API_VERSION).toBe(Stripe.API_VERSION)
+})
+
+describe('what is so here already needs neither a job nor a request to the processor', () => {
+  test('a hold, while it is held and after its capture', async () => {
+    const { id, processor_reference: reference } = await heldPayment(world.client)
+    const event = await only(reference, HELD)
+    const before = await asked(`/v1/payment_intents/${reference}`)
+    expect(await taken(event)).toEqual(NO_NEWS)
+    await world.client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
+    expect(await taken(changed(event, {}))).toEqual(NO_NEWS)
+    expect(await asked(`/v1/payment_intents/${reference}`)).toBe(before)
+    const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
+    expect(body.filter((entry: any) => entry.kind === 'notification')).toHaveLength(2)
+  })
+
+  test('a capture, a cancellation, and refunds', async () => {
+    const captured = await capturedPayment(world.client)
+    expect(await taken(await only(captured.processor_reference, CAPTURED))).toEqual(NO_NEWS)
+    expect(await taken(await only((await canceledPayment()).processor_reference, CANCELED))).toEqual(NO_NEWS)
+    const duplicate = await canceledPayment('duplicate')
+    expect(await taken(await only(duplicate.processor_reference, CANCELED))).toEqual(NO_NEWS)
+
+    const { body } = await refund(world.client, captured.id, { amount_minor: 100 })
+    expect(body.status).toBe('succeeded')
+    const events = await listEvents(world, captured.processor_reference)
+    expect(await taken(pick(events, ['refund.created'])[0]!)).toEqual(NO_NEWS)
+
+    const slow = await capturedPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
+    const { body: pending } = await refund(world.client, slow.id)
+    expect(pending.status).toBe('pending')
+    const created = await only(slow.processor_reference, 'refund.created')
+    expect(await taken(created)).toEqual(NO_NEWS)
+    await settleRefund(world, pending.processor_reference, 'failed')
+    const failed = await only(slow.processor_reference, 'refund.failed')
+    expect(await taken(failed)).toEqual({ state: 'received', job: true })
+    await world.drain()
+    expect(await taken(changed(failed, {}))).toEqual(NO_NEWS)
+    expect(await taken(changed(created, {}))).toEqual(NO_NEWS)
+    await checkBooks(world)
+  })
+
+  test('kinds that never matter are ignored', async () => {
+    const { processor_reference } = await capturedPayment(world.client)
+    const events = await listEvents(world, processor_reference, { all_kinds: true })
+    const kinds = ['payment_intent.created', 'charge.succeeded', 'charge.captured']
+    for (const event of pick(events, kinds))
+      expect(await taken(event)).toEqual({ state: 'ignored', job: false })
+  })
+})
+
+test('whatever says anything else is looked at', async () => {
+  const { processor_reference: reference } = await capturedPayment(world.client)
+  const captured = await only(reference, CAPTURED)
+  const held = await only(reference, HELD)
+  const other = await heldPayment(world.client)
+  const differing = await heldPayment(world.client)
+  await drift(world, differing.id)
+  const refunded = await capturedPayment(world.client)
+  await refund(world.client, refunded.id, { amount_minor: 100 })
+  const made = await only(refunded.processor_reference, 'refund.created')
+  const cases: [string, StripeEvent][] = [
+    ['more was captured', changed(captured, { amount_received: 1001 })],
+    ['another amount', changed(captured, { amount: 999 })],
+    ['another currency', changed(captured, { currency: 'eur' })],
+    ['another version of the API', changed(captured, {}, { api_version: '2020-08-27' })],
+    ['no version of the API', changed(captured, {}, { api_version: null })],
+    ['another account', changed(captured, {}, { account: 'acct_other' })],
+    ['another status than its kind', changed(captured, { status: 'processing' })],
+    ['a failure', changed(captured, {}, { type: 'payment_intent.payment_failed' })],
+    ['an action', changed(held, {}, { type: 'payment_intent.requires_action' })],
+    ['a kind that is not known', changed(captured, {}, { type: 'payment_intent.partially_funded' })],
+    ['another hold', changed(await only(other.processor_reference, HELD), { amount_capturable: 999 })],
+    ['a hold under another reference', changed(held, { id: 'pi_another' })],
+    [
+      'a capture that we do not know',
+      changed(
+        await only(other.processor_reference, HELD),
+        { status: 'succeeded', amount_received: 1000 },
+        { type: CAPTURED },
+      ),
+    ],
+    ['an open drift', await only(differing.processor_reference, HELD)],
+    ['a refund that succeeded otherwise', changed(made, { amount: 99 })],
+    ['a refund that failed', changed(made, { status: 'failed' }, { type: 'refund.failed' })],
+    ['a refund of another currency', changed(made, { currency: 'eur' })],
+    [
+      'a reason for which it was not canceled',
+      changed(await only((await canceledPayment('duplicate')).processor_reference, CANCELED), {
+        cancellation_reason: 'fraudulent',
+      }),
+    ],
+  ]
+  for (const [what, event] of cases) {
+    expect([what, await taken(event)]).toEqual([what, { state: 'received', job: true }])
+    await tried(world, [event])
+  }
+  await checkBooks(world)
+})
+
+describe('what comes while our own call is under way', () => {
+  test('waits for it, and then brings no news', async () => {
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payment_intents$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await createPayment(world.client, {}, ASYNC)
+    await held.hit()
+    const [{ payment_intent: reference }] = await world
+      .provider('stripe')
+      .effects({ 'metadata[sluice_payment_id]': body.id })
+    const event = await only(reference, HELD)
+    // The reference is not known here yet.
+    expect(await taken(event)).toEqual({ state: 'waiting', job: false })
+    expect((await auditEverything(world.sql)).problems).toEqual([])
+    await held.remove()
+    await paymentIn(world.client, body.id, 'authorized')
+    await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
+    expect(await asked(`/v1/payment_intents/${reference}`)).toBe(0)
+    expect((await world.sql`select from jobs where id = ${notificationId(event)}`).count).toBe(0)
+  })
+
+  test('is looked at when that takes long, or when nobody knows what came of it', async () => {
+    const { id, processor_reference: reference } = await heldPayment(world.client)
+    const held = await fault(world, {
+      match: { method: 'POST', path: `/v1/payment_intents/${reference}/capture$` },
+      fault: { hold: 'after' },
+    })
+    await world.client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
+    await held.hit()
+    const event = await only(reference, CAPTURED)
+    expect(await taken(event)).toEqual({ state: 'waiting', job: false })
+    await paymentIn(world.client, id, 'captured')
+    await held.remove()
+
+    const doubtful = await heldPayment(world.client)
+    const silent = await fault(world, {
+      match: { method: 'POST', path: `/v1/payment_intents/${doubtful.processor_reference}/capture$` },
+      fault: { hold: 'after' },
+    })
+    await world.client.post(`/v1/payments/${doubtful.id}/capture`, {}, ASYNC)
+    await silent.hit()
+    await world.sql`update jobs set in_doubt = true where subject_id = ${doubtful.id} and state = 'running'`
+    const unexpected = await only(doubtful.processor_reference, CAPTURED)
+    expect(await taken(unexpected)).toEqual({ state: 'received', job: true })
+    await paymentIn(world.client, doubtful.id, 'captured')
+    await silent.remove()
+    await world.drain()
+    await checkBooks(world)
+  })
+})
+
+test('several notifications of one object share a look', async () => {
+  const { id, processor_reference: reference } = await capturedPayment(world.client)
+  const made = await refundInDashboard(world, reference, 250)
+  const created = await only(reference, 'refund.created')
+  const events = [
+    created,
+    ...Array.from({ length: 9 }, () => changed(created, {}, { type: 'refund.updated' })),
+  ]
+  await Promise.all(shuffled(events).map((event) => deliver(world, event)))
+  await world.drain()
+  for (const event of events) expect(await stateOf(world, event)).toBe('applied')
+  const [row] =
+    await world.sql`select count(*) as n from jobs where id = any(${events.map(notificationId)}::uuid[])`
+  expect([row!.n, await asked(`/v1/refunds/${made.id}`)]).toEqual([1, 1])
+  expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -250'])
+})
+
+test('one that came during a look at its object is not taken for known by it', async () => {
+  const { id, processor_reference: reference } = await capturedPayment(world.client, {
+    payment_method: 'pm_card_pendingRefund',
+  })
+  const made = await refundInDashboard(world, reference, 250)
+  const [created] = pick(await listEvents(world, reference), ['refund.created'])
+  const held = await fault(world, {
+    match: { method: 'GET', path: `^/v1/refunds/${made.id}$` },
+    fault: { hold: 'after' },
+  })
+  await deliver(world, created!)
+  await held.hit()
+  // The look has its answer: pending.
+  await settleRefund(world, made.id, 'succeeded')
+  const updated = await only(reference, 'refund.updated')
+  expect(await taken(updated)).toEqual({ state: 'waiting', job: false })
+  await held.remove()
+  await world.drain()
+  expect((await storyOf(world, id)).refunds).toMatchObject([{ status: 'succeeded', amount_minor: 250 }])
+  await checkBooks(world)
+})
+
+test('they go to the history without a job, stay in timelines, and are not stored again', async () => {
+  const { id, processor_reference: reference } = await heldPayment(world.client)
+  const event = await only(reference, HELD)
+  expect(await taken(event)).toEqual(NO_NEWS)
+  await world.sql`
+    update notifications set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
+    where id = ${notificationId(event)}`
+  const { moved } = await moveNotifications(world.sql, BEGINNING, 1000)
+  expect(moved).toBeGreaterThanOrEqual(1)
+  expect(await stateOf(world, event)).toBeUndefined()
+  expect((await deliver(world, event)).body).toEqual({ received: true, duplicate: true })
+  expect(await stateOf(world, event)).toBeUndefined()
+  const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
+  expect(body.filter((entry: any) => entry.kind === 'notification')).toHaveLength(1)
+  expect((await auditEverything(world.sql)).problems).toEqual([])
+})
