@@ -89,7 +89,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['kill-worker'],
     patches: [
       {
-        file: 'src/domain/notifications.ts',
+        file: 'src/domain/notifications/notification.ts',
         from: 'id: derivedId(provider, account, event_id)',
         to: 'id: derivedId(provider, account, event_id, String(performance.now()))',
       },
