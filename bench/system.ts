@@ -103,7 +103,8 @@ export async function startSystem(options: Options): Promise<System> {
     database_url,
     redis_url: redis.url,
     provider,
-    startNotifying: (its_ends, webhooks_url) => startProviders(its_ends, { ...emulators, webhooks_url }),
+    startNotifying: (its_ends, webhooks_url) =>
+      startProviders(its_ends, { ...emulators, webhooks_url, only_needed: true }),
     floor_url,
     keys,
     async startProduct(name, env = {}) {

@@ -1,22 +1,15 @@
-// The chain floor, the webhooks host: a notification is verified, stored once, rung for and answered. It is rung for only the
-// kinds in KINDS, separated by commas: those that the product asks the provider about.
-import { Queue } from 'bullmq'
-import { Redis } from 'ioredis'
+// The chain floor, the webhooks host: a notification is verified, and stored and applied in a transaction, its content believed.
 import { verifyStripe } from '#providers/signatures.ts'
 import { need, openPool, serve } from './serve.ts'
 
 const sql = openPool()
-const kinds = new Set(need('KINDS').split(','))
 const secrets = [need('STRIPE_WEBHOOK_SECRET')]
-const queue = new Queue(`${need('QUEUE_NAME')}-notifications`, {
-  connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }),
-  defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
-})
+const STATUS: Record<string, string> = { requires_capture: 'authorized', succeeded: 'captured' }
 
 type Event = {
   id: string
   type: string
-  data: { object: { object: string; id: string; payment_intent?: string } }
+  data: { object: { status: string; metadata: { sluice_payment_id: string } } }
 }
 
 await serve((app) => {
@@ -31,13 +24,16 @@ await serve((app) => {
       return await reply.code(400).send({ error: 'invalid_signature' })
     const text = raw.toString('utf8')
     const { id, type, data } = JSON.parse(text) as Event
-    const state = kinds.has(type) ? 'received' : 'ignored'
-    const [stored] = await sql`
-      insert into floor_notifications (id, kind, payload, state) values (${id}, ${type}, ${text}::text::jsonb, ${state})
-      on conflict do nothing returning id`
-    const reference = data.object.object === 'charge' ? data.object.payment_intent : data.object.id
-    if (stored !== undefined && state === 'received')
-      await queue.add('notification', { event_id: id, reference }, { jobId: id })
+    const status = STATUS[data.object.status]!
+    await sql.begin(async (tx) => {
+      await tx`
+        insert into floor_notifications (id, kind, payload, state) values (${id}, ${type}, ${text}::text::jsonb, 'received')
+        on conflict do nothing`
+      await tx`
+        update floor_payments set status = ${status}
+        where id = ${data.object.metadata.sluice_payment_id} and status not in (${status}, 'captured')`
+      await tx`update floor_notifications set state = 'applied', applied_at = now() where id = ${id}`
+    })
     return { received: true }
   })
 })

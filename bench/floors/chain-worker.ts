@@ -1,5 +1,4 @@
-// The chain floor, the worker. Provider, transaction, wake the waiter; of a notification: ask the provider, transaction. The
-// provider is the product's own adapter (the official SDK against an emulator), or with STUB=1 a function that answers a
+// The chain floor, the worker. Provider, transaction, wake the waiter. The provider is the product's own adapter (the official SDK against an emulator), or with STUB=1 a function that answers a
 // capture at once.
 import { randomUUIDv7 } from 'node:crypto'
 import { Worker, type Job } from 'bullmq'
@@ -13,7 +12,6 @@ const CONCURRENCY = 100
 type Ask = { payment_id: string; job_id: string }
 type Authorize = Ask & { amount: number; currency: string; payment_method: string }
 type Capture = Ask & { reference: string; amount: number }
-type Told = { event_id: string; reference: string }
 
 const sql = openPool()
 const publisher = new Redis(need('REDIS_URL'))
@@ -56,19 +54,6 @@ async function capture({ payment_id, job_id, reference, amount }: Capture): Prom
   })
 }
 
-/** What is told is not believed: the payment becomes what the provider says that it is. */
-async function hear({ event_id, reference }: Told): Promise<void> {
-  const outcome = await processor.findPayment(reference)
-  if (outcome.kind !== 'done' || outcome.value === null)
-    throw new Error(`the provider did not tell: ${outcome.kind}`)
-  const { status, metadata } = outcome.value
-  await sql.begin(async (tx) => {
-    await tx`
-      update floor_payments set status = ${status} where id = ${metadata['sluice_payment_id']!} and status not in (${status}, 'captured')`
-    await tx`update floor_notifications set state = 'applied', applied_at = now() where id = ${event_id}`
-  })
-}
-
 function serveQueue(name: string, perform: (job: Job) => Promise<unknown>): Promise<unknown> {
   const connection = new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null })
   const worker = new Worker(name, async (job) => void (await perform(job)), {
@@ -83,6 +68,5 @@ await serveQueue(need('QUEUE_NAME'), async ({ name, data }) => {
   await (name === 'authorize' ? authorize(data as Authorize) : capture(data as Capture))
   await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
 })
-await serveQueue(`${need('QUEUE_NAME')}-notifications`, ({ data }) => hear(data as Told))
 console.log(JSON.stringify({ url: 'none' }))
 process.once('SIGTERM', () => process.exit(0))

@@ -7,7 +7,7 @@ import type { System } from '../system.ts'
 import { atLeast, atMost, below, cost, info, type Row } from '../table.ts'
 import { openLifeFloor } from './life/floor.ts'
 import { live, type Life, type Target } from './life/live.ts'
-import { kindsAskedFor, openParts, openStart } from './life/product.ts'
+import { openParts, openStart } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
 /** How many clients, and how many times the floor's rate is wanted there; null where nothing is. */
@@ -31,9 +31,7 @@ export const life: Measure = {
     const warm = (target: Target) =>
       live(target, { clients: 64, seconds: Math.min(3, seconds), notified: true })
     await warm(parts.target)
-    const kinds = await kindsAskedFor(parts)
-    log(`the provider is asked about ${kinds.join(', ') || 'no notification'}`)
-    await using floor = await openLifeFloor(system, kinds)
+    await using floor = await openLifeFloor(system)
     await warm(floor.target)
     await using start = await openStart()
     await warm(start.target)

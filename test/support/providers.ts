@@ -1,6 +1,7 @@
 // The providers of a system under test: an emulator each, and a handle that is the same for all of them.
 import { join } from 'node:path'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import type { Process } from './process.ts'
 
 type EmulatorOptions = {
@@ -8,6 +9,7 @@ type EmulatorOptions = {
   api_key: string
   webhook_url?: string
   webhook_secret?: string
+  webhook_events?: string[]
   data_dir?: string
   record_requests?: boolean
 }
@@ -21,6 +23,8 @@ export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
 type Row<Own> = {
   api_key: string
   webhook_secret: string
+  /** The events that an endpoint there should send; ours send all unless told. */
+  needed_events: string[]
   /** The variables of the product that hold these, and where the provider is. */
   variables: { api_key: string; webhook_secret: string; url: string }
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
@@ -32,6 +36,7 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
   stripe: {
     api_key: 'sk_test_emulator',
     webhook_secret: 'whsec_test_current',
+    needed_events: EVENT_TYPES,
     variables: {
       api_key: 'STRIPE_SECRET_KEY',
       webhook_secret: 'STRIPE_WEBHOOK_SECRET',
@@ -85,6 +90,8 @@ export type ProviderOptions = {
   launch?: Launch | undefined
   /** The webhooks host that hears what happens there; nobody does without. */
   webhooks_url?: string | undefined
+  /** Whether they send only the events that are needed; all unless told. */
+  only_needed?: boolean
   /** A folder for what they write down, each in one of its own name; memory only without. */
   data_dir?: string | undefined
   /** Whether the requests to them are kept; they are unless told. */
@@ -123,14 +130,15 @@ export function providerVariables(urlOf: (name: ProviderName) => string | undefi
 async function startEmulator<Name extends ProviderName>(
   ends: AsyncDisposableStack,
   name: Name,
-  { launch, webhooks_url, data_dir, record_requests = true }: ProviderOptions,
+  { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
 ): Promise<string> {
-  const { api_key, webhook_secret, start } = PROVIDERS[name]
+  const { api_key, webhook_secret, needed_events, start } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
     api_key,
     ...(webhooks_url !== undefined && { webhook_url: `${webhooks_url}/${name}`, webhook_secret }),
+    ...(only_needed && { webhook_events: needed_events }),
     ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
   }
   if (launch === undefined) {

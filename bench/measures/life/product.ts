@@ -96,13 +96,6 @@ function targetOf({
 async function hasUnapplied(sql: Sql): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
     select exists (
-      select from notifications where received_at > now() - interval '10 minutes' and state in ('received', 'parked')) as open`
+      select from notifications where received_at > now() - interval '10 minutes' and state in ('received', 'waiting', 'parked')) as open`
   return row!.open
-}
-
-/** The kinds of notifications for which the product has asked its provider so far. */
-export async function kindsAskedFor({ sql }: Product): Promise<string[]> {
-  const rows = await sql<{ kind: string }[]>`
-    select distinct kind from notifications n where exists (select from jobs where jobs.id = n.id)`
-  return rows.map(({ kind }) => kind)
 }
