@@ -22,7 +22,8 @@ create function move_notifications(
     select n.id, n.received_at, n.state in ('applied', 'ignored') and n.applied_at < now() - interval '1 hour'
       and not exists (select from jobs j where j.id = n.id offset 0) as goes
     from notifications n
-    where (n.received_at, n.id) > (after, after_id) and n.received_at < now() - interval '1 hour'
+    -- What has waited was over a little later than it came: the position must not pass it before.
+    where (n.received_at, n.id) > (after, after_id) and n.received_at < now() - interval '62 minutes'
     order by n.received_at, n.id limit most
     for update of n skip locked
   ), notification as (

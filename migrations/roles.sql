@@ -114,7 +114,7 @@ begin
     ('sluice_api', 'all_notifications', 'select'),
 
     ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, said, due_at, applied_at,
-      tenant_id, subject, subject_id), select (id, provider, object_id, state)'),
+      tenant_id, subject, subject_id), select (id, provider, object_id, state, received_at)'),
     -- Whether a notification brings news.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
@@ -200,8 +200,10 @@ begin
   -- from other words is made anew.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.look'
-      and (state = 'applied') = (subject_id is not null) and coalesce(due_at <= now() + interval '1 minute', true)
-      and coalesce(pg_column_size(said), 0) <= 8 * 1024
+      and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
+      and coalesce(applied_at between now() - interval '1 minute' and now() + interval '1 minute', true)
+      and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(subject), 0) <= 64
+      and coalesce(jsonb_typeof(said) = 'object' and pg_column_size(said) <= 8 * 1024, true)
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),

@@ -149,7 +149,13 @@ describe('no role may do more than its process does', () => {
       `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '{}', now() + interval '1 day')`,
       `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
-        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', to_jsonb(repeat('x', 1024 * 1024)), now())`,
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', repeat('x', 1024 * 1024)), now())`,
+      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '[]', now())`,
+      `insert into notifications (id, provider, event_id, kind, payload, state)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'ignored')`,
+      `insert into notifications (id, provider, event_id, kind, payload, state, applied_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'ignored', '2020-01-01')`,
       `select from job_attempts`,
       `insert into events select * from events`,
       `drop table notifications`,

@@ -1,6 +1,7 @@
 // Notifications that bring no news: over as they are stored, without a job and without asking the processor.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { auditEverything } from '#domain/audit/audit.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { BEGINNING, moveNotifications } from '#domain/history.ts'
 import { API_VERSION } from '#providers/stripe/news.ts'
 import Stripe from 'stripe'
@@ -269,6 +270,45 @@ test('one that came during a look at its object is not taken for known by it', a
   await world.drain()
   expect((await storyOf(world, id)).refunds).toMatchObject([{ status: 'succeeded', amount_minor: 250 }])
   await checkBooks(world)
+})
+
+test('one that cannot be compared gets a job, and so do those that are due with it', async () => {
+  const { processor_reference: reference } = await heldPayment(world.client)
+  const event = changed(await only(reference, HELD), {})
+  const job = { id: newId(), taken: newId() }
+  await world.sql`
+    insert into notifications (id, provider, event_id, kind, object_id, payload, state, said, due_at)
+    select id, 'stripe', 'evt_' || id, ${HELD}, 'pi_strange', ${world.sql.json(event as never)}, 'waiting', said::jsonb, now()
+    from (values (${job.id}::uuid, '{"amount_minor":"x"}'), (${job.taken}::uuid, '{"tenant_id":7}')) as strange(id, said)`
+  // Whoever stored it may have asked for the job as well.
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    values (${job.taken}, ${SYSTEM_TENANT_ID}, 'notifications', 'notification.apply',
+      ${world.sql.json({ notification_id: job.taken })}, 25)`
+  await eventually(async () => {
+    const rows = await world.sql`
+      select n.state, j.state as job from notifications n join jobs j on j.id = n.id where n.id in (${job.id}, ${job.taken})`
+    expect(rows.map((row) => ({ ...row }))).toEqual([
+      { state: 'applied', job: 'succeeded' },
+      { state: 'applied', job: 'succeeded' },
+    ])
+  })
+})
+
+test('what waits too long is named by every audit', async () => {
+  const queue = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
+  try {
+    const id = newId()
+    await queue.sql`
+      insert into notifications (id, provider, event_id, kind, payload, state, said, due_at, received_at)
+      values (${id}, 'stripe', 'evt_1', ${HELD}, '{}', 'waiting', '{}', now() - interval '1 hour', now() - interval '1 hour')`
+    const expected = [{ problem: 'a notification waits although it is due', id }]
+    expect((await auditEverything(queue.sql)).problems).toMatchObject(expected)
+    const started_at = new Date().toISOString()
+    expect((await auditChanges(queue.sql, started_at, [])).problems).toMatchObject(expected)
+  } finally {
+    await queue.close()
+  }
 })
 
 test('they go to the history without a job, stay in timelines, and are not stored again', async () => {

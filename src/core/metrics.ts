@@ -159,6 +159,12 @@ export const metrics = {
     help: 'Sealed values of earlier versions, not bound to their row, that were opened',
     registers,
   }),
+  notificationsWaited: new Counter({
+    name: 'sluice_notifications_waited_total',
+    help: 'Notifications that had waited, by what became of them: applied (no news by then), received (a job applies it)',
+    labelNames: ['state'],
+    registers,
+  }),
   notificationsStored: new Counter({
     name: 'sluice_notifications_stored_total',
     help: 'Notifications that came in, by what became of them: received (a job applies it), waiting, applied (no news), ignored, duplicate',

@@ -5,8 +5,14 @@ import { noNumbers, type AuditScope, type Limits } from './checks.ts'
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
 const FITS_BY_NOW = 'a parked notification sleeps and its refund fits by now'
-/** Problems of parked notifications: they are found again by every audit, whatever time it covers. */
-export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([GIVEN_UP, KNOWN_BY_NOW, FITS_BY_NOW])
+const DUE_FOR_LONG = 'a notification waits although it is due'
+/** Problems of parked and waiting notifications: they are found again by every audit, whatever time it covers. */
+export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
+  GIVEN_UP,
+  KNOWN_BY_NOW,
+  FITS_BY_NOW,
+  DUE_FOR_LONG,
+])
 
 /**
  * A notification that is not finished has an open job or waits for its turn, and one whose job has ended was applied or ignored. None was
@@ -36,7 +42,7 @@ export function notifications(
     cross join lateral (select n.state in ('applied', 'ignored') as over) n_is
     cross join lateral (values
       ('a notification has no job', j.id is null and not n_is.over and n.state <> 'waiting'),
-      ('a notification waits although it is due',
+      (${DUE_FOR_LONG},
         n.state = 'waiting' and n.due_at < now() - ${stuck_after_s} * interval '1 second'),
       ('the job of a notification ended and it was neither applied nor ignored',
         j.finished_at is not null and not n_is.over),
@@ -51,5 +57,6 @@ export function notifications(
             and case when jsonb_typeof(${amount}) = 'number'
               then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as finding(problem, wrong)
-    where ${since === null ? sql`true` : sql`(n.received_at >= ${since} or n.state = 'parked')`} and finding.wrong`
+    where finding.wrong
+      and (${since}::timestamptz is null or n.received_at >= ${since} or n.state in ('parked', 'waiting'))`
 }

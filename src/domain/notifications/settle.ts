@@ -50,6 +50,7 @@ export async function settleNotifications(
       join lateral (${unionAll(sql, filed_under)}) r on r.updated_at > held.started_at
     ), notification as (
       update notifications n set state = change.becomes, reason = change.reason, waits_for = change.waits_for,
+        said = null, due_at = null,
         parked_at = case
           when change.becomes = 'parked' and n.reason = change.reason then n.parked_at
           when change.becomes = 'parked' then now() end,
@@ -71,6 +72,7 @@ export function filing(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
     notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
+        said = null, due_at = null,
         parked_at = null, tenant_id = told.tenant_id, subject = ${noun}, subject_id = ${sql(`told.${noun}_id`)}
       from told where n.id = told.notification_id
     )`

@@ -1,5 +1,5 @@
 // Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
@@ -24,9 +24,10 @@ export type Arrival = Notification & {
 export type Stored = { id: string; state: 'received' | 'waiting' | 'applied' | 'ignored' }
 
 /** What waits is compared again after this long. */
-const WAIT_MS = 1_000
-/** For a look at the same object it waits again and again, but no longer than this in all. */
-const PATIENCE_MS = 30_000
+const WAIT_MS = 250
+/** So long in all it waits for a job of ours that is still under way, and so long for a look at the same object. */
+const PATIENCE_FOR_JOBS_MS = 1_000
+const PATIENCE_FOR_LOOKS_MS = 5_000
 
 /**
  * Stores notifications. One that brings no news is over at once: `ignored` if its kind never matters, `applied` if what
@@ -72,7 +73,8 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
         case when state = 'applied' then tenant_id end,
         case when state = 'applied' then subject end,
         case when state = 'applied' then subject_id end
-      from placed
+      -- In one order in every statement: two with the same notifications cannot block each other.
+      from placed order by provider, account, event_id
       on conflict do nothing
       returning id, state
     ),
@@ -82,26 +84,50 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 
 /**
  * Compares waiting notifications that are due once more, at most `most`: those that bring no news by now are over, those
- * of whose object another is looked at wait on, and the others get jobs. Returns what became of each.
+ * for which something is still under way wait on, and the others get jobs. One that cannot be compared gets a job as
+ * well. Returns what became of each.
  */
 export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
-    where n.state = 'waiting' and n.due_at <= now()
-    order by n.due_at limit ${most} for update skip locked`
-  const to_apply = sql`
-    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, null::text as request_id
-    from settled where settled.state = 'received'`
-  return await sql<Stored[]>`
-    with due as materialized (${due}),
+    where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
+  const judged = sql`
+    due as materialized (${due}),
     ${judging(sql, sql`select *, true as matters from due`)},
     placed as (
-      select judged.*, case
+      select judged.id, judged.tenant_id, judged.subject, judged.subject_id, case
           when known then 'applied'
-          when received_at > now() - ${PATIENCE_MS} * interval '1 millisecond' and ${hasOthers(sql)} then 'waiting'
+          when in_hand and received_at > now() - ${PATIENCE_FOR_JOBS_MS} * interval '1 millisecond' then 'waiting'
+          when received_at > now() - ${PATIENCE_FOR_LOOKS_MS} * interval '1 millisecond' and ${hasOthers(sql)}
+            then 'waiting'
           else 'received' end as state
       from judged
-    ), settled as (
+    )`
+  try {
+    return await settlePlaced(sql, judged)
+  } catch (error) {
+    if (!/^(21|22|23)/.test(databaseCode(error) ?? '')) throw error
+    return await settlePlaced(
+      sql,
+      sql`
+        due as materialized (${due}),
+        placed as (
+          select id, null::uuid as tenant_id, null::text as subject, null::uuid as subject_id, 'received' as state
+          from due
+        )`,
+    )
+  }
+}
+
+/** `placing`: parts of the statement, the last of them `placed (id, state, tenant_id, subject, subject_id)`. */
+async function settlePlaced(sql: Sql, placing: Fragment): Promise<Stored[]> {
+  const to_apply = sql`
+    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, null::text as request_id
+    from settled where settled.state = 'received'
+      and not exists (select from jobs j where j.id = settled.id offset 0)`
+  return await sql<Stored[]>`
+    with ${placing},
+    settled as (
       update notifications n set state = placed.state,
         said = case when placed.state = 'waiting' then n.said end,
         due_at = case when placed.state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
@@ -125,7 +151,8 @@ function hasOthers(sql: Sql | Tx): Fragment {
     row_number() over (partition by provider, object_id, known, matters order by said is not null, event_id) > 1
     or exists (
       select from notifications n
-      where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received' offset 0))`
+      where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received'
+        and n.received_at > now() - ${PATIENCE_FOR_LOOKS_MS} * interval '1 millisecond' offset 0))`
 }
 
 /** What `enqueue` takes, of notifications `id, provider, account, event_id, rung, request_id`. */

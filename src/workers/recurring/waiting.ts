@@ -1,20 +1,26 @@
 // Compares waiting notifications once more when they are due.
+import { metrics } from '#core/metrics.ts'
 import { settleWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
-const LOOK_MS = 500
 const AT_ONCE = 500
+/** While there are some, and while there are none. */
+const LOOK_MS = 100
+const SELDOM_MS = 500
 
 /** Starts the loop; safe in several workers at once. */
 export function settleWhatWaits({ sql, log }: WorkerContext): Loop {
-  let more = false
+  let found = 0
   return every(
     log,
     'waiting notifications',
-    () => (more ? 0 : LOOK_MS),
+    () => (found === AT_ONCE ? 0 : found > 0 ? LOOK_MS : SELDOM_MS),
     async () => {
-      more = (await settleWaiting(sql, AT_ONCE)).length === AT_ONCE
+      found = 0
+      const settled = await settleWaiting(sql, AT_ONCE)
+      found = settled.length
+      for (const { state } of settled) if (state !== 'waiting') metrics.notificationsWaited.inc({ state })
     },
   )
 }
