@@ -1,5 +1,5 @@
 // The torture's check of what clients saw: it accepts what some order explains, and nothing else.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Asked, Call, Said, Shown, ShownRefund } from '../torture/history/call.ts'
 import { checkHistories, explainCalls, UNEXPLAINED } from '../torture/history/check.ts'
@@ -285,7 +285,7 @@ function serially(list: Doing[], { cancels_fail = true } = {}): Call[] {
     const at = (index + 1) * 10
     const say = (asked: Asked, said: Partial<Said>) =>
       calls.push(lost ? unanswered(at, asked) : answered(at, at, asked, said))
-    const key = again ? `${op}` : `${op} ${index}`
+    const key = again ? op : `${op} ${index}`
     if (op === 'read') say(READ, { payment: shown() })
     if (op === 'list refunds') say({ op }, { refunds: refunds.map((each) => ({ ...each })) })
     if (op === 'settle') {

@@ -18,7 +18,7 @@ import { describe, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
-const STORIES_LIMIT_MS = 100_000
+const STORIES_LIMIT_MS = 160_000
 /** Late notifications take up to a minute of it. */
 const SETTLE_LIMIT_MS = 120_000
 const LEAST_REQUESTS_PER_STORY = 200 / STORIES_PER_S

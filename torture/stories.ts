@@ -15,9 +15,11 @@ import {
 import { note } from './record.ts'
 
 /** Of the changes, with reads beside them. */
-const WATCHED = 0.3
-const MOST_READS = 8
-const LOOK_AGAIN_MS = 500
+const WATCHED = 0.25
+const MOST_READS = 4
+const LOOK_AGAIN_MS = 1000
+/** What never came as a notification is read later, and a minute later when a worker died in the middle of reading. */
+const OUTSIDE_PATIENCE_MS = 150_000
 
 export async function tell(story: Story): Promise<void> {
   const { random, key } = story
@@ -25,14 +27,14 @@ export async function tell(story: Story): Promise<void> {
   if (kind < 0.6) return await customerStory(story)
   const amount_minor = random.between(200, 5000)
   if (kind < 0.62) return void (await createPayment(story, amount_minor, 'pm_card_chargeDeclined'))
-  if (kind < 0.65) return await random.pick(OUTSIDE)(story, amount_minor)
+  if (kind < 0.64) return await random.pick(OUTSIDE)(story, amount_minor)
   const payment = await createPayment(story, amount_minor, 'pm_card_visa')
-  if (payment === null || kind < 0.67) return
-  if (kind < 0.71) {
+  if (payment === null || kind < 0.66) return
+  if (kind < 0.7) {
     const body = { idempotency_key: `${key}-cancel`, reason: 'requested_by_customer' }
     return void (await watched(story, payment, act(story, 'cancel', payment, body)))
   }
-  if (kind < 0.77) return await raceStory(story, payment)
+  if (kind < 0.76) return await raceStory(story, payment)
   const captured_minor = random.next() < 0.3 ? random.between(100, amount_minor) : amount_minor
   const body = {
     idempotency_key: `${key}-capture`,
@@ -93,16 +95,17 @@ async function refundTimes(story: Story, payment: Made, times: number, amount_mi
 /** Reads from both APIs beside some changes, and after most. */
 async function watched<T>(story: Story, payment: Made, work: Promise<T>): Promise<T> {
   const { reads } = story
-  const one = () => look(story, payment, reads.pick(['payment', 'payment', 'payment', 'refunds', 'list']))
-  let over = false
+  const one = () =>
+    look(story, payment, reads.pick(['payment', 'payment', 'payment', 'payment', 'refunds', 'list']))
+  const over = new AbortController()
   const watching = async () => {
-    for (let times = 0; !over && times < MOST_READS; times++) {
+    for (let times = 0; !over.signal.aborted && times < MOST_READS; times++) {
       await one()
       await sleep(reads.between(2, 40))
     }
   }
   const beside = reads.next() < WATCHED ? watching() : undefined
-  const done = await work.finally(() => (over = true))
+  const done = await work.finally(() => over.abort())
   if (reads.next() < WATCHED) await one()
   await beside
   return done
@@ -185,7 +188,7 @@ async function shows(
   payment: Made,
   is: (shown: { status: string; amount_refunded_minor: number }) => boolean,
 ): Promise<void> {
-  for (const deadline = performance.now() + story.limit_ms; ; await sleep(LOOK_AGAIN_MS)) {
+  for (const deadline = performance.now() + OUTSIDE_PATIENCE_MS; ; await sleep(LOOK_AGAIN_MS)) {
     const answer = await look(story, payment, 'payment')
     if (answer?.status === 200 && is(answer.body)) return
     if (performance.now() < deadline) continue

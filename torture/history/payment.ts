@@ -90,10 +90,10 @@ export function accepted(payment: Payment, state: State, nth: number): State | n
         ? capturedAs(payment.acts, { ...state, marks: marked(marks, nth, 'd') }, act.amount_minor)
         : null
     case 'cancel outside':
-      return isHeld(state) || status === 'pending'
-        ? canceled(payment.acts, { ...state, marks: marked(marks, nth, 'd') })
-        : null
   }
+  return isHeld(state) || status === 'pending'
+    ? canceled(payment.acts, { ...state, marks: marked(marks, nth, 'd') })
+    : null
 }
 
 /** The state after the processor settled a refund that was asked for here; null where that changes nothing. */

@@ -26,7 +26,7 @@ export function spanOf(payment: Payment, call: Call): Span<State> | undefined {
     case 'capture':
     case 'cancel':
     case 'refund': {
-      const nth = payment.acts.findIndex((act) => act.op === asked.op && (act as Write).key === asked.key)
+      const nth = payment.acts.findIndex((act) => act.op === asked.op && act.key === asked.key)
       return said === undefined ? may(accepting(payment, nth)) : happens(stepsOf(payment, nth, asked, said))
     }
     case 'capture outside':
@@ -49,8 +49,8 @@ export function spanOf(payment: Payment, call: Call): Span<State> | undefined {
     case 'read refund':
       return said && happens([showingRefund(payment, said.refund)])
     case 'list refunds':
-      return said && happens([showingRefunds(payment, said.refunds)])
   }
+  return said && happens([showingRefunds(payment, said.refunds)])
 }
 
 const never: Step<State> = { reads: true, next: () => null }
