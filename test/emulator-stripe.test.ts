@@ -577,6 +577,29 @@ describe('events', () => {
     expect((await stripe.events.retrieve(event.id)).pending_webhooks).toBe(0)
   })
 
+  test('come late, if so many are asked for; those after them do not wait', async () => {
+    const received: Stripe.Event[] = []
+    const webhooks = await receiver((payload, signature) => {
+      received.push(new Stripe(KEY).webhooks.constructEvent(payload, signature, SECRET))
+      return 200
+    })
+    const { stripe, control } = await start({
+      webhook_url: webhooks.url,
+      webhook_secret: SECRET,
+      webhook_events: ['payment_intent.created'],
+    })
+    await control('POST', 'webhooks', { late_percent: 100, late_ms: 1_000_000_000 })
+    await stripe.paymentIntents.create(SALE)
+    await control('POST', 'webhooks', { late_ms: 10 })
+    const soon = await stripe.paymentIntents.create(SALE)
+    await control('POST', 'webhooks', { late_percent: 0 })
+    const next = await stripe.paymentIntents.create(SALE)
+    await webhooks.until(() => received.length === 2)
+    const ids = received.map((each) => (each.data.object as Stripe.PaymentIntent).id)
+    expect(ids.toSorted()).toEqual([soon.id, next.id].toSorted())
+    expect(await control('GET', 'webhooks')).toMatchObject({ delayed: 2, delivered: 2, waiting: 1 })
+  })
+
   test('signatures are those the SDK makes', () => {
     const header = new Stripe(KEY).webhooks.generateTestHeaderString({
       payload: '{"a":1}',

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import type { Problem } from '#test/invariants.ts'
 import { FAULTS } from './faults/list.ts'
 import { patchedCopy } from './copy.ts'
 import { MUTATIONS, type Mutation } from './mutations.ts'
@@ -21,7 +22,7 @@ const HELP = `npm run torture: real processes and servers under load and faults;
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to two minutes more
---rate N          stories a second (${STORIES_PER_S}: some 230 requests); a machine that is busy with it cannot tell how soon anything recovers
+--rate N          stories a second (${STORIES_PER_S}: some 270 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica
@@ -97,11 +98,16 @@ async function main(): Promise<number> {
     })
     await system.stop()
     const found = Map.groupBy(problems, ({ problem }) => problem)
-    for (const [problem, all] of found) say(`${problem} (${all.length}), e.g. ${JSON.stringify(all[0])}`)
+    for (const [problem, all] of found) say(`${problem} (${all.length}), e.g. ${example(all[0]!)}`)
     return await conclude(mutation, found, folder)
   } finally {
     await copy?.remove()
   }
+}
+
+/** As one line, and a history as its lines after it. */
+function example({ history, ...facts }: Problem): string {
+  return [JSON.stringify(facts), ...(Array.isArray(history) ? history : [])].join('\n')
 }
 
 async function conclude(

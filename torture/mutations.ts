@@ -1,5 +1,6 @@
 // One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
 import type { Patch } from './copy.ts'
+import { UNEXPLAINED } from './history/check.ts'
 
 export type Mutation = {
   name: string
@@ -115,6 +116,32 @@ export const MUTATIONS: Mutation[] = [
         file: 'src/domain/jobs/claim.ts',
         from: 'select from pauses p where (p.queue is null or p.queue = j.queue)',
         to: 'select from pauses p where false and (p.queue is null or p.queue = j.queue)',
+      },
+    ],
+  },
+  {
+    name: 'stale-read',
+    about: 'each API answers a payment as it read it up to two seconds ago',
+    expect: UNEXPLAINED,
+    faults: ['provider-slow'],
+    patches: [
+      {
+        file: 'src/api/routes/payments/read.ts',
+        from: 'const MAX_METADATA_FILTERS = 20',
+        to: `const MAX_METADATA_FILTERS = 20
+const kept = new Map<string, { until: number; found: any }>()`,
+      },
+      {
+        file: 'src/api/routes/payments/read.ts',
+        from: `    async ({ credentials: { tenant_id }, params: { id } }) =>
+      (await find({ tenant_id, id, job_id: null })).resource,`,
+        to: `    async ({ credentials: { tenant_id }, params: { id } }) => {
+      const before = kept.get(tenant_id + id)
+      if (before !== undefined && performance.now() < before.until) return before.found
+      const found = (await find({ tenant_id, id, job_id: null })).resource
+      kept.set(tenant_id + id, { until: performance.now() + 2000, found })
+      return found
+    },`,
       },
     ],
   },

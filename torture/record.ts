@@ -1,6 +1,7 @@
 // What clients have seen: each acceptance and each final answer, to be held against the books afterwards.
 
 import type { Problem } from '#test/invariants.ts'
+import type { Histories } from './history/call.ts'
 
 export type Kind = 'customer' | 'payment' | 'capture' | 'cancel' | 'refund'
 
@@ -25,10 +26,18 @@ export type Seen = {
   /** When a replay was answered. */
   replays: number[]
   problems: Problem[]
+  histories: Histories
 }
 
 export function nothingSeen(): Seen {
-  return { accepted: new Map(), requests: 0, answers: new Map(), replays: [], problems: [] }
+  return {
+    accepted: new Map(),
+    requests: 0,
+    answers: new Map(),
+    replays: [],
+    problems: [],
+    histories: new Map(),
+  }
 }
 
 const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded'])

@@ -11,14 +11,16 @@ import { metricOf } from './gauges.ts'
 import { startLoad, STORIES_PER_S, type Load } from './load.ts'
 import { seeded } from './random.ts'
 import type { Planned } from './schedule.ts'
+import { makePrompt, makeUnreliable } from './notifications.ts'
 import { startSystem, type System } from './system.ts'
 import type { Place } from './queue-servers.ts'
 import { describe, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
-const STORIES_LIMIT_MS = 100_000
-const SETTLE_LIMIT_MS = 60_000
+const STORIES_LIMIT_MS = 160_000
+/** Late notifications take up to a minute of it. */
+const SETTLE_LIMIT_MS = 120_000
 const LEAST_REQUESTS_PER_STORY = 200 / STORIES_PER_S
 /** Beyond what a fault takes as a rule. */
 const FAULT_LIMIT_MS = 120_000
@@ -90,7 +92,8 @@ async function runOn(
     `${JSON.stringify({ seed, queue, length_ms, stories_per_s, schedule }, null, 2)}\n`,
   )
   await alwaysSome(system, seeded(seed, -2_000_000))
-  const load = startLoad(system.clients, seed, stories_per_s)
+  await makeUnreliable(system, length_ms)
+  const load = startLoad(system.clients, system.provider('stripe').control, seed, stories_per_s)
   const began = performance.now()
   const ticker = setInterval(() => {
     const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
@@ -110,6 +113,7 @@ async function runOn(
   const per_s = load.seen.requests / ((performance.now() - began) / 1000)
   const { requests } = load.seen
   await system.provider('stripe').control('DELETE', '/faults')
+  await makePrompt(system)
   say('waiting until everything is settled')
   const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
   const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
@@ -127,6 +131,12 @@ async function runOn(
   say(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
   )
+  const { payments, calls, took_ms } = verdict.histories
+  const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
+  say(
+    `${calls} calls about ${payments} payments checked for an order that explains them, in ${Math.round(took_ms)} ms`,
+  )
+  say(`${dropped} notifications were lost and ${delayed} late`)
   stopped.removeEventListener('abort', closing)
   await writeFile(join(system.folder, 'problems.json'), `${JSON.stringify(verdict.problems, null, 2)}\n`)
   return { problems: verdict.problems, folder: system.folder, system }

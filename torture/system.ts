@@ -153,6 +153,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
         provider_url: (name) => toProvider(name).url,
       }),
       AUDIT_EVERY_S: '20',
+      RECONCILE_EVERY_S: '5',
+      RECONCILE_AFTER_S: '10',
     }
     const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
     await migration.ended
@@ -181,7 +183,6 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
         )
       })
-    await stripe.control('POST', '/webhooks', { duplicate_percent: 20, shuffle: true })
     return {
       queue,
       root,

@@ -5,6 +5,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { problemsLeft, type Problem } from '#test/invariants.ts'
+import { checkHistories, type Checked } from './history/check.ts'
+import { notStored } from './notifications.ts'
 import type { Accepted, Seen } from './record.ts'
 import type { System } from './system.ts'
 
@@ -19,18 +21,25 @@ export type Verdict = {
   finished: Set<string>
   /** Jobs whose effect nobody knows; they are looked at again and never sent. */
   unknown: number
+  histories: Omit<Checked, 'problems'>
 }
 
-/** Resolves when nothing is due and no notification is on its way; false when that takes longer than `limit_ms`. */
-export async function settle({ sql, provider }: System, limit_ms: number): Promise<boolean> {
+/**
+ * Resolves when nothing is due, and every notification has come or was read from the processor's list; false when that takes
+ * longer than `limit_ms`.
+ */
+export async function settle(system: System, limit_ms: number): Promise<boolean> {
+  const { sql, provider } = system
   const deadline = performance.now() + limit_ms
   for (;;) {
     const [row] = await sql<{ open: boolean }[]>`
       select exists (select from jobs where finished_at is null and run_at < now() + ${SOON_S} * interval '1 second') as open`
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
-    if (!row!.open && waiting === 0 && sending === 0) return true
+    const quiet = !row!.open && waiting === 0 && sending === 0
+    // It takes a look at all of them, so that it comes last.
+    if (quiet && (await notStored(system)).missed.length === 0) return true
     if (performance.now() > deadline) return false
-    await sleep(200)
+    await sleep(quiet ? 1000 : 200)
   }
 }
 
@@ -45,6 +54,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     notificationsOnce(system),
     acceptedRequests(system, seen),
   ])
+  const { problems: unexplained, ...histories } = checkHistories(seen.histories)
   const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
   return {
     problems: [
@@ -55,12 +65,14 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...doubled,
       ...notifications,
       ...requests.problems,
+      ...unexplained,
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
         : []),
     ],
     finished: requests.finished,
     unknown: unknown!.count,
+    histories,
   }
 }
 
@@ -106,31 +118,26 @@ async function doubledWork({ sql }: System): Promise<Problem[]> {
   return [...captures, ...refunds]
 }
 
-/** Every delivered event is stored, and stored once. */
-async function notificationsOnce({ sql, provider, folder }: System): Promise<Problem[]> {
+/** Every event is stored, whether its notification came or not, and stored once; each is applied, or does not matter here. */
+async function notificationsOnce(system: System): Promise<Problem[]> {
+  const { sql, provider } = system
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
     group by provider, account, event_id having count(*) > 1`
   const unapplied = await sql<Problem[]>`
-    select 'a notification was taken and not applied' as problem, n.id, n.kind from notifications n
-    left join jobs j on j.id = n.id where n.state = 'received' and (j.id is null or j.finished_at is not null)`
+    select 'a notification was taken and not applied' as problem, n.id, n.kind, n.state, n.reason, j.state as job
+    from notifications n left join jobs j on j.id = n.id where n.state not in ('applied', 'ignored')`
   const { given_up } = await provider('stripe').control('GET', '/webhooks')
   const undelivered = given_up > 0 ? [{ problem: 'notifications did not arrive', given_up }] : []
-  const stored = new Set(
-    (await sql<{ event_id: string }[]>`select event_id from notifications`).map(({ event_id }) => event_id),
-  )
-  const lost = (await takenByUs(folder))
-    .filter((event_id) => !stored.has(event_id))
-    .map((event_id) => ({ problem: 'a notification was answered 200 and is lost', event_id }))
-  return [...doubled, ...unapplied, ...undelivered, ...lost]
-}
-
-/** The events that the processor saw answered 2xx, by its own journal. */
-async function takenByUs(folder: string): Promise<string[]> {
-  const taken: string[] = []
-  for await (const line of linesOf(join(folder, 'stripe', 'stripe-journal.jsonl')))
-    if (line.startsWith('{"delivered":')) taken.push((JSON.parse(line) as { delivered: string }).delivered)
-  return taken
+  const { missed, taken } = await notStored(system)
+  const named = (problem: string, ids: string[]) => ids.map((event_id) => ({ problem, event_id }))
+  return [
+    ...doubled,
+    ...unapplied,
+    ...undelivered,
+    ...named('a notification was answered 200 and is lost', taken),
+    ...named('a lost notification was never read from the list of events', missed),
+  ]
 }
 
 function linesOf(path: string): AsyncIterable<string> {

@@ -1,6 +1,7 @@
 // Limits of retrying: attempts used up, credentials refused for a day, notifications of another application.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
+import { promptly } from '../notifications.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import { askCapture, askPayment, askRefund, authorized, captured } from './ask.ts'
@@ -34,7 +35,7 @@ export const PATIENCE_FAULTS: Fault[] = [
     about: "another application's payments and refunds on the same account: ignored, and hardly asked about",
     takes_ms: 6000,
     bar_ms: 6000,
-    inflict: tellOfOthers,
+    inflict: (system) => promptly(system, () => tellOfOthers(system)),
   },
 ]
 

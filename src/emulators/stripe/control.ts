@@ -179,11 +179,13 @@ function advance(emulator: Emulator, _id: string, body: Record<string, unknown>)
 }
 
 function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
-  const { paused, duplicate_percent, drop_percent, shuffle } = body
+  const { paused, duplicate_percent, drop_percent, late_percent, late_ms, shuffle } = body
   emulator.webhooks?.change({
     ...(typeof paused === 'boolean' && { paused }),
     ...(typeof duplicate_percent === 'number' && { duplicate_percent }),
     ...(typeof drop_percent === 'number' && { drop_percent }),
+    ...(typeof late_percent === 'number' && { late_percent }),
+    ...(typeof late_ms === 'number' && { late_ms }),
     ...(typeof shuffle === 'boolean' && { shuffle }),
   })
   return emulator.webhooks?.describe() ?? { url: null }

@@ -23,6 +23,8 @@ export type Webhooks = {
     delivered: number
     /** Never sent, and never will be. */
     dropped: number
+    /** Sent late, or going to be. */
+    delayed: number
     failed_attempts: number
     given_up: number
     /** For their turn, or for their next attempt. */
@@ -37,6 +39,9 @@ type WebhookSettings = {
   duplicate_percent: number
   /** So many of them are lost before they are sent. */
   drop_percent: number
+  /** So many of them are sent late, by up to `late_ms`. */
+  late_percent: number
+  late_ms: number
   shuffle: boolean
 }
 
@@ -66,8 +71,15 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
   const agent = isSecure
     ? new SecureAgent({ keepAlive: true, maxSockets: CONCURRENCY })
     : new Agent({ keepAlive: true, maxSockets: CONCURRENCY })
-  const settings: WebhookSettings = { paused: false, duplicate_percent: 0, drop_percent: 0, shuffle: false }
-  const counts = { delivered: 0, dropped: 0, failed_attempts: 0, given_up: 0 }
+  const settings: WebhookSettings = {
+    paused: false,
+    duplicate_percent: 0,
+    drop_percent: 0,
+    late_percent: 0,
+    late_ms: 60_000,
+    shuffle: false,
+  }
+  const counts = { delivered: 0, dropped: 0, delayed: 0, failed_attempts: 0, given_up: 0 }
   const timers = new Set<NodeJS.Timeout>()
   let waiting: Delivery[] = []
   let head = 0
@@ -164,6 +176,10 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
     wants: (type) => options.types === null || options.types.includes(type),
     send(event) {
       if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
+      if (Math.random() * 100 < settings.late_percent) {
+        counts.delayed++
+        return later({ event, attempt: 1 }, Math.random() * settings.late_ms)
+      }
       if (settings.shuffle) return later({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
       waiting.push({ event, attempt: 1 })
       // After the answer to the request that caused it.

@@ -1,0 +1,108 @@
+// The search of Wing and Gong with memoisation: is there an order of all calls, each taking effect between its start and its
+// end, in which a state machine would have given all answers?
+
+/**
+ * One step of a call. `next` returns the state after it, or null where the call could not have been answered like this.
+ * `reads`: it never changes the state.
+ */
+export type Step<S> = { reads: boolean; next: (state: S) => S | null }
+
+/** A call whose steps happen one after the other between `start` and `end`. An optional one may never happen. */
+export type Span<S> = { start: number; end: number; optional: boolean; steps: Step<S>[] }
+
+export type Machine<S> = {
+  initial: S
+  /** Equal for equal states. */
+  keyOf: (state: S) => string
+  /** Where the state may go by itself, at any time. */
+  alone: (state: S) => S[]
+}
+
+/** `stuck`: the states in which most of the calls were explained, with the spans that ended next. */
+export type Explanation<S> =
+  | { found: true }
+  | { found: false; gave_up: boolean; stuck: { state: S; blocking: number[] }[] }
+
+/** How many configurations are looked at before the search gives up. */
+const MOST_LOOKED_AT = 200_000
+
+/** Looks for an order of the spans that explains them all. */
+export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S> {
+  const seen = new Set<string>()
+  let furthest = -1
+  let stuck: { state: S; blocking: number[] }[] = []
+  let gave_up = false
+
+  // `done` counts the steps of each span that have happened.
+  function visit(before: Uint8Array, state: S): boolean {
+    const done = read(before, state)
+    const key = `${String.fromCharCode(...done)}${machine.keyOf(state)}`
+    if (seen.has(key)) return false
+    seen.add(key)
+    if (seen.size > MOST_LOOKED_AT) {
+      gave_up = true
+      return false
+    }
+    const horizon = horizonOf(done)
+    if (horizon === Infinity) return true
+    note(done, state, horizon)
+    // Those that must happen come first, those that may not come last.
+    for (const optional of [false, true]) {
+      for (const [nth, span] of spans.entries()) {
+        if (span.optional !== optional || span.start > horizon || done[nth] === span.steps.length) continue
+        const after = span.steps[done[nth]!]!.next(state)
+        if (after !== null && visit(stepped(done, nth), after)) return true
+      }
+      if (!optional) for (const after of machine.alone(state)) if (visit(done, after)) return true
+    }
+    return false
+  }
+
+  /** Takes all reads that fit: one that fits now would only be harder to place later. */
+  function read(before: Uint8Array, state: S): Uint8Array {
+    const done = before.slice()
+    for (let more = true; more;) {
+      more = false
+      const horizon = horizonOf(done)
+      for (const [nth, { start, steps }] of spans.entries()) {
+        if (start > horizon) continue
+        for (
+          let step = steps[done[nth]!];
+          step?.reads && step.next(state) !== null;
+          step = steps[done[nth]!]
+        ) {
+          done[nth]! += 1
+          more = true
+        }
+      }
+    }
+    return done
+  }
+
+  /** The earliest end of a span that has to happen still: what starts later cannot come before. */
+  function horizonOf(done: Uint8Array): number {
+    let horizon = Infinity
+    for (const [nth, { optional, end, steps }] of spans.entries())
+      if (!optional && end < horizon && done[nth]! < steps.length) horizon = end
+    return horizon
+  }
+
+  function note(done: Uint8Array, state: S, horizon: number): void {
+    const count = spans.filter(({ optional, steps }, nth) => !optional && done[nth] === steps.length).length
+    if (count < furthest) return
+    if (count > furthest) stuck = []
+    furthest = count
+    const open = (nth: number) => !spans[nth]!.optional && done[nth]! < spans[nth]!.steps.length
+    const blocking = Array.from(spans.keys()).filter((nth) => open(nth) && spans[nth]!.end === horizon)
+    stuck.push({ state, blocking })
+  }
+
+  if (visit(new Uint8Array(spans.length), machine.initial)) return { found: true }
+  return { found: false, gave_up, stuck }
+}
+
+function stepped(done: Uint8Array, nth: number): Uint8Array {
+  const after = done.slice()
+  after[nth]! += 1
+  return after
+}

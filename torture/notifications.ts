@@ -1,0 +1,67 @@
+// How the processor's notifications come: twice, in any order, late, or never. What never came is read from its list of events.
+import { createReadStream } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { EVENT_TYPES } from '#providers/stripe/news.ts'
+import type { System } from './system.ts'
+
+const LATEST_MS = 60_000
+/** In a short run they must come before it is over. */
+const LATEST_PART = 1 / 3
+
+const PROMPT = { drop_percent: 0, late_percent: 0 }
+
+/** All the time, in a run of this length. */
+export async function makeUnreliable({ provider }: System, length_ms: number): Promise<void> {
+  await provider('stripe').control('POST', '/webhooks', {
+    duplicate_percent: 20,
+    shuffle: true,
+    drop_percent: 3,
+    late_percent: 5,
+    late_ms: Math.min(LATEST_MS, length_ms * LATEST_PART),
+  })
+}
+
+/** From now on each comes soon, though perhaps twice; those that are late already still are. */
+export async function makePrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
+  await provider('stripe').control('POST', '/webhooks', PROMPT)
+}
+
+/** Those that are sent while this is done come soon. */
+export async function promptly<T>(
+  { provider }: Pick<System, 'provider'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { control } = provider('stripe')
+  const { drop_percent, late_percent } = await control('GET', '/webhooks')
+  await control('POST', '/webhooks', PROMPT)
+  try {
+    return await work()
+  } finally {
+    await control('POST', '/webhooks', { drop_percent, late_percent })
+  }
+}
+
+/** The events of the processor, by its own journal: all that matter here, and those that it saw answered 2xx. */
+async function eventsOf(folder: string): Promise<{ all: string[]; taken: string[] }> {
+  const types = new Set<string>(EVENT_TYPES)
+  const all: string[] = []
+  const taken: string[] = []
+  const lines = createInterface({ input: createReadStream(join(folder, 'stripe', 'stripe-journal.jsonl')) })
+  for await (const line of lines) {
+    if (line.startsWith('{"delivered":')) taken.push((JSON.parse(line) as { delivered: string }).delivered)
+    if (!line.startsWith('{"event":')) continue
+    const { event } = JSON.parse(line) as { event: { id: string; type: string } }
+    if (types.has(event.type)) all.push(event.id)
+  }
+  return { all, taken }
+}
+
+/** The events that are not stored here: of those that matter, and of those that were answered 2xx. */
+export async function notStored({ sql, folder }: System): Promise<{ missed: string[]; taken: string[] }> {
+  const { all, taken } = await eventsOf(folder)
+  const rows = await sql<{ event_id: string }[]>`select event_id from notifications`
+  const stored = new Set(rows.map(({ event_id }) => event_id))
+  const missing = (ids: string[]) => ids.filter((id) => !stored.has(id))
+  return { missed: missing(all), taken: missing(taken) }
+}
