@@ -12,7 +12,7 @@ export type Row = {
   /** Of a `cost`: microseconds by program. */
   cpu?: Record<string, number>
 }
-type Unit = 'req/s' | 'jobs/s' | 'ms' | 's' | 'MB' | 'us CPU'
+type Unit = 'req/s' | 'jobs/s' | 'ms' | 's' | 'MB' | 'us CPU' | '%'
 
 /** At least `times` the floor. */
 export function atLeast(row: Bare, floor: Floor, times: number): Row {
@@ -102,6 +102,6 @@ function breakdown(cpu: Record<string, number>): string {
 }
 
 function shown(value: number, unit: Unit): string {
-  if (unit === 'ms' || unit === 's') return value.toFixed(2)
+  if (unit === 'ms' || unit === 's' || unit === '%') return value.toFixed(2)
   return Math.round(value).toLocaleString('en-US')
 }

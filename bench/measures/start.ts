@@ -1,20 +1,26 @@
-// `npm start`: from the command to the first answer, in a folder that is empty and in one that is not.
+// `npm start`: from the command to the first answer, in a folder that is empty and in one that is not; and what it costs
+// while nobody asks for anything.
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '#start/processes.ts'
 import { makeFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
+import { cpuTimes } from '../cpu.ts'
 import { untilAnswers } from '../processes.ts'
-import { below, info } from '../table.ts'
+import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const STOP_LIMIT_MS = 40_000
+/** An idle system is watched for this long, after a rest in which it finishes what a start begins. */
+const IDLE_MS = 60_000
+const REST_MS = 15_000
+const SERVERS = ['postgres', 'redis-server', 'valkey-server']
 
 export const start: Measure = {
   name: 'start',
-  about: '`npm start` to the first answer: the first start and the next',
+  about: '`npm start` to the first answer: the first start and the next; what it costs while idle',
   async run(system) {
     const folder = await makeFolder('bench')
     try {
@@ -25,6 +31,7 @@ export const start: Measure = {
       return [
         info({ ...row, name: '`npm start` to the first answer, first start', measured: first_s }),
         below({ ...row, name: '`npm start` to the first answer, next start', measured: median(next) }, 5),
+        ...(await watchIdle(folder.path)),
       ]
     } finally {
       await folder.remove()
@@ -34,8 +41,39 @@ export const start: Measure = {
 
 /** Seconds; everything has ended when this resolves. */
 async function timeStart(data_dir: string): Promise<number> {
-  const port = await freePort('127.0.0.1')
   const started = performance.now()
+  return await whileStarted(data_dir, () => Promise.resolve((performance.now() - started) / 1000))
+}
+
+/** The processor time of a system of which nobody asks anything, as a share of a core. */
+async function watchIdle(data_dir: string): Promise<Row[]> {
+  return await whileStarted(data_dir, async (npm) => {
+    await sleep(REST_MS)
+    const [before, from] = [cpuTimes(npm), performance.now()]
+    await sleep(IDLE_MS)
+    const [after, elapsed_ms] = [cpuTimes(npm), performance.now() - from]
+    const shares = Array.from(after, ([name, ms]) => {
+      const share = ((ms - (before.get(name) ?? 0)) / elapsed_ms) * 100
+      return { name, share, server: SERVERS.includes(name) }
+    })
+    const ours = shares.filter(({ server }) => !server)
+    const row = { measure: 'start', unit: '%' } as const
+    const total = ours.reduce((sum, { share }) => sum + share, 0)
+    return [
+      below({ ...row, name: 'Idle system, share of a core', measured: total }, 1),
+      ...ours.map(({ name, share }) =>
+        info({ ...row, name: `Idle system, of that ${name}`, measured: share }),
+      ),
+      ...shares
+        .filter(({ server }) => server)
+        .map(({ name, share }) => info({ ...row, name: `Idle system, ${name} beside it`, measured: share })),
+    ]
+  })
+}
+
+/** Runs `npm start` and calls `work` when it has answered; everything has ended when this resolves. */
+async function whileStarted<T>(data_dir: string, work: (npm: number) => Promise<T>): Promise<T> {
+  const port = await freePort('127.0.0.1')
   // A group of its own: npm, its shell and ours end together.
   const npm = spawn('npm', ['start'], {
     cwd: root,
@@ -55,7 +93,7 @@ async function timeStart(data_dir: string): Promise<number> {
   const group = -npm.pid!
   try {
     await untilAnswers(`http://127.0.0.1:${port}/healthz`)
-    return (performance.now() - started) / 1000
+    return await work(npm.pid!)
   } finally {
     // To npm alone, which passes it on: a second one would make ours leave at once.
     npm.kill('SIGTERM')

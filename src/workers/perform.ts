@@ -37,6 +37,8 @@ export type Performer = {
    * was created.
    */
   lastBellAt(queue: string): number
+  /** For how long there has been no job of any queue, in milliseconds; 0 while one is under way. */
+  idleFor(): number
   /** Takes no more jobs, and resolves when those under way are settled. */
   close(): Promise<void>
 }
@@ -61,6 +63,7 @@ export function createPerformer(
   const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
   const began = performance.now()
   const bells = new Map<string, number>()
+  let last_at = began
   let closing = false
 
   type Claimed = { job: ClaimedJob; asked_at: number }
@@ -212,9 +215,11 @@ export function createPerformer(
       active.set(id, running)
       await running
       active.delete(id)
+      last_at = performance.now()
     },
     room: (name) => slots.get(name)!.room(),
     lastBellAt: (name) => bells.get(name) ?? began,
+    idleFor: () => (active.size > 0 ? 0 : performance.now() - last_at),
     async close() {
       closing = true
       leases.stop()
