@@ -61,11 +61,14 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
     else running.child.kill('SIGTERM')
     expect(await running.ended).toEqual([0, null])
     expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
-    // Whoever asks for work stops before who does it.
-    const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8')).trim().split('\n')
-    const stopped = lines
+    // Who asks for work stops before who does it. Each part writes its lines a moment later.
+    const stopped = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
+      .trim()
+      .split('\n')
       .filter((line) => line.includes('stopping: what is in flight'))
-      .map((line) => (JSON.parse(line) as { name: string }).name)
+      .map((line) => JSON.parse(line) as { name: string; time: string })
+      .toSorted((a, b) => a.time.localeCompare(b.time))
+      .map(({ name }) => name)
     expect(stopped.toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
     expect([stopped[0], stopped[3]]).toEqual(['start', 'worker'])
   },

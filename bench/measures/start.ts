@@ -13,9 +13,9 @@ import type { Measure } from './measure.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const STOP_LIMIT_MS = 40_000
-/** An idle system is watched for this long, after a rest in which it finishes what a start begins. */
+/** An idle system is watched for this long, after a rest in which it ends what a start begins, collecting garbage too. */
 const IDLE_MS = 60_000
-const REST_MS = 15_000
+const REST_MS = 30_000
 const SERVERS = ['postgres', 'redis-server', 'valkey-server']
 
 export const start: Measure = {

@@ -52,10 +52,9 @@ export function sweep(
   let busy = false
   let swept_at = 0
 
+  const isIdle = () => !queue.away() && performer.idleFor() > IDLE_MS
+
   async function walk(): Promise<void> {
-    const idle = !queue.away() && performer.idleFor() > IDLE_MS
-    // The loop itself goes on, so that what follows from the next job does not wait.
-    if (idle && performance.now() - swept_at < IDLE_SWEEP_MS - SWEEP_MS) return
     const in_time = performance.now() - swept_at < SWEEP_MS
     const least = in_time ? Math.ceil(concurrency * WORTH_A_WALK) : 1
     const walks = queues
@@ -63,7 +62,7 @@ export function sweep(
       .filter(({ room }) => room >= least)
     if (walks.length === 0) return
     if (!in_time) swept_at = performance.now()
-    const grace_ms = queue.away() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
+    const grace_ms = queue.away() ? 0 : isIdle() ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
     busy = false
     const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room } of walks) {
@@ -82,7 +81,11 @@ export function sweep(
     busy = [...rounds.values()].some(({ more, had_more }) => more || had_more)
   }
 
-  return every(context.log, 'direct claims', () => (busy ? BUSY_SWEEP_MS : SWEEP_MS), walk)
+  const interval_ms = () => (busy ? BUSY_SWEEP_MS : isIdle() ? IDLE_SWEEP_MS : SWEEP_MS)
+  const loop = every(context.log, 'direct claims', interval_ms, walk)
+  // What follows from the first job after a rest does not wait.
+  performer.onFirstJob(() => loop.hurry())
+  return loop
 }
 
 export type Watchdog = Loop & {

@@ -17,7 +17,7 @@ import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
-const LOOK_MS = 1_000
+const LOOK_MS = 5_000
 /** How often finished jobs are looked for. */
 const MOVE_EVERY_S = 10
 /** Rows that one statement moves or deletes: about 50 ms of the database's time. */
@@ -30,7 +30,7 @@ const ERASED_AT_ONCE = 5_000
  */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
-const FORGET_EVERY_MS = 5_000
+const FORGET_EVERY_MS = 60_000
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
