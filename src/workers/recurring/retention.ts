@@ -30,7 +30,7 @@ const ERASED_AT_ONCE = 5_000
  */
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
-const FORGET_EVERY_MS = 60_000
+const FORGET_EVERY_MS = 5_000
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
