@@ -4,14 +4,17 @@ import { readdirSync, readFileSync } from 'node:fs'
 /** Linux counts in hundredths of a second. */
 const TICK_MS = 10
 
-/** Milliseconds of processor time by program, of all processes below this one and of itself (`load`); empty where there is no /proc. */
-export function cpuTimes(): Map<string, number> {
+/**
+ * Milliseconds of processor time by program, of a process, this one (`load`) unless told, and of all below it; empty where
+ * there is no /proc. What a process has waited for counts as its own: PostgreSQL has many that live for a moment.
+ */
+export function cpuTimes(root = process.pid): Map<string, number> {
   const processes = new Map<number, { parent: number; ms: number; name: string }>()
   for (const pid of pids()) {
     try {
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
       const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-      const ticks = Number(fields[11]) + Number(fields[12])
+      const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0)
       processes.set(pid, { parent: Number(fields[1]), ms: ticks * TICK_MS, name: nameOf(pid) })
     } catch {
       // It has just ended.
@@ -24,7 +27,7 @@ export function cpuTimes(): Map<string, number> {
   return times
 
   function isOurs(pid: number): boolean {
-    if (pid === process.pid) return true
+    if (pid === root) return true
     const found = processes.get(pid)
     return found !== undefined && isOurs(found.parent)
   }

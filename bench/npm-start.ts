@@ -1,4 +1,4 @@
-// `npm start` as a developer types it: everything embedded, in one process.
+// `npm start` as a developer types it: everything embedded.
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ const STOP_LIMIT_MS = 40_000
 export async function npmStart(
   data_dir: string,
   env: Record<string, string> = {},
-): Promise<{ url: string; [Symbol.asyncDispose](): Promise<void> }> {
+): Promise<{ url: string; pid: number; [Symbol.asyncDispose](): Promise<void> }> {
   const port = await freePort('127.0.0.1')
   const url = `http://127.0.0.1:${port}`
   // A group of its own: npm, its shell and ours end together.
@@ -46,7 +46,7 @@ export async function npmStart(
     await stop()
     throw error
   }
-  return { url, [Symbol.asyncDispose]: stop }
+  return { url, pid: npm.pid!, [Symbol.asyncDispose]: stop }
 }
 
 function signal(group: number, name: NodeJS.Signals | 0): boolean {

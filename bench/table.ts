@@ -12,7 +12,7 @@ export type Row = {
   /** Of a `cost`: microseconds by program. */
   cpu?: Record<string, number>
 }
-type Unit = 'req/s' | 'payments/s' | 'jobs/s' | 'requests' | 'ms' | 's' | 'MB' | 'us CPU'
+type Unit = 'req/s' | 'payments/s' | 'jobs/s' | 'requests' | 'ms' | 's' | 'MB' | 'us CPU' | '%'
 
 /** At least `times` the floor. */
 export function atLeast(row: Bare, floor: Floor, times: number): Row {
@@ -102,7 +102,7 @@ function breakdown(cpu: Record<string, number>): string {
 }
 
 function shown(value: number, unit: Unit): string {
-  if (unit === 'ms' || unit === 's') return value.toFixed(2)
+  if (unit === 'ms' || unit === 's' || unit === '%') return value.toFixed(2)
   if (unit === 'requests') return value.toFixed(1)
   return Math.round(value).toLocaleString('en-US')
 }

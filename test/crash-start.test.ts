@@ -7,6 +7,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
+import { partsOf } from '#test/start.ts'
+import { processStarted } from '#start/processes.ts'
 
 let folder: Awaited<ReturnType<typeof makeFolder>>
 beforeAll(async () => {
@@ -103,7 +105,7 @@ test(
 )
 
 test(
-  'a start that is killed leaves servers behind, and the next start takes over',
+  'a start that is killed leaves no part behind, and the next start takes over',
   { timeout: 120_000 },
   async ({ onTestFinished }) => {
     const killed = await start()
@@ -115,7 +117,13 @@ test(
       { prefer: 'respond-async' },
     )
     expect(created.status, created.text).toBe(202)
+    const parts = Object.values(await partsOf(folder.path))
+    expect(parts).toHaveLength(4)
+    expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await killed.end('SIGKILL')
+    await until('its parts are gone', () =>
+      parts.every(({ pid, started }) => processStarted(pid) !== started),
+    )
 
     const next = await start()
     onTestFinished(async () => void (await next.end('SIGTERM')))

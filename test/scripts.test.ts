@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { processStarted } from '#start/processes.ts'
 import { makeFolder } from '#test/folders.ts'
+import { partsOf } from '#test/start.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -51,14 +52,25 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
     const pidIn = async (file: string) =>
       (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
     const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(pidIn))
+    pids.push(...Object.values(await partsOf(folder.path)).map(({ pid }) => pid))
+    expect(pids).toHaveLength(7)
     expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
     // The terminal tells the whole group, and npm passes on what it was told: ours hears it twice.
     if (how === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
     else running.child.kill('SIGTERM')
     expect(await running.ended).toEqual([0, null])
-    expect(pids.map((pid) => processStarted(pid))).toEqual([null, null, null])
-    expect(await readFile(join(folder.path, 'sluice.log'), 'utf8')).toContain('stopping: what is in flight')
+    expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
+    // Who asks for work stops before who does it. Each part writes its lines a moment later.
+    const stopped = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
+      .trim()
+      .split('\n')
+      .filter((line) => line.includes('stopping: what is in flight'))
+      .map((line) => JSON.parse(line) as { name: string; time: string })
+      .toSorted((a, b) => a.time.localeCompare(b.time))
+      .map(({ name }) => name)
+    expect(stopped.toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
+    expect([stopped[0], stopped[3]]).toEqual(['start', 'worker'])
   },
 )
 

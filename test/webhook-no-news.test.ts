@@ -4,7 +4,7 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { BEGINNING, moveNotifications } from '#domain/history.ts'
 import { API_VERSION } from '#providers/stripe/news.ts'
-import Stripe from 'stripe'
+import { Stripe } from 'stripe'
 import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
@@ -278,7 +278,7 @@ test('one that cannot be compared gets a job, and so do those that are due with 
   const job = { id: newId(), taken: newId() }
   await world.sql`
     insert into notifications (id, provider, event_id, kind, object_id, payload, state, said, due_at)
-    select id, 'stripe', 'evt_' || id, ${HELD}, 'pi_strange', ${world.sql.json(event as never)}, 'waiting', said::jsonb, now()
+    select id, 'stripe', 'evt_' || id, ${HELD}, 'pi_strange', ${world.sql.json(event)}, 'waiting', said::jsonb, now()
     from (values (${job.id}::uuid, '{"amount_minor":"x"}'), (${job.taken}::uuid, '{"tenant_id":7}')) as strange(id, said)`
   // Whoever stored it may have asked for the job as well.
   await world.sql`

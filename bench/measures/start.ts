@@ -1,13 +1,21 @@
-// `npm start`: from the command to the first answer, in a folder that is empty and in one that is not.
+// `npm start`: from the command to the first answer, in a folder that is empty and in one that is not; and what it costs
+// while nobody asks for anything.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
+import { cpuTimes } from '../cpu.ts'
 import { npmStart } from '../npm-start.ts'
-import { below, info } from '../table.ts'
+import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
+
+/** An idle system is watched for this long, after a rest in which it ends what a start begins, collecting garbage too. */
+const IDLE_MS = 60_000
+const REST_MS = 30_000
+const SERVERS = ['postgres', 'redis-server', 'valkey-server']
 
 export const start: Measure = {
   name: 'start',
-  about: '`npm start` to the first answer: the first start and the next',
+  about: '`npm start` to the first answer: the first start and the next; what it costs while idle',
   async run(system) {
     const folder = await makeFolder('bench')
     try {
@@ -18,6 +26,7 @@ export const start: Measure = {
       return [
         info({ ...row, name: '`npm start` to the first answer, first start', measured: first_s }),
         below({ ...row, name: '`npm start` to the first answer, next start', measured: median(next) }, 5),
+        ...(await watchIdle(folder.path)),
       ]
     } finally {
       await folder.remove()
@@ -31,4 +40,27 @@ async function timeStart(data_dir: string): Promise<number> {
   await using all = await npmStart(data_dir)
   void all
   return (performance.now() - began) / 1000
+}
+
+/** The processor time of a system of which nobody asks anything, as a share of a core. */
+async function watchIdle(data_dir: string): Promise<Row[]> {
+  await using npm = await npmStart(data_dir)
+  await sleep(REST_MS)
+  const [before, from] = [cpuTimes(npm.pid), performance.now()]
+  await sleep(IDLE_MS)
+  const [after, elapsed_ms] = [cpuTimes(npm.pid), performance.now() - from]
+  const shares = Array.from(after, ([name, ms]) => {
+    const share = ((ms - (before.get(name) ?? 0)) / elapsed_ms) * 100
+    return { name, share, server: SERVERS.includes(name) }
+  })
+  const ours = shares.filter(({ server }) => !server)
+  const row = { measure: 'start', unit: '%' } as const
+  const total = ours.reduce((sum, { share }) => sum + share, 0)
+  return [
+    below({ ...row, name: 'Idle system, share of a core', measured: total }, 1),
+    ...ours.map(({ name, share }) => info({ ...row, name: `Idle system, of that ${name}`, measured: share })),
+    ...shares
+      .filter(({ server }) => server)
+      .map(({ name, share }) => info({ ...row, name: `Idle system, ${name} beside it`, measured: share })),
+  ]
 }

@@ -47,9 +47,9 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   }
 
   // A published message can be lost with its connection, so the database is polled as well.
-  const timer = setInterval(() => {
+  function poll(): void {
     const due_ms = queue.away() ? AWAY_POLL_MS : POLL_MS
-    if (polling || listening.size === 0 || performance.now() - polled_at < due_ms) return
+    if (polling || performance.now() - polled_at < due_ms) return
     polling = true
     findJobStates(sql, Array.from(listening.keys()))
       .then(
@@ -60,8 +60,16 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         polling = false
         polled_at = performance.now()
       })
-  }, AWAY_POLL_MS)
-  timer.unref()
+  }
+
+  let timer: NodeJS.Timeout | undefined
+  function pollWhileListening(): void {
+    if (listening.size > 0) timer ??= setInterval(poll, AWAY_POLL_MS).unref()
+    else {
+      clearInterval(timer)
+      timer = undefined
+    }
+  }
 
   return {
     heard,
@@ -95,6 +103,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         const others = listening.get(job_id)
         others?.delete(listener)
         if (others?.size === 0) listening.delete(job_id)
+        pollWhileListening()
         tell()
       }
 
@@ -107,6 +116,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
       }
       const timeout = over ? undefined : setTimeout(end, wait_ms)
       if (!over) listening.set(job_id, (listening.get(job_id) ?? new Set<Listener>()).add(listener))
+      pollWhileListening()
       return {
         next: () =>
           new Promise((given) => {
@@ -119,7 +129,6 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
     close() {
       closed = true
       setTimeout(() => {
-        clearInterval(timer)
         for (const listeners of listening.values()) listeners.forEach(({ end }) => end())
       }, CLOSE_MS).unref()
     },

@@ -1,7 +1,8 @@
 // `npm run migrate`: brings the database, and the queue's own tables in it, up to date.
 import { loadConfig, queueConfig } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
-import { helpOf, run } from '#core/service.ts'
+import { run } from '#core/run.ts'
+import { helpOf } from '#core/service.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { databaseUrl, explained } from './database.ts'
 import { print } from './print.ts'

@@ -9,19 +9,25 @@ export type Log = Logger
  * Lines are written together, after 50 ms at most: one write for each would cost more than the line itself. Exiting
  * flushes them.
  */
-const WRITING = { sync: false, minLength: 4096, periodicFlush: 50 }
+const WRITING = { sync: false, minLength: 4096 }
+const WRITTEN_AFTER_MS = 50
+const ROUNDS = 20
 
 /**
  * A logger that writes JSON lines to standard output. With `file` all lines go to that file, which only this user may
- * read, and only warnings to standard output as well. Fields that could hold credentials are redacted.
+ * read, or to that open descriptor, and only warnings to standard output as well. Fields that could hold credentials are
+ * redacted.
  */
-export function createLog(level: string, name: string, file?: string): Log {
-  const output = pino.destination(WRITING)
+export function createLog(level: string, name: string, file?: string | number): Log {
+  const output = destinationOf({})
   const destination =
     file === undefined
       ? output
       : pino.multistream([
-          { level: 'trace', stream: privateFile(file) },
+          {
+            level: 'trace',
+            stream: typeof file === 'string' ? privateFile(file) : destinationOf({ dest: file }),
+          },
           { level: 'warn', stream: output },
         ])
   return pino(
@@ -63,8 +69,34 @@ export function createSampler(part: number): (id: string) => boolean {
   return (id) => part === 1 || crc32(id) < limit
 }
 
+/** Writes while there are lines: pino's own `periodicFlush` would wake an idle process twenty times a second. */
+function destinationOf(options: { dest?: string | number; mode?: number }) {
+  const stream = pino.destination({ ...WRITING, ...options })
+  const write = stream.write.bind(stream)
+  let timer: NodeJS.Timeout | undefined
+  let rounds_left = 0
+  function flush(): void {
+    try {
+      // Nothing happens while an earlier write is under way, hence several rounds.
+      stream.flush()
+    } catch {
+      // Its reader is gone.
+      rounds_left = 0
+    }
+    if (rounds_left-- > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+  stream.write = (line) => {
+    rounds_left = ROUNDS
+    timer ??= setInterval(flush, WRITTEN_AFTER_MS).unref()
+    return write(line)
+  }
+  return stream
+}
+
 function privateFile(path: string) {
-  const stream = pino.destination({ ...WRITING, dest: path, mode: 0o600 })
+  const stream = destinationOf({ dest: path, mode: 0o600 })
   // Earlier versions made the file readable by everybody.
   stream.once('ready', () => chmodSync(path, 0o600))
   return stream

@@ -1,12 +1,19 @@
 // Watches whether the backend is away: unreachable, silent, or refusing writes.
 import type { Backend } from './backend.ts'
 import { LateError, within } from './late.ts'
-import { away_probe_interval_ms, probe_interval_ms } from './settings.ts'
+import {
+  away_probe_interval_ms,
+  idle_after_ms,
+  idle_probe_interval_ms,
+  probe_interval_ms,
+} from './settings.ts'
 
 export type Watch = {
   away(): boolean
   /** When it was last back, on the clock of `performance.now()`. */
   backSince(): number
+  /** Something is sent to it. */
+  used: () => void
   /** Something failed or changed: probes at once. */
   doubt: () => void
   lost(reason: string): void
@@ -23,6 +30,7 @@ export function watchBackend(
   let closed = false
   let probing = false
   let late_in_a_row = 0
+  let used_at = performance.now()
   let timer: NodeJS.Timeout | undefined
 
   function leave(reason: string): void {
@@ -59,13 +67,16 @@ export function watchBackend(
   function lookLater(): void {
     if (closed) return
     clearTimeout(timer)
-    timer = setTimeout(() => void look(), away ? away_probe_interval_ms : probe_interval_ms)
+    const in_use = performance.now() - used_at < idle_after_ms
+    const interval_ms = in_use ? probe_interval_ms : idle_probe_interval_ms
+    timer = setTimeout(() => void look(), away ? away_probe_interval_ms : interval_ms)
   }
 
   lookLater()
   return {
     away: () => away,
     backSince: () => back_since,
+    used: () => void (used_at = performance.now()),
     doubt: () => void look(),
     lost(reason) {
       leave(reason)

@@ -41,10 +41,12 @@ export function createProducer(backend: Backend, watch: Watch, drop: (bells: num
 
   return {
     ring(bells) {
+      watch.used()
       if (watch.away()) drop(bells.length)
       else for (const bell of bells) senderOf(bell.queue).add(bell)
     },
     publish(states) {
+      watch.used()
       if (!watch.away()) for (const each of states) state_sender.add(each)
     },
     forget() {

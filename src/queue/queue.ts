@@ -52,9 +52,6 @@ export type Queue = {
   close(): Promise<void>
 }
 
-/** How many queue objects of this process have a backend that is away. */
-let away_here = 0
-
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   // While the backend is away every connection fails; that was already logged once.
@@ -77,16 +74,11 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const watch = watchBackend(backend, {
     onAway(reason) {
       const where = config.redis_url ? 'REDIS_URL' : 'the queue is away'
-      // The parts of one process have a queue object each; only the first logs a warning.
-      hooks.log(
-        away_here++ === 0 ? 'warn' : 'debug',
-        { backend: backend.name },
-        `${where}: ${reason}; jobs are claimed from PostgreSQL`,
-      )
+      hooks.log('warn', { backend: backend.name }, `${where}: ${reason}; jobs are claimed from PostgreSQL`)
       producer.forget()
     },
     onBack() {
-      hooks.log(--away_here === 0 ? 'info' : 'debug', { backend: backend.name }, 'the queue is back')
+      hooks.log('info', { backend: backend.name }, 'the queue is back')
       if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
     },
   })
@@ -104,7 +96,6 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   async function closeAll(): Promise<void> {
     await Promise.all([...consumers].map((consumer) => consumer.close()))
     await producer.close()
-    if (watch.away()) away_here -= 1
     watch.close()
     await Promise.all([...listeners].map((listener) => listener.close()))
     await backend.close()

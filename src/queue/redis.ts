@@ -64,8 +64,9 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
     },
     async probe() {
       // In a Cluster each queue may be on another server.
+      const probed = client.isCluster ? QUEUES : QUEUES.slice(0, 1)
       await Promise.all(
-        QUEUES.map((queue) => client.set(`${redisPrefix(queue)}:probe`, process_id, 'PX', 10_000)),
+        probed.map((queue) => client.set(`${redisPrefix(queue)}:probe`, process_id, 'PX', 10_000)),
       )
     },
     reconnect() {

@@ -18,8 +18,13 @@ export type QueueHooks = {
   process_id: string
 }
 
-/** How often the backend is probed with a write, while it answers and while it does not. */
+/**
+ * How often the backend is probed with a write: while it is used, once nothing was sent to it for `idle_after_ms`, and
+ * while it is away. What fails to be sent causes a probe at once.
+ */
 export const probe_interval_ms = 1_000
+export const idle_probe_interval_ms = 5_000
+export const idle_after_ms = 5_000
 export const away_probe_interval_ms = 250
 /** Waiters poll a little longer than the outage, because states published during it are lost. */
 export const recovery_ms = 500
@@ -51,13 +56,14 @@ export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 export const bellOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
-  // A bell of a worker that died is rung again within 12 s; its row is claimed long before.
+  // A bell of a worker that died is rung again within 15 s; its row is claimed long before.
   lockDuration: 10_000,
-  stalledInterval: 2_000,
+  stalledInterval: 5_000,
   // Whether a job has failed too often is decided in Postgres.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
-  drainDelay: 1,
+  // An idle worker asks again after so many seconds. What is rung wakes it at once.
+  drainDelay: 5,
 }
 
 /** Replies of a Redis that is there but cannot work now. Scripts put other words around them. */
@@ -104,4 +110,4 @@ export const subscriberConnection: RedisOptions = {
   socketTimeout: 2_000,
   retryStrategy: () => 250,
 }
-export const ping_interval_ms = 1_000
+export const ping_interval_ms = 2_000

@@ -1,18 +1,30 @@
 // DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
 import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { processStarted } from './processes.ts'
 
-const Holder = z.object({ pid: z.int(), started: z.string() })
+const Living = z.object({ pid: z.int(), started: z.string() })
+/** The start that uses the folder, and the parts that it runs. Pids are reused, so each comes with its start time. */
+const Holder = Living.extend({ parts: z.record(z.string(), Living).default({}) })
 const Running = z.object({ api_url: z.string() })
 
+/** How long the parts of a start that was killed may take to end by themselves. */
+const LEFTOVER_MS = 10_000
+
+export type LockedFolder = {
+  /** Records the process in which a part runs now, so that it is found when we are killed. */
+  record: (part: string, pid: number) => void
+  release: () => Promise<void>
+}
+
 /**
- * Creates the folder and locks it until `release`. Throws ConfigError when another start uses it or it is not
- * writable.
+ * Creates the folder and locks it until `release`. Parts of a start that was killed are ended first: they would write to
+ * the same files. Throws ConfigError when another start uses the folder or it is not writable.
  */
-export async function lockFolder(data_dir: string): Promise<{ release: () => Promise<void> }> {
+export async function lockFolder(data_dir: string): Promise<LockedFolder> {
   const path = join(data_dir, 'running.json')
   const holder = await read(path, Holder)
   if (holder !== undefined && processStarted(holder.pid) === holder.started) {
@@ -22,18 +34,45 @@ export async function lockFolder(data_dir: string): Promise<{ release: () => Pro
       `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
-  const us: z.infer<typeof Holder> = { pid: process.pid, started: processStarted(process.pid) ?? '' }
+  await Promise.all(Object.values(holder?.parts ?? {}).map(endLeftoverPart))
+  const us: z.infer<typeof Holder> = { ...living(process.pid), parts: {} }
+  let writing = Promise.resolve()
+  async function write(): Promise<void> {
+    // Renamed when it is complete, so that nobody reads half a record.
+    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
+    await rename(`${path}.new`, path)
+  }
   try {
     // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
     const made = await makeFolder(data_dir)
     if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
-    // Renamed when it is complete, so that nobody reads half a record.
-    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
-    await rename(`${path}.new`, path)
+    await write()
   } catch (error) {
     throw unusable(error, data_dir)
   }
-  return { release: () => rm(path, { force: true }) }
+  return {
+    record(part, pid) {
+      us.parts[part] = living(pid)
+      // The part runs all the same: this is only for the next start, after a crash.
+      writing = writing.then(write).catch(() => {})
+    },
+    async release() {
+      await writing
+      await rm(path, { force: true })
+    },
+  }
+}
+
+function living(pid: number): z.infer<typeof Living> {
+  return { pid, started: processStarted(pid) ?? 'ended' }
+}
+
+async function endLeftoverPart({ pid, started }: z.infer<typeof Living>): Promise<void> {
+  const deadline = Date.now() + LEFTOVER_MS
+  while (processStarted(pid) === started) {
+    if (Date.now() > deadline) process.kill(pid, 'SIGKILL')
+    await sleep(20)
+  }
 }
 
 /** Turns a full disk or missing rights into a message for the operator. Other errors are returned unchanged. */

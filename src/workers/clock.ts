@@ -2,12 +2,20 @@
 import type { Log } from '#core/log.ts'
 
 export type Loop = { close(): Promise<void> }
+/** `hurry`: the interval has become shorter. What the loop waits for now is not longer than that. */
+export type HurriedLoop = Loop & { hurry(): void }
 
 /** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is logged, and the loop goes on. */
-export function every(log: Log, name: string, interval_ms: () => number, work: () => Promise<void>): Loop {
+export function every(
+  log: Log,
+  name: string,
+  interval_ms: () => number,
+  work: () => Promise<void>,
+): HurriedLoop {
   let closed = false
   let failing = false
   let timer: NodeJS.Timeout | undefined
+  let due_at = 0
   let running = Promise.resolve()
 
   async function run(): Promise<void> {
@@ -18,13 +26,26 @@ export function every(log: Log, name: string, interval_ms: () => number, work: (
       if (!failing) log.warn({ err: error }, `${name} failed; it is tried again until it works`)
       failing = true
     }
-    if (!closed) timer = setTimeout(start, interval_ms())
+    later()
   }
   function start(): void {
+    timer = undefined
     running = run()
   }
-  timer = setTimeout(start, interval_ms())
+  function later(): void {
+    if (closed) return
+    const wait_ms = interval_ms()
+    due_at = performance.now() + wait_ms
+    timer = setTimeout(start, wait_ms)
+  }
+  later()
   return {
+    hurry() {
+      // While the work is under way, what comes after it is not planned yet.
+      if (timer === undefined || due_at - performance.now() <= interval_ms()) return
+      clearTimeout(timer)
+      later()
+    },
     async close() {
       closed = true
       clearTimeout(timer)

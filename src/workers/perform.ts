@@ -37,6 +37,10 @@ export type Performer = {
    * was created.
    */
   lastBellAt(queue: string): number
+  /** For how long there has been no job of any queue, in milliseconds; 0 while one is under way. */
+  idleFor(): number
+  /** Calls back whenever there is a job after none was under way. */
+  onFirstJob(called: () => void): void
   /** Takes no more jobs, and resolves when those under way are settled. */
   close(): Promise<void>
 }
@@ -61,6 +65,8 @@ export function createPerformer(
   const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
   const began = performance.now()
   const bells = new Map<string, number>()
+  let last_at = began
+  let calledAtFirst = () => {}
   let closing = false
 
   type Claimed = { job: ClaimedJob; asked_at: number }
@@ -210,11 +216,17 @@ export function createPerformer(
         .run(by, () => run(id))
         .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
       active.set(id, running)
+      if (active.size === 1) calledAtFirst()
       await running
       active.delete(id)
+      last_at = performance.now()
     },
     room: (name) => slots.get(name)!.room(),
     lastBellAt: (name) => bells.get(name) ?? began,
+    onFirstJob(called) {
+      calledAtFirst = called
+    },
+    idleFor: () => (active.size > 0 ? 0 : performance.now() - last_at),
     async close() {
       closing = true
       leases.stop()

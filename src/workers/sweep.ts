@@ -12,6 +12,12 @@ import { every, type Loop } from './clock.ts'
 const OVERDUE_MS = 1000
 const SWEEP_MS = 50
 /**
+ * A worker that has had no job for `IDLE_MS` asks the database less often. It takes a bell for lost that much earlier, so
+ * that a lost bell costs no more than before: an idle worker hears its bells at once.
+ */
+const IDLE_MS = 2000
+const IDLE_SWEEP_MS = 500
+/**
  * The interval while more jobs wait than were taken; then only queues with this share of their slots free are swept.
  */
 const BUSY_SWEEP_MS = 5
@@ -46,6 +52,8 @@ export function sweep(
   let busy = false
   let swept_at = 0
 
+  const isIdle = () => !queue.away() && performer.idleFor() > IDLE_MS
+
   async function walk(): Promise<void> {
     const in_time = performance.now() - swept_at < SWEEP_MS
     const least = in_time ? Math.ceil(concurrency * WORTH_A_WALK) : 1
@@ -54,7 +62,7 @@ export function sweep(
       .filter(({ room }) => room >= least)
     if (walks.length === 0) return
     if (!in_time) swept_at = performance.now()
-    const grace_ms = queue.away() ? 0 : OVERDUE_MS
+    const grace_ms = queue.away() ? 0 : isIdle() ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
     busy = false
     const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room } of walks) {
@@ -73,7 +81,11 @@ export function sweep(
     busy = [...rounds.values()].some(({ more, had_more }) => more || had_more)
   }
 
-  return every(context.log, 'direct claims', () => (busy ? BUSY_SWEEP_MS : SWEEP_MS), walk)
+  const interval_ms = () => (busy ? BUSY_SWEEP_MS : isIdle() ? IDLE_SWEEP_MS : SWEEP_MS)
+  const loop = every(context.log, 'direct claims', interval_ms, walk)
+  // What follows from the first job after a rest does not wait.
+  performer.onFirstJob(() => loop.hurry())
+  return loop
 }
 
 export type Watchdog = Loop & {

@@ -2,7 +2,7 @@
 // then fails as no process should.
 import postgres from 'postgres'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { run } from '#core/service.ts'
+import { run } from '#core/run.ts'
 
 await run('', async () => {
   const open = () => postgres(process.env.DATABASE_URL!, { max: 1, fetch_types: false, onnotice: () => {} })

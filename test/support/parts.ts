@@ -10,7 +10,7 @@ type Part = {
   /** What a process of its own runs, and what it says when it is ready. */
   file: string
   ready: string
-  start: (config: Config, log: Log) => Promise<Service & { url?: string }>
+  start: (config: Config, log: Log) => Promise<Service>
 }
 
 // Each part is imported only where it is started, so that a process that only measures others stays small.
@@ -33,10 +33,6 @@ export const PARTS: Record<PartName, Part> = {
 }
 
 /** Starts a part in this process, as the user of its role. */
-export async function startHere(
-  name: PartName,
-  env: Record<string, string>,
-  log: Log,
-): Promise<Service & { url?: string }> {
+export async function startHere(name: PartName, env: Record<string, string>, log: Log): Promise<Service> {
   return await PARTS[name].start(loadConfig(asUser(name, env)), log)
 }

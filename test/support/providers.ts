@@ -146,7 +146,9 @@ async function startEmulator<Name extends ProviderName>(
     ends.defer(() => emulator.close())
     return emulator.url
   }
-  const args = Object.entries(usual).map(([option, value]) => `--${option.replaceAll('_', '-')}=${value}`)
+  const args = Object.entries(usual).map(
+    ([option, value]) => `--${option.replaceAll('_', '-')}=${String(value)}`,
+  )
   const emulator = await launch(name, `src/emulators/${name}/main.ts`, {
     args: record_requests ? args : [...args, '--no-request-log'],
     ready: `${name}_url`,

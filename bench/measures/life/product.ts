@@ -41,7 +41,7 @@ export async function openParts(system: System): Promise<Product & { memory: Run
   return { target, sql, memory: [api, worker], [Symbol.asyncDispose]: () => kept.disposeAsync() }
 }
 
-/** Everything in one process, with the servers and the emulator that it brings. */
+/** Everything as a developer starts it, with the servers and the emulator that it brings. */
 export async function openStart(): Promise<Product> {
   await using ends = new AsyncDisposableStack()
   const folder = await makeFolder('bench')

@@ -25,17 +25,21 @@ export async function beginRun(
   name: string,
   { first_after_s = 0 }: { first_after_s?: number } = {},
 ): Promise<Run | undefined> {
-  const begin = () => sql<Run[]>`
+  const [known] = await sql<{ due: boolean }[]>`
+    select due_at <= now() and (lease_until is null or lease_until <= now()) as due from recurring_work
+    where name = ${name}`
+  if (known === undefined) {
+    const made = await sql`
+      insert into recurring_work (name, due_at) values (${name}, now() + ${first_after_s} * interval '1 second')
+      on conflict do nothing`
+    if (made.count === 0 || first_after_s > 0) return undefined
+  } else if (!known.due) return undefined
+  const [run] = await sql<Run[]>`
     update recurring_work set lease_token = gen_random_uuid(), started_at = now(),
       lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
     where name = ${name} and due_at <= now() and (lease_until is null or lease_until <= now())
     returning name, lease_token as token, started_at, position, result`
-  const [run] = await begin()
-  if (run !== undefined) return run
-  const made = await sql`
-    insert into recurring_work (name, due_at) values (${name}, now() + ${first_after_s} * interval '1 second')
-    on conflict do nothing returning name`
-  return made.count > 0 && first_after_s === 0 ? (await begin())[0] : undefined
+  return run
 }
 
 /** Saves how far the run got and renews its lease; false when it is no longer ours. */

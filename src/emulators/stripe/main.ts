@@ -4,6 +4,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { runUntilStopped, type Started } from '#core/run.ts'
+import { portError } from '#core/startup.ts'
+import { isSupervised } from '#core/supervised.ts'
 import { answerApi } from './api.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { answerControl } from './control.ts'
@@ -166,14 +169,15 @@ function openHolds({ store }: Emulator): Emulator['holds'] {
   return holds.sort((a, b) => a.until_ms - b.until_ms)
 }
 
-async function main(): Promise<void> {
+/** `--webhook-secret` may also be the variable STRIPE_WEBHOOK_SECRET: everybody can read a command line. */
+async function main(): Promise<Started> {
   const { values } = parseArgs({
     options: {
       host: { type: 'string' },
       port: { type: 'string', default: '12111' },
       'api-key': { type: 'string' },
       'webhook-url': { type: 'string' },
-      'webhook-secret': { type: 'string' },
+      'webhook-secret': { type: 'string', default: process.env.STRIPE_WEBHOOK_SECRET?.split(',')[0]?.trim() },
       'webhook-events': { type: 'string' },
       'data-dir': { type: 'string' },
       'capture-window-ms': { type: 'string' },
@@ -194,9 +198,12 @@ async function main(): Promise<void> {
     ...(values['search-lag-ms'] && { search_lag_ms: Number(values['search-lag-ms']) }),
     release_refunds: values['release-refunds'],
     record_requests: !values['no-request-log'],
+  }).catch((error: unknown) => {
+    const place = { variable: 'EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
+    throw portError(error, { ...place, host: values.host ?? '127.0.0.1' })
   })
-  console.log(JSON.stringify({ stripe_url: emulator.url }))
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void emulator.close())
+  if (!isSupervised()) console.log(JSON.stringify({ stripe_url: emulator.url }))
+  return { close: () => emulator.close(), addresses: { url: emulator.url } }
 }
 
-if (import.meta.main) await main()
+if (import.meta.main) await runUntilStopped(main)

@@ -18,7 +18,7 @@ import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
-const LOOK_MS = 1_000
+const LOOK_MS = 5_000
 /** How often finished jobs are looked for. */
 const MOVE_EVERY_S = 10
 /** Rows that one statement moves or deletes: about 50 ms of the database's time. */

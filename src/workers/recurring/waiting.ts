@@ -7,7 +7,7 @@ import { every, type Loop } from '../clock.ts'
 const AT_ONCE = 500
 /** While there are some, and while there are none. */
 const LOOK_MS = 100
-const SELDOM_MS = 500
+const SELDOM_MS = 1_000
 
 /** Starts the loop; safe in several workers at once. */
 export function settleWhatWaits({ sql, log }: WorkerContext): Loop {

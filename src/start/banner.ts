@@ -1,0 +1,48 @@
+// What `npm start` prints once everything runs.
+import type { AreaStates } from '#domain/areas.ts'
+
+/** `notes`: lines about what is embedded, emulated and switched off. */
+export function banner(
+  {
+    api_url,
+    webhooks_url,
+    metrics_url,
+    api_key,
+  }: { api_url: string; webhooks_url: string; metrics_url: string; api_key: string },
+  notes: string[],
+  dev_file: string,
+): string {
+  return `
+Sluice runs.
+
+  API          ${api_url}
+  Guides       ${api_url}/docs/guides
+  Reference    ${api_url}/docs
+  Webhooks     ${webhooks_url}
+  Metrics      ${metrics_url}/metrics
+  ${notes.join('\n  ')}
+
+Create a customer:
+
+  curl -s ${api_url}/v1/customers -H 'Authorization: Bearer ${api_key}' \\
+    -H 'Content-Type: application/json' -d '{"idempotency_key":"customer-1","email":"ada@example.com","name":"Ada"}'
+
+Create and capture a payment:
+
+  id=$(curl -s ${api_url}/v1/payments -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' \\
+    -d '{"idempotency_key":"payment-1","amount_minor":1000,"currency":"USD","method":"card","payment_method":"pm_card_visa"}' \\
+    | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+  curl -s -X POST ${api_url}/v1/payments/$id/capture -H 'Authorization: Bearer ${api_key}'
+
+All of this is in ${dev_file} too. Ctrl-C stops everything.
+`
+}
+
+/** The lines of the banner about areas. */
+export function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string[] {
+  return [
+    `Areas        ${deployed.join(', ') || 'none'}`,
+    ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
+    ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
+  ]
+}

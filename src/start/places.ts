@@ -1,0 +1,32 @@
+// Where the parts of `npm start` listen.
+import type { Config } from '#core/config.ts'
+import { listenAddresses } from '#core/startup.ts'
+import { freePort } from './processes.ts'
+
+export type PartPlaces = { api: PartPlace; webhooks: PartPlace; emulator: PartPlace }
+type PartPlace = { port: number; url: string }
+
+/**
+ * Where each part listens for as long as this start runs. Port 0 becomes a free one now: a part that is started again
+ * has the same address, and all can start at once although they call each other.
+ */
+export async function choosePlaces(config: Config): Promise<PartPlaces> {
+  const { api, webhooks, emulator } = listenAddresses(config)
+  const taken = new Set<number>()
+  async function choose({ host, port }: { host: string; port: number }): Promise<PartPlace> {
+    let chosen = port
+    if (port === 0)
+      do chosen = await freePort(host)
+      while (taken.has(chosen))
+    taken.add(chosen)
+    return { port: chosen, url: `http://${reachable(host)}:${chosen}` }
+  }
+  return { api: await choose(api), webhooks: await choose(webhooks), emulator: await choose(emulator) }
+}
+
+/** The host of a URL by which this machine reaches what listens on `host`. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}

@@ -1,0 +1,46 @@
+// The secrets of a folder of `npm start`: generated once, kept for the next start.
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { ConfigError } from '#core/config.ts'
+
+const secretsSchema = z.looseObject({
+  /** Empty until the demo tenant has one. */
+  api_key: z.string(),
+  encryption_key: z.string(),
+  stripe_webhook_secret: z.string(),
+})
+export type Secrets = z.output<typeof secretsSchema>
+
+/**
+ * Makes new secrets only where there are none: what is sealed with a lost key is lost too. Throws ConfigError when they
+ * cannot be read.
+ */
+export async function loadSecrets(data_dir: string): Promise<Secrets> {
+  const path = join(data_dir, 'secrets.json')
+  const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return undefined
+  })
+  if (kept === undefined) {
+    const secrets = {
+      api_key: '',
+      encryption_key: randomBytes(32).toString('base64'),
+      stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
+    }
+    await saveSecrets(data_dir, secrets)
+    return secrets
+  }
+  try {
+    return secretsSchema.parse(JSON.parse(kept))
+  } catch {
+    throw new ConfigError(
+      `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,
+    )
+  }
+}
+
+export async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {
+  await writeFile(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 })
+}

@@ -1,0 +1,123 @@
+// Runs the parts as child processes: one that dies is started again, and none outlives us. A part ends by itself when the
+// channel between us is gone, as when we are killed.
+import { fork, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { ConfigError } from '#core/config.ts'
+import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervised.ts'
+import type { Program } from './programs.ts'
+
+/** How long a part that died is away: doubled each time it dies again, until it has run for a while. */
+const FIRST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
+const RUNS_WELL_MS = 30_000
+/** The place of the common log among the descriptors of a part; the channel to us is the one before. */
+const LOG_PLACE = 4
+
+export type SupervisedPart = {
+  name: string
+  /** Where it listens; undefined while it is not ready. */
+  addresses: () => Addresses | undefined
+  /**
+   * Resolves when it is ready for the first time. Rejects when it ends before, with what it said: it will not be started
+   * again.
+   */
+  ready: Promise<Addresses>
+  /** Lets it finish what is in flight; it is not started again. */
+  end: () => Promise<void>
+}
+
+export type SupervisorOptions = {
+  /** The open file of the common log. */
+  log_descriptor: number
+  /** Each time that a part has been started. */
+  onStart: (name: string, pid: number) => void
+  /** A line for people, each time that a part has died. */
+  onDeath: (line: string) => void
+  /** A line that a part has written to its standard output. */
+  onLine: (name: string, line: string) => void
+}
+
+/** Starts a part, and again whenever it dies after it was ready once. */
+export function supervise(program: Program, options: SupervisorOptions): SupervisedPart {
+  const { name } = program
+  const first = Promise.withResolvers<Addresses>()
+  const ended = Promise.withResolvers<void>()
+  let child: ChildProcess | undefined
+  let addresses: Addresses | undefined
+  let was_ready = false
+  let ending = false
+  let pause_ms = FIRST_PAUSE_MS
+  let pausing: NodeJS.Timeout | undefined
+
+  function begin(): void {
+    const began = performance.now()
+    let refusal: string | undefined
+    child = fork(program.file, program.args, {
+      // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
+      detached: true,
+      // As the scripts of package.json have it.
+      execArgv: ['--max-old-space-size=512'],
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc', options.log_descriptor],
+      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
+    })
+    if (child.pid !== undefined) options.onStart(name, child.pid)
+    createInterface({ input: child.stdout! }).on('line', (line) => options.onLine(name, line))
+    child.on('message', (report: StartReport) => {
+      if ('refused' in report) refusal = report.refused
+      else {
+        addresses = report.ready
+        was_ready = true
+        first.resolve(addresses)
+      }
+    })
+    let gone = false
+    const goOn = (how: string) => {
+      if (gone) return
+      gone = true
+      child = undefined
+      addresses = undefined
+      if (performance.now() - began > RUNS_WELL_MS) pause_ms = FIRST_PAUSE_MS
+      died(how, refusal)
+    }
+    const current = child
+    current.once('exit', (code, signal) => {
+      const how = signal ?? `exit code ${code}`
+      // What it told before it ended may still be on its way.
+      if (current.connected) current.once('disconnect', () => goOn(how))
+      else goOn(how)
+    })
+    // It could not even be started, or a signal not be sent.
+    current.on('error', (error) => {
+      if (current.pid === undefined) goOn(error.message)
+    })
+  }
+
+  function died(how: string, refusal: string | undefined): void {
+    if (ending) return ended.resolve()
+    if (!was_ready) {
+      first.reject(new ConfigError(refusal ?? `The ${name} ended while starting (${how}).`))
+      return ended.resolve()
+    }
+    const why = refusal === undefined ? how : `${how}: ${refusal.split('\n')[0]}`
+    options.onDeath(`The ${name} ended (${why}). It is started again in ${pause_ms / 1000} s.`)
+    pausing = setTimeout(begin, pause_ms)
+    pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)
+  }
+
+  begin()
+  // Nothing that ends us leaves a part behind; a part that is frozen would not notice by itself.
+  process.once('exit', () => child?.kill('SIGKILL'))
+  first.promise.catch(() => {})
+  return {
+    name,
+    addresses: () => addresses,
+    ready: first.promise,
+    async end() {
+      ending = true
+      clearTimeout(pausing)
+      if (child === undefined) return
+      child.kill('SIGTERM')
+      await ended.promise
+    },
+  }
+}

@@ -1,0 +1,153 @@
+// The parts of `npm start`: each is brought back when it dies, all stop in order, and none outlives the start.
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { freePort, processStarted } from '#start/processes.ts'
+import { createClient, freshKey } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { makeFolder } from '#test/folders.ts'
+import { partsOf, type PartProcess } from '#test/start.ts'
+import { startProcess, until, type Process } from '#test/process.ts'
+import { createWorld } from '#test/world.ts'
+
+const START = 'src/start/main.ts'
+const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
+const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator']
+
+type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string }
+
+describe('a running system', () => {
+  let folder: Awaited<ReturnType<typeof makeFolder>>
+  let running: Process
+  let dev: Dev
+  beforeAll(async () => {
+    folder = await makeFolder()
+    running = await startProcess(START, {
+      env: { ...PORTS, DATA_DIR: folder.path },
+      ready: 'Ctrl-C stops everything.',
+    })
+    dev = JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Dev
+  })
+  afterAll(async () => {
+    await running?.end()
+    await folder?.remove()
+  })
+
+  const parts = () => partsOf(folder.path)
+  const logLines = async () =>
+    (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { name: string; msg: string })
+
+  async function readiness(): Promise<{ status: number; body: Record<string, unknown> }> {
+    const answer = await fetch(`${dev.metrics_url}/readyz`)
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
+  }
+
+  /** A payment goes through the API, the worker and the emulator, and is told to the webhooks host. */
+  async function pay(): Promise<void> {
+    const client = createClient(dev.api_url, dev.api_key)
+    const key = freshKey()
+    await until('a payment', async () => {
+      const created = await client
+        .post('/v1/payments', { idempotency_key: key, ...PAYMENT })
+        .catch(() => null)
+      return created?.status === 201 && created.body.status === 'authorized'
+    })
+    await until('the webhooks host', async () => {
+      const answer = await fetch(`${dev.webhooks_url}/stripe`, { method: 'POST', body: '{}' }).catch(
+        () => null,
+      )
+      return answer?.status === 400
+    })
+  }
+
+  test('each part is a process of its own, in a group that Ctrl-C does not reach', async () => {
+    const all = await parts()
+    expect(Object.keys(all).toSorted()).toEqual(PARTS.toSorted())
+    expect(new Set(Object.values(all).map(({ pid }) => pid)).size).toBe(PARTS.length)
+    for (const { pid } of Object.values(all)) expect(process.kill(-pid, 0)).toBe(true)
+  })
+
+  test.for(PARTS)('the %s comes back when it is killed, and requests are answered again', async (name) => {
+    await pay()
+    const before = (await parts())[name]!
+    process.kill(before.pid, 'SIGKILL')
+    expect(await running.says(`The ${name} ended (SIGKILL). It is started again in 0.2 s.`)).not.toContain(
+      '{',
+    )
+    const after = await until('another process', async () => {
+      const now = (await parts())[name]
+      return now?.pid !== before.pid && now
+    })
+    await pay()
+    expect(processStarted(after.pid)).toBe(after.started)
+  })
+
+  test('one address tells whether all are ready, and the metrics of all', async () => {
+    await until('all are ready', async () => (await readiness()).status === 200)
+    expect(await readiness()).toMatchObject({
+      status: 200,
+      body: { status: 'ready', areas: { deployed: expect.arrayContaining(['payments']) } },
+    })
+    const metrics = await (await fetch(`${dev.metrics_url}/metrics`)).text()
+    expect(metrics).toContain('\nsluice_area_deployed{part="api",area="payments"} 1\n')
+    for (const part of ['api', 'webhooks', 'worker'])
+      expect(metrics).toMatch(new RegExp(`^process_cpu_seconds_total\\{part="${part}"\\} [\\d.]+$`, 'm'))
+    // A text with two heads of one metric is refused.
+    const heads = metrics.split('\n').filter((line) => line.startsWith('# TYPE '))
+    expect(heads.length).toBeGreaterThan(20)
+    expect(new Set(heads).size).toBe(heads.length)
+
+    const { worker } = await parts()
+    process.kill(worker!.pid, 'SIGKILL')
+    await until('the worker is missed', async () => {
+      const { status, body } = await readiness()
+      return status === 503 && body['reason'] === 'the worker does not answer'
+    })
+    await until('all are ready again', async () => (await readiness()).status === 200)
+  })
+
+  test('one log, which nobody else may read, has the lines of all', async () => {
+    const names = new Set((await logLines()).map(({ name }) => name))
+    expect([...names].toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
+    expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
+  })
+
+  test('a second signal ends everything at once, also a part that is frozen', async () => {
+    const all = Object.values(await parts())
+    const { worker } = await parts()
+    process.kill(worker!.pid, 'SIGSTOP')
+    running.signal('SIGINT')
+    await until('it stops', async () =>
+      (await logLines()).some(({ name, msg }) => name === 'start' && msg.startsWith('stopping')),
+    )
+    const insisting = setInterval(() => running.signal('SIGINT'), 100)
+    onTestFinished(() => clearInterval(insisting))
+    expect(await running.ended).toEqual({ code: 130, signal: null })
+    await goneAll(all)
+  })
+})
+
+test('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async () => {
+  const world = await createWorld({ parts: [], notifications: false })
+  onTestFinished(() => world.close())
+  const { path: DATA_DIR, remove } = await makeFolder()
+  onTestFinished(remove)
+  const API_PORT = String(await freePort('127.0.0.1'))
+  const given = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
+  const { code, stdout, stderr } = await runCommand(START, [], given)
+  expect({ code, stdout, stderr }).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'QUEUES: no queue is called "paymens"; there are payments, notifications\n',
+  })
+  await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
+  await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
+})
+
+async function goneAll(parts: PartProcess[]): Promise<void> {
+  await until('all parts are gone', () => parts.every(({ pid, started }) => processStarted(pid) !== started))
+}
