@@ -36,7 +36,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 
 It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.
-In \`life\` a payment counts when the last of its notifications is applied, and the floor asks the provider about the same kinds.
+In \`life\` a payment counts when the last of its notifications is applied, and the floor believes and applies them at once.
 The figures of peers are from another day: something to compare with, and no bar.
 The load generator shares the machine and is the same for both sides.`
 

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { variables, variablesAsMarkdown } from '#core/config/help.ts'
 import type { ProcessName } from '#core/config/variables.ts'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
 import { runCommand } from '#test/commands.ts'
 
 const SECTION = /(?<=<!-- variables -->\n)[^]*?(?=<!-- \/variables -->)/
@@ -32,6 +33,17 @@ test.for([
   // What is needed is not said to be brought where it is unset.
   expect(stdout).not.toMatch(/Unset, `npm start`/)
   for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
+})
+
+test('npm run stripe prints the events that its endpoint has to send, and the version of their API', async () => {
+  const stripe = (...args: string[]) => runCommand('src/commands/stripe.ts', args)
+  expect(await stripe('events')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join('\n')}\n` })
+  expect(await stripe('events', '--comma')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join()}\n` })
+  expect((await stripe('--help')).stdout).toContain(API_VERSION)
+  expect(await stripe('secrets')).toMatchObject({
+    code: 1,
+    stderr: 'There is no command "secrets". See --help.\n',
+  })
 })
 
 test('a command whose reader is gone ends without a word', async () => {

@@ -478,7 +478,7 @@ describe.concurrent('a drift', () => {
       match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
       fault: { hold: 'after' },
     })
-    // One that is not taken at its word.
+    // Of no version of the API, so that it is looked at.
     await deliver(world, { ...event!, api_version: null })
     await slow.hit()
     expect((await client.post(`/v1/payments/${id}/capture`)).body.status).toBe('captured')

@@ -50,11 +50,15 @@ describe('a running system', () => {
   async function pay(): Promise<void> {
     const client = createClient(dev.api_url, dev.api_key)
     const key = freshKey()
-    await until('a payment', async () => {
+    const id = await until('a payment', async () => {
       const created = await client
         .post('/v1/payments', { idempotency_key: key, ...PAYMENT })
         .catch(() => null)
-      return created?.status === 201 && created.body.status === 'authorized'
+      return created?.status === 201 && created.body.status === 'authorized' && (created.body.id as string)
+    })
+    await until('its notification', async () => {
+      const timeline = await client.get(`/v1/payments/${id}/timeline`)
+      return timeline.body.some((each: { kind: string }) => each.kind === 'notification')
     })
     await until('the webhooks host', async () => {
       const answer = await fetch(`${dev.webhooks_url}/stripe`, { method: 'POST', body: '{}' }).catch(

@@ -537,6 +537,8 @@ describe('away', () => {
       for (const { id } of payments) expect((await storyOf(alone, id)).payment.status).toBe('authorized')
       const news = events.filter(({ type }) => type !== 'payment_intent.amount_capturable_updated')
       for (const event of news) expect(await stateOf(alone, event)).toBeOneOf(['received', 'waiting'])
+      for (const event of events.filter((each) => !news.includes(each)))
+        expect(await stateOf(alone, event)).toBe('applied')
 
       worker = await startWorker(alone.config, silent)
       await alone.drain()

@@ -21,7 +21,7 @@ const HELP = `npm run torture: real processes and servers under load and faults;
   npm run torture -- --seed 7 --minutes 2 --queue redis
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
---minutes M       how long faults are inflicted (1); the end takes up to two minutes more
+--minutes M       how long faults are inflicted (1); the end takes up to five minutes more
 --rate N          stories a second (${STORIES_PER_S}: some 270 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on

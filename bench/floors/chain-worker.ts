@@ -1,12 +1,12 @@
-// The chain floor, the worker. Provider, transaction, wake the waiter. The provider is the product's own adapter (the official SDK against an emulator), or with STUB=1 a function that answers a
-// capture at once.
+// The chain floor, the worker: one call to the provider, a transaction, and the waiter is woken. The provider is the product's
+// own adapter, or with STUB=1 a function that answers a capture at once.
 import { randomUUIDv7 } from 'node:crypto'
-import { Worker, type Job } from 'bullmq'
+import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { need, openPool } from './serve.ts'
 
-/** Of each queue, as in the product. */
+/** As in the product. */
 const CONCURRENCY = 100
 
 type Ask = { payment_id: string; job_id: string }
@@ -54,19 +54,18 @@ async function capture({ payment_id, job_id, reference, amount }: Capture): Prom
   })
 }
 
-function serveQueue(name: string, perform: (job: Job) => Promise<unknown>): Promise<unknown> {
-  const connection = new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null })
-  const worker = new Worker(name, async (job) => void (await perform(job)), {
-    connection,
+const worker = new Worker(
+  need('QUEUE_NAME'),
+  async ({ name, data }) => {
+    await (name === 'authorize' ? authorize(data as Authorize) : capture(data as Capture))
+    await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
+  },
+  {
+    connection: new Redis(need('REDIS_URL'), { maxRetriesPerRequest: null }),
     concurrency: CONCURRENCY,
-  })
-  worker.on('failed', (_job, error) => console.error(error))
-  return worker.waitUntilReady()
-}
-
-await serveQueue(need('QUEUE_NAME'), async ({ name, data }) => {
-  await (name === 'authorize' ? authorize(data as Authorize) : capture(data as Capture))
-  await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
-})
+  },
+)
+worker.on('failed', (_job, error) => console.error(error))
+await worker.waitUntilReady()
 console.log(JSON.stringify({ url: 'none' }))
 process.once('SIGTERM', () => process.exit(0))

@@ -16,7 +16,7 @@ export function isFingerprintOf(body: object, remembered: string): boolean {
   return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hashOf(body))
 }
 
-// With sorted keys; at the top only the fields that `counts`.
+// With sorted keys, and at the top only the fields for which `counts` holds.
 function canonical(value: unknown, counts: (field: unknown) => boolean = () => true): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((each) => canonical(each))

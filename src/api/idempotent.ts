@@ -17,9 +17,9 @@ type Body = { idempotency_key?: string | undefined }
 type Taken<T, R> = { kind: 'taken'; value: T } | { kind: 'replayed'; remembered: R } | { kind: 'refused' }
 
 /**
- * Makes the accepting step of a request once. `step` returns `known` when the key was used before, and undefined when
- * its guard refused; then `find` reads what is remembered of the key. A key that this process has seen lately is looked
- * up first: it is probably a replay. Throws `invalid_request` when the key is missing or malformed, and
+ * Makes the accepting step of a request once. A key that this process saw lately is looked up before the step, because
+ * the request is probably a replay; any other key after it, when `step` returned `known` or its guard refused
+ * (undefined). Throws `invalid_request` when the key is missing or malformed, and
  * `idempotency_key_reused` when it was used with other content.
  */
 export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(

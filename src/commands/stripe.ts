@@ -9,10 +9,10 @@ const HELP = `sluice stripe: what Stripe has to be told of us.
 
   npm run stripe -- events [--comma]
 
-events   the types of events that the webhook endpoint at Stripe has to send, one on each line. Others are taken and ignored, and only cost.
+events   the types of events that the webhook endpoint at Stripe has to send, one on each line. Others change nothing; some cost a request to Stripe.
          --comma: on one line, for the Stripe CLI and the dashboard, e.g. stripe listen --events "$(npm run -s stripe -- events --comma)"
 
-Give the endpoint the API version ${API_VERSION}: what an event of another version says is never taken at its word, and Stripe is asked.`
+Give the endpoint the API version ${API_VERSION}: events of another version are not compared with what is known here, so each costs a request to Stripe.`
 
 function main(): void {
   const { positionals, values } = parseArgs({

@@ -14,14 +14,14 @@ export type ProviderEvent = {
   /** False: an event of this kind never changes what we keep. */
   matters: boolean
   /** What the event says outright; null where the provider must be asked. */
-  said: Saying | null
+  said: Said | null
 }
 
 /**
  * What an event says outright of its object. It is never believed; but when our row is so already, it is no news, and
  * the provider need not be asked.
  */
-export type Saying = {
+export type Said = {
   /** Our noun for the object. */
   subject: string
   /** The provider's id of the object. */

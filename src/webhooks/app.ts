@@ -1,5 +1,5 @@
-// The webhooks host: it verifies notifications, stores each once, rings for its job, if it gets one, and answers 200. It
-// does nothing else.
+// The webhooks host: verifies notifications, stores each once, with a job if it may be news, rings for that job and
+// answers 200.
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { isUnavailable } from '#core/db.ts'

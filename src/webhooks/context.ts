@@ -14,7 +14,7 @@ export type WebhooksContext = {
 }
 
 /**
- * Stores a notification and asks for the job that applies it, if it brings news; false when it was stored before. `request` is the one
+ * Stores a notification, with a job if it may be news; false when it was stored before. `request` is the one
  * that brought it.
  */
 export type Take = (

@@ -61,7 +61,7 @@ export type Call = {
 /** All calls, by the key of the payment that they are about. */
 export type Histories = Map<string, Call[]>
 
-/** Keeps a call; what the answer does not tell is dropped. */
+/** Adds a call to the history of its payment. */
 export function keep(histories: Histories, payment: string, call: Call): void {
   const calls = histories.get(payment)
   if (calls === undefined) histories.set(payment, [call])

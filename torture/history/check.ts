@@ -42,7 +42,7 @@ function whyNot(calls: Call[]): { history: string[]; before: string[] } {
   const payment = paymentOf(fewest)
   const explained = explainCalls(fewest)
   const stuck = explained.found ? [] : explained.stuck
-  const before = new Set(stuck.map(({ state }) => inWords(payment, state)))
+  const before = new Set(stuck.map((state) => inWords(payment, state)))
   const timed = fewest.toSorted((a, b) => a.start - b.start)
   return { history: told(timed), before: [...before] }
 }

@@ -18,10 +18,8 @@ export type Machine<S> = {
   alone: (state: S) => S[]
 }
 
-/** `stuck`: the states in which most of the calls were explained, with the spans that ended next. */
-export type Explanation<S> =
-  | { found: true }
-  | { found: false; gave_up: boolean; stuck: { state: S; blocking: number[] }[] }
+/** `stuck`: the states in which most of the calls were explained. */
+export type Explanation<S> = { found: true } | { found: false; gave_up: boolean; stuck: S[] }
 
 /** How many configurations are looked at before the search gives up. */
 const MOST_LOOKED_AT = 200_000
@@ -30,7 +28,7 @@ const MOST_LOOKED_AT = 200_000
 export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S> {
   const seen = new Set<string>()
   let furthest = -1
-  let stuck: { state: S; blocking: number[] }[] = []
+  let stuck: S[] = []
   let gave_up = false
 
   // `done` counts the steps of each span that have happened.
@@ -45,7 +43,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     }
     const horizon = horizonOf(done)
     if (horizon === Infinity) return true
-    note(done, state, horizon)
+    note(done, state)
     // Those that must happen come first, those that may not come last.
     for (const optional of [false, true]) {
       for (const [nth, span] of spans.entries()) {
@@ -87,14 +85,12 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     return horizon
   }
 
-  function note(done: Uint8Array, state: S, horizon: number): void {
+  function note(done: Uint8Array, state: S): void {
     const count = spans.filter(({ optional, steps }, nth) => !optional && done[nth] === steps.length).length
     if (count < furthest) return
     if (count > furthest) stuck = []
     furthest = count
-    const open = (nth: number) => !spans[nth]!.optional && done[nth]! < spans[nth]!.steps.length
-    const blocking = Array.from(spans.keys()).filter((nth) => open(nth) && spans[nth]!.end === horizon)
-    stuck.push({ state, blocking })
+    stuck.push(state)
   }
 
   if (visit(new Uint8Array(spans.length), machine.initial)) return { found: true }

@@ -1,30 +1,9 @@
 // Whether what a notification says is news: what is so here already needs no job, and nobody is asked.
-import { unionAll, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { filedBy, PROVIDER_NOUNS, providerSubjectOf, rootOf } from '../subjects.ts'
 
 /**
- * What an event says outright of its object. It is never believed: it is compared with our row, and only what is so
- * already is taken for known.
- */
-export type Said = {
-  /** The noun of the object. */
-  subject: string
-  /** The provider's id of the object. */
-  reference: string
-  status: string
-  amount_minor: number
-  currency: string
-  /** The amount that goes with the status: what is held, or what was captured; null where none does. */
-  part_minor: number | null
-  /** The provider's word for why it is so. */
-  reason: string | null
-  /** Our ids that the object carries: the tenant's, and that of the row under which jobs are filed. */
-  tenant_id: string | null
-  filed_id: string | null
-} & Json
-
-/**
- * A part of a statement: `judged`, the rows of `arrived` (notifications with `said`) and for each `tenant_id, subject,
+ * A part of a statement: `judged`, the rows of `arrived` (notifications; `said` is a provider's `Said`) and for each `tenant_id, subject,
  * subject_id` of the row that it is filed under; `known`: our row says the same, so it brings nothing; `in_hand`: a
  * job of ours works on that row right now, in its first attempt, and will probably know.
  *

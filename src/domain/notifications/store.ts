@@ -1,17 +1,17 @@
 // Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
-import { databaseCode, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { databaseCode, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
-import { judging, type Said } from './news.ts'
+import { judging } from './news.ts'
 import type { Notification } from './notification.ts'
 
 /** A notification as it comes in. */
 export type Arrival = Notification & {
   /** False: nothing of this kind ever changes what we keep. */
   matters: boolean
-  /** What it says outright; null where the provider must be asked. */
-  said: Said | null
+  /** What it says outright, as `judging` reads it; null where the provider must be asked. */
+  said: Json | null
   /** This process will ring for the job, if it gets one, right after the commit. */
   rung: boolean
   request_id: string | null
@@ -25,7 +25,7 @@ export type Stored = { id: string; state: 'received' | 'waiting' | 'applied' | '
 
 /** What waits is compared again after this long. */
 const WAIT_MS = 250
-/** So long in all it waits for a job of ours that is still under way, and so long for a look at the same object. */
+/** The longest that it waits in all: for a job of ours, and for a look at the same object. */
 const PATIENCE_FOR_JOBS_MS = 1_000
 const PATIENCE_FOR_LOOKS_MS = 5_000
 
@@ -84,14 +84,14 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 
 /**
  * Compares waiting notifications that are due once more, at most `most`: those that bring no news by now are over, those
- * for which something is still under way wait on, and the others get jobs. One that cannot be compared gets a job as
- * well. Returns what became of each.
+ * for which something is still under way wait on, and the others get jobs. If one of them cannot be compared, all that
+ * are due with it get jobs. Returns what became of each.
  */
 export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
     where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
-  const judged = sql`
+  const compared = sql`
     due as materialized (${due}),
     ${judging(sql, sql`select *, true as matters from due`)},
     placed as (
@@ -104,8 +104,9 @@ export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
       from judged
     )`
   try {
-    return await settlePlaced(sql, judged)
+    return await settlePlaced(sql, compared)
   } catch (error) {
+    // Cardinality, data, integrity: a row that causes one of these would fail each time, and hold up the others.
     if (!/^(21|22|23)/.test(databaseCode(error) ?? '')) throw error
     return await settlePlaced(
       sql,
@@ -144,7 +145,8 @@ async function settlePlaced(sql: Sql, placing: Fragment): Promise<Stored[]> {
 
 /**
  * Whether a look at the same object is under way, or begins with this statement: another notification of it gets, or
- * has, a job. It may have asked before this one was sent, so this one is compared again and not taken for known.
+ * has, a job. It may have asked before this one was sent, so this one is compared again and not taken for known. Reads
+ * the columns of `judged`.
  */
 function hasOthers(sql: Sql | Tx): Fragment {
   return sql`(

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
-import type { News, ProviderEvent, Saying } from '../news.ts'
+import type { News, ProviderEvent, Said } from '../news.ts'
 import { isMarked } from '../payments.ts'
 import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
 
@@ -138,7 +138,7 @@ export function newsOf(payload: Json): News | null {
 }
 
 /** What an event of a followed object says outright; null when Stripe must be asked. */
-function saidBy(type: string, value: unknown): Saying | null {
+function saidBy(type: string, value: unknown): Said | null {
   const object = sayingSchema.safeParse(value).data
   if (object === undefined || !Object.hasOwn(FOLLOWED, object.object)) return null
   const followed = FOLLOWED[object.object]!

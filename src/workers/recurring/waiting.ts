@@ -5,7 +5,7 @@ import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
 const AT_ONCE = 500
-/** While there are some, and while there are none. */
+/** How often it looks: while some wait, and while none do. */
 const LOOK_MS = 100
 const SELDOM_MS = 1_000
 
