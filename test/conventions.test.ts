@@ -198,6 +198,14 @@ test('requests beyond what the database can keep up with are refused, with few l
   expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
 })
 
+const LISTENER = {
+  log: createLog('silent', 'test'),
+  request_timeout_ms: 30_000,
+  trusted_proxies: [],
+  logged_part: 0,
+  errorBody: () => ({}),
+}
+
 test('requests that time out together are logged once', async () => {
   const lines: { err: { code?: string; message: string } }[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
@@ -226,6 +234,48 @@ test('requests that time out together are logged once', async () => {
   await late
   await app.close()
   expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
+})
+
+test('a caller who leaves is forgotten: nothing is refused or logged for them', async () => {
+  const refused: string[] = []
+  const app = createListener('test', { ...LISTENER, answer_ms: 200 })
+  onTestFinished(() => app.close())
+  app.setErrorHandler((_error, request, reply) => {
+    refused.push(request.url)
+    return reply.code(503).send()
+  })
+  const { promise: come, resolve: arrived } = Promise.withResolvers<void>()
+  app.get('/:name', ({ url }) => {
+    if (url === '/leaves') arrived()
+    return new Promise(() => {})
+  })
+  const url = await app.listen({ port: 0 })
+  const leaving = new AbortController()
+  const left = fetch(`${url}/leaves`, { signal: leaving.signal }).catch(() => 'left')
+  await come
+  leaving.abort()
+  expect(await left).toBe('left')
+  expect((await fetch(`${url}/stays`)).status).toBe(503)
+  expect(refused).toEqual(['/stays'])
+})
+
+test('a request that never ends keeps nothing from being closed', async () => {
+  const app = createListener('test', { ...LISTENER, closing_ms: 200 })
+  app.post('/', () => 'never')
+  const { port, hostname } = new URL(await app.listen({ port: 0 }))
+  const halves = ['POST / HTTP/1.1\r\nHo', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf']
+  for (const half of halves) {
+    const socket = connect(Number(port), hostname)
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', () => {})
+    await new Promise<void>((resolve) => socket.write(half, () => resolve()))
+  }
+  await until('they are connected', async () => {
+    const count = await new Promise<number>((resolve) => app.server.getConnections((_error, n) => resolve(n)))
+    return count === halves.length
+  })
+  await app.close()
+  expect(app.server.listening).toBe(false)
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */

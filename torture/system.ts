@@ -1,4 +1,5 @@
 // The system under torture: real processes on servers of its own, each server behind a wire that can be cut.
+import { randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -172,17 +173,20 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     )
     const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
-    const asAnotherApplication: System['asAnotherApplication'] = async (path, params) =>
-      await until(`POST ${path} is answered`, async () => {
+    const asAnotherApplication: System['asAnotherApplication'] = async (path, params) => {
+      // An answer may be lost after its effect.
+      const headers = { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': randomUUID() }
+      return await until(`POST ${path} is answered`, async () => {
         const response = await fetch(`${stripe.url}${path}`, {
           method: 'POST',
-          headers: { authorization: `Bearer ${stripe.api_key}` },
+          headers,
           body: new URLSearchParams(params),
         }).catch(() => undefined)
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
         )
       })
+    }
     return {
       queue,
       root,

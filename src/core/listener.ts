@@ -19,7 +19,9 @@ import { seldom } from './seldom.ts'
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 const TELL_OF_PROXIES_MS = 600_000
-/** How often we look for requests that have taken too long. */
+/** How long requests under way may take when the process is told to stop. */
+const CLOSING_MS = 12_000
+/** How often we look for requests that have taken too long, and for callers who left. */
 const LOOK_FOR_LATE_MS = 500
 
 declare module 'fastify' {
@@ -40,7 +42,7 @@ const UNREADABLE: Record<string, ErrorCode> = {
  * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
  * request. A request that takes longer than `answer_ms` is refused: with `request_timeout` if it has not arrived whole
- * by then, else with `database_unavailable`.
+ * by then, else with `database_unavailable`. Requests that are under way when it is closed get `closing_ms`.
  */
 export function createListener(
   name: string,
@@ -50,6 +52,7 @@ export function createListener(
     trusted_proxies,
     logged_part,
     answer_ms,
+    closing_ms = CLOSING_MS,
     about = () => ({}),
     errorBody,
     ...options
@@ -59,6 +62,7 @@ export function createListener(
     trusted_proxies: string[]
     logged_part: number
     answer_ms?: number
+    closing_ms?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
     errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
@@ -110,9 +114,11 @@ export function createListener(
   if (answer_ms !== undefined) refuseLate(app, answer_ms)
 
   // While closing, every answer ends its connection: closing would wait for one that stays open.
+  // One whose request never ends is cut after a while: closing would wait for it as well.
   let closing = false
   app.addHook('preClose', (done) => {
     closing = true
+    setTimeout(() => app.server.closeAllConnections(), closing_ms).unref()
     done()
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
@@ -162,9 +168,10 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
     () => {
       const now = performance.now()
       for (const [reply, until] of open) {
-        if (until > now) continue
+        // Whoever left gets no answer, and `onResponse` does not come.
+        if (until > now && !reply.request.raw.socket.destroyed) continue
         open.delete(reply)
-        if (reply.sent) continue
+        if (reply.sent || reply.request.raw.socket.destroyed) continue
         const code = reply.request.raw.complete ? 'database_unavailable' : 'request_timeout'
         // What has begun to be answered cannot be refused any more.
         if (reply.raw.headersSent) reply.raw.destroy()

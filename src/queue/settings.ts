@@ -58,12 +58,13 @@ export const bellOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: t
 export const workerSettings = {
   // A bell of a worker that died is rung again within 15 s; its row is claimed long before.
   lockDuration: 10_000,
-  stalledInterval: 5_000,
+  stalledInterval: 2_000,
   // Whether a job has failed too often is decided in Postgres.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
-  // An idle worker asks again after so many seconds. What is rung wakes it at once.
-  drainDelay: 5,
+  // An idle worker asks again after so many seconds; what is rung wakes it at once. BullMQ takes a connection that does
+  // not answer for lost a second later, so this is part of how long a restart of Redis can be felt.
+  drainDelay: 3,
 }
 
 /** Replies of a Redis that is there but cannot work now. Scripts put other words around them. */

@@ -34,7 +34,12 @@ export async function lockFolder(data_dir: string): Promise<LockedFolder> {
       `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
-  await Promise.all(Object.values(holder?.parts ?? {}).map(endLeftoverPart))
+  const leftovers = Object.values(holder?.parts ?? {})
+  if (leftovers.some(({ pid, started }) => processStarted(pid) === started)) {
+    await Promise.all(leftovers.map(endLeftoverPart))
+    // Another start may have come while this one waited.
+    return await lockFolder(data_dir)
+  }
   const us: z.infer<typeof Holder> = { ...living(process.pid), parts: {} }
   let writing = Promise.resolve()
   async function write(): Promise<void> {
@@ -70,8 +75,16 @@ function living(pid: number): z.infer<typeof Living> {
 async function endLeftoverPart({ pid, started }: z.infer<typeof Living>): Promise<void> {
   const deadline = Date.now() + LEFTOVER_MS
   while (processStarted(pid) === started) {
-    if (Date.now() > deadline) process.kill(pid, 'SIGKILL')
+    if (Date.now() > deadline) killIfThere(pid)
     await sleep(20)
+  }
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 

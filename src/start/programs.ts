@@ -55,7 +55,14 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       `--data-dir=${join(data_dir, 'stripe')}`,
       ...(config.EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
     ],
-    env,
+    // It answers whoever can connect, so it gets no more than it needs.
+    env: {
+      ...env,
+      DATABASE_URL: '',
+      REDIS_URL: '',
+      ENCRYPTION_KEY: '',
+      STRIPE_SECRET_KEY: '',
+    },
   }
   return [
     [

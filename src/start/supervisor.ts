@@ -52,16 +52,22 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   function begin(): void {
     const began = performance.now()
     let refusal: string | undefined
-    child = fork(program.file, program.args, {
-      // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
-      detached: true,
-      // As the scripts of package.json have it.
-      execArgv: ['--max-old-space-size=512'],
-      stdio: ['ignore', 'pipe', 'inherit', 'ipc', options.log_descriptor],
-      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
-    })
+    try {
+      child = fork(program.file, program.args, {
+        // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
+        detached: true,
+        // As the scripts of package.json have it.
+        execArgv: ['--max-old-space-size=512'],
+        stdio: ['ignore', 'pipe', 'inherit', 'ipc', options.log_descriptor],
+        env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
+      })
+    } catch (error) {
+      return died((error as Error).message, undefined)
+    }
     if (child.pid !== undefined) options.onStart(name, child.pid)
-    createInterface({ input: child.stdout! }).on('line', (line) => options.onLine(name, line))
+    // There is none when the system has no descriptor left.
+    if (child.stdout != null)
+      createInterface({ input: child.stdout }).on('line', (line) => options.onLine(name, line))
     child.on('message', (report: StartReport) => {
       if ('refused' in report) refusal = report.refused
       else {

@@ -52,7 +52,8 @@ export function sweep(
   let busy = false
   let swept_at = 0
 
-  const isIdle = () => !queue.away() && performer.idleFor() > IDLE_MS
+  // Decided once a walk: the next one comes late only if this one looked for bells that were lost since.
+  let idle = false
 
   async function walk(): Promise<void> {
     const in_time = performance.now() - swept_at < SWEEP_MS
@@ -62,7 +63,8 @@ export function sweep(
       .filter(({ room }) => room >= least)
     if (walks.length === 0) return
     if (!in_time) swept_at = performance.now()
-    const grace_ms = queue.away() ? 0 : isIdle() ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
+    idle = !queue.away() && performer.idleFor() > IDLE_MS
+    const grace_ms = queue.away() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
     busy = false
     const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room } of walks) {
@@ -81,10 +83,13 @@ export function sweep(
     busy = [...rounds.values()].some(({ more, had_more }) => more || had_more)
   }
 
-  const interval_ms = () => (busy ? BUSY_SWEEP_MS : isIdle() ? IDLE_SWEEP_MS : SWEEP_MS)
+  const interval_ms = () => (busy ? BUSY_SWEEP_MS : idle ? IDLE_SWEEP_MS : SWEEP_MS)
   const loop = every(context.log, 'direct claims', interval_ms, walk)
   // What follows from the first job after a rest does not wait.
-  performer.onFirstJob(() => loop.hurry())
+  performer.onFirstJob(() => {
+    idle = false
+    loop.hurry()
+  })
   return loop
 }
 
