@@ -174,14 +174,15 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
     const asAnotherApplication: System['asAnotherApplication'] = async (path, params) => {
-      // An answer may be lost after its effect.
-      const headers = { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': randomUUID() }
+      let key = randomUUID()
       return await until(`POST ${path} is answered`, async () => {
         const response = await fetch(`${stripe.url}${path}`, {
           method: 'POST',
-          headers,
+          headers: { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': key },
           body: new URLSearchParams(params),
         }).catch(() => undefined)
+        // An answer may be lost after its effect; an error is repeated for as long as the key is the same.
+        if (response?.ok === false) key = randomUUID()
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
         )

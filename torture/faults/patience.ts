@@ -135,7 +135,7 @@ async function tellOfOthers(system: System): Promise<Problem[]> {
   const objects = await Promise.all(
     Array.from({ length: FOREIGN_PAYMENTS }, async () => {
       const { id } = await asAnotherApplication('/v1/payment_intents', payment)
-      const refund = await asAnotherApplication('/v1/refunds', { ...mark, payment_intent: id, amount: '700' })
+      const refund = await asAnotherApplication('/v1/refunds', { ...mark, payment_intent: id, amount: '200' })
       return [id, refund.id]
     }),
   )
