@@ -50,10 +50,12 @@ async function refuseCredentials(system: System, random: Random): Promise<Proble
           select distinct job_id from job_attempts where job_id = any(${jobs}::uuid[]) and outcome = 'misconfigured'`
         return refused.length === jobs.length
       })
+      // The odd connection breaks at any time: what may have been sent before it was refused is looked up after a day.
       await system.sql`
-        update jobs set created_at = created_at - interval '1 day', first_sent_at = first_sent_at - interval '1 day',
+        update jobs j set created_at = created_at - interval '1 day', first_sent_at = first_sent_at - interval '1 day',
           last_sent_at = last_sent_at - interval '1 day'
-        where id = any(${jobs}::uuid[])`
+        where id = any(${jobs}::uuid[]) and not exists (
+          select from job_attempts a where a.job_id = j.id and a.outcome is distinct from 'misconfigured')`
     },
   })
 }
