@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { problemsLeft, type Problem } from '#test/invariants.ts'
+import { hasOpenWork } from '#test/open-work.ts'
 import { checkHistories, type Checked } from './history/check.ts'
 import { notStored } from './notifications.ts'
 import type { Accepted, Seen } from './record.ts'
@@ -32,10 +33,9 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
   const { sql, provider } = system
   const deadline = performance.now() + limit_ms
   for (;;) {
-    const [row] = await sql<{ open: boolean }[]>`
-      select exists (select from jobs where finished_at is null and run_at < now() + ${SOON_S} * interval '1 second') as open`
+    const open = await hasOpenWork(sql, SOON_S)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
-    const quiet = !row!.open && waiting === 0 && sending === 0
+    const quiet = !open && waiting === 0 && sending === 0
     // It takes a look at all of them, so that it comes last.
     if (quiet && (await notStored(system)).missed.length === 0) return true
     if (performance.now() > deadline) return false

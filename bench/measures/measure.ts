@@ -1,5 +1,6 @@
 // What a measure is: a part of the system, run against its floor, answered as rows of the table.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hasOpenWork } from '#test/open-work.ts'
 import type { Row } from '../table.ts'
 import type { System } from '../system.ts'
 
@@ -25,13 +26,10 @@ export const HOLD_FORM =
   'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual' +
   '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 
-/** Resolves when no job is open. */
-export async function untilDrained({ sql }: Pick<System, 'sql'>): Promise<void> {
-  while (await hasOpenJobs(sql)) await sleep(50)
-}
+/** In seconds: nothing that a run leaves behind waits for longer. */
+export const SOON_S = 600
 
-export async function hasOpenJobs(sql: System['sql']): Promise<boolean> {
-  const [row] = await sql<{ open: boolean }[]>`
-    select exists (select from jobs where finished_at is null) as open`
-  return row!.open
+/** Resolves when nothing is left to do. */
+export async function untilDrained({ sql }: Pick<System, 'sql'>): Promise<void> {
+  while (await hasOpenWork(sql, SOON_S)) await sleep(50)
 }

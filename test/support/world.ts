@@ -7,6 +7,7 @@ import { createLog } from '#core/log.ts'
 import type { Scope } from '#domain/areas.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey } from './environment.ts'
+import { hasOpenWork } from './open-work.ts'
 import { startHere, type PartName } from './parts.ts'
 import type { EmulatorChanges, Provider, ProviderName } from './providers.ts'
 
@@ -92,13 +93,7 @@ export async function createWorld({
     clientOf,
     provider,
     async drain() {
-      for (;;) {
-        const [row] = await sql<{ open: number }[]>`
-          select (select count(*) from jobs where finished_at is null and run_at < now() + interval '1 minute')
-            + (select count(*) from notifications where state = 'waiting') as open`
-        if (row!.open === 0) return
-        await sleep(20)
-      }
+      while (await hasOpenWork(sql, 60)) await sleep(20)
     },
     close: () => kept.disposeAsync(),
   }

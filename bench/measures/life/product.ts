@@ -5,13 +5,14 @@ import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
+import { hasOpenWork } from '#test/open-work.ts'
 import { until } from '#test/process.ts'
 import { handleOf, providerVariables, type Provider } from '#test/providers.ts'
 import { needRedis } from '#test/redis.ts'
 import { npmStart } from '../../npm-start.ts'
 import type { Running } from '../../processes.ts'
 import { createKeys, type Key, type System } from '../../system.ts'
-import { hasOpenJobs } from '../measure.ts'
+import { SOON_S } from '../measure.ts'
 import { paymentRequests } from '../captures/requests.ts'
 import type { Target } from './live.ts'
 
@@ -82,7 +83,7 @@ function targetOf({
     ...places,
     authorize: () => requests.create(),
     capture: (answer) => requests.capture(requests.paymentIn(answer)),
-    isBusy: async () => (await hasOpenJobs(sql)) || (await hasUnapplied(sql)),
+    isBusy: async () => await hasOpenWork(sql, SOON_S),
     async count(since) {
       const [row] = await sql<{ told: number; over: number }[]>`
         select count(*)::integer as told, count(*) filter (where state in ('applied', 'ignored'))::integer as over
@@ -90,12 +91,4 @@ function targetOf({
       return row!
     },
   }
-}
-
-/** Notifications may also wait without a job. */
-async function hasUnapplied(sql: Sql): Promise<boolean> {
-  const [row] = await sql<{ open: boolean }[]>`
-    select exists (
-      select from notifications where received_at > now() - interval '10 minutes' and state in ('received', 'waiting', 'parked')) as open`
-  return row!.open
 }
