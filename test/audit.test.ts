@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
+import { notifications } from '#domain/audit/notifications.ts'
+import { everything } from '#domain/audit/scope.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
@@ -51,6 +53,15 @@ test('nothing is found in books that hold: every check is named, and the exit co
   const json = await audit(['--json'])
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: true, problems: [] })
   expect(json.code).toBe(0)
+})
+
+test('an audit of what changed finds parked and waiting notifications by their indexes', async () => {
+  const { sql } = world
+  const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
+  const plan = await sql`explain (costs off) ${notifications(sql, everything(sql), limits)}`
+  const lines = plan.map((row) => String(row['QUERY PLAN'])).join('\n')
+  expect(lines).toMatch(/Index Scan.* on notifications_parked/)
+  expect(lines).toMatch(/Index Scan.* on notifications_waiting/)
 })
 
 type Case = [name: string, check: string, harm: () => string, mend: () => string, found: () => object]
