@@ -148,8 +148,9 @@ export const metrics = {
     registers,
   }),
   moved: new Counter({
-    name: 'sluice_jobs_moved_total',
-    help: 'Finished jobs that were moved into the history',
+    name: 'sluice_moved_total',
+    help: 'Finished jobs, and notifications that had none, that were moved into the history',
+    labelNames: ['kind'],
     registers,
   }),
   strays: new Gauge({

@@ -35,9 +35,10 @@ const FORGET_EVERY_MS = 5_000
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
+/** Each has a loop of its own: one that fails does not hold up the other. */
 const MOVES = [
-  ['moving what is finished', moveFinished],
-  ['moving notifications', moveNotifications],
+  ['moving what is finished', 'job', moveFinished],
+  ['moving notifications', 'notification', moveNotifications],
 ] as const
 
 /** Starts all of this work; each step is safe in several workers at once. */
@@ -46,13 +47,13 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
   let closing = false
   const closed = () => closing
   const loops = [
-    every(
-      log,
-      'moving what is finished',
-      () => LOOK_MS,
-      async () => {
-        for (const [name, move] of MOVES) await moveAll(context, name, move, closed)
-      },
+    ...MOVES.map(([name, kind, move]) =>
+      every(
+        log,
+        name,
+        () => LOOK_MS,
+        async () => await moveAll(context, { name, move, kind }, closed),
+      ),
     ),
     every(
       log,
@@ -100,8 +101,7 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
 /** Moves, by one worker at a time, all that was over more than an hour ago. */
 async function moveAll(
   { sql }: WorkerContext,
-  name: string,
-  move: typeof moveFinished,
+  { name, move, kind }: { name: string; move: typeof moveFinished; kind: string },
   closing: () => boolean,
 ): Promise<void> {
   const run = await beginRun(sql, name)
@@ -112,7 +112,7 @@ async function moveAll(
     last === undefined || now_ms - last.began_ms > AGAIN_MS ? { ...BEGINNING, began_ms: now_ms } : last
   for (;;) {
     const step = await move(sql, position, AT_ONCE)
-    metrics.moved.inc(step.moved)
+    metrics.moved.inc({ kind }, step.moved)
     position = { ...step.position, began_ms: position.began_ms }
     if (step.next === null || closing()) break
     if (!(await renewRun(sql, run, position))) return
