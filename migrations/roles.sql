@@ -196,16 +196,18 @@ begin
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
 
-  -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large. A policy that was made
+  -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large, neither
+  -- as it is stored nor as the text that is read: a number of ten bytes can have 16,000 digits. A policy that was made
   -- from other words is made anew.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.look'
       and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
       and coalesce(applied_at between now() - interval '1 minute' and now() + interval '1 minute', true)
       and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(subject), 0) <= 64
-      and coalesce(jsonb_typeof(said) = 'object' and pg_column_size(said) <= 8 * 1024, true)
+      and coalesce(jsonb_typeof(said) = 'object' and pg_column_size(said) <= 8 * 1024
+        and octet_length(said::text) <= 8 * 1024, true)
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
-      and pg_column_size(payload) <= 8 * 1024 * 1024)$$),
+      and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (

@@ -1,6 +1,6 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
 import type { FastifyReply } from 'fastify'
-import { readFileSync } from 'node:fs'
+import { openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 import pino from 'pino'
@@ -172,7 +172,7 @@ test('requests beyond what the database can keep up with are refused, with few l
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
-  const url = await startedApi({ DATABASE_POOL: 1 }, createLog('error', 'test', file))
+  const url = await startedApi({ DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
   const client = createClient(url, world.client.key)
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const statuses: number[] = []

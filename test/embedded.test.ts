@@ -38,13 +38,15 @@ test('Postgres has the settings of production and asks for a password', async ()
   const server = await startedPostgres({ data_dir: await folder(), settings: { work_mem: '7MB' } })
   const settings = await query(
     server.url,
-    `select name, setting from pg_settings where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'work_mem')`,
+    `select name, setting from pg_settings
+      where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'work_mem', 'max_notify_queue_pages')`,
   )
   expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
     fsync: 'on',
     synchronous_commit: 'on',
     listen_addresses: '127.0.0.1',
     work_mem: '7168',
+    max_notify_queue_pages: '16384',
   })
   const guess = new URL(server.url)
   guess.password = 'postgres'

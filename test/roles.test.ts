@@ -152,6 +152,11 @@ describe('no role may do more than its process does', () => {
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', repeat('x', 1024 * 1024)), now())`,
       `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '[]', now())`,
+      // A kilobyte as it is stored, and megabytes as a text.
+      `insert into notifications (id, provider, event_id, kind, payload)
+        select '0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', jsonb_agg(1e-16383::numeric) from generate_series(1, 200)`,
+      `insert into notifications (id, provider, event_id, kind, payload, state, said, due_at)
+        values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', 1e-16383::numeric), now())`,
       `insert into notifications (id, provider, event_id, kind, payload, state)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'ignored')`,
       `insert into notifications (id, provider, event_id, kind, payload, state, applied_at)

@@ -1,16 +1,19 @@
 // What can be wrong at a start is said in a plain line, with what to do.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { chmod, chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
 import { openQueue } from '#queue/queue.ts'
+import { lockFolder } from '#start/data-dir.ts'
+import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -187,8 +190,8 @@ test(
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
     await writeFile(join(path, 'file'), '')
-    await mkdir(join(path, 'full'))
-    await symlink('/dev/full', join(path, 'full', 'running.json.new'))
+    await mkdir(join(path, 'full', 'postgres'), { recursive: true })
+    await symlink('/dev/full', join(path, 'full', 'postgres', 'password'))
     await mkdir(join(path, '.env'))
     await mkdir(join(path, 'cut'))
     await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":')
@@ -212,6 +215,81 @@ test(
     expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
   },
 )
+
+describe('a folder in which somebody else has prepared something', () => {
+  /** A folder that takes this process for a part that an earlier start has left. */
+  async function prepared() {
+    const { path, remove } = await makeFolder()
+    onTestFinished(remove)
+    const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
+    onTestFinished(() => void bystander.kill('SIGKILL'))
+    const pid = bystander.pid!
+    const part = { pid, started: processStarted(pid) }
+    const record = { pid: 1, started: 'never', parts: { worker: part } }
+    await writeFile(join(path, 'running.json'), JSON.stringify(record))
+    return { path, lives: () => processStarted(pid) === part.started }
+  }
+
+  test('is refused in a line while others can write to it, before anything in it is read', async () => {
+    const { path, lives } = await prepared()
+    const target = join(path, 'target')
+    await writeFile(target, 'kept')
+    for (const name of ['running.json.new', 'sluice.log', 'dev.json']) await symlink(target, join(path, name))
+    for (const mode of [0o777, 0o770]) {
+      await chmod(path, mode)
+      const { code, stdout, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
+      expect({ code, stdout, stderr }).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: `${path} can be written to by other users. End that (chmod go-w ${path}), or choose another folder with DATA_DIR.\n`,
+      })
+    }
+    expect([lives(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
+  })
+
+  test('is refused when it belongs to somebody else, also behind a link of ours', async () => {
+    const { path, remove } = await makeFolder()
+    onTestFinished(remove)
+    const theirs = process.getuid!() === 0 ? join(path, 'theirs') : '/'
+    if (theirs !== '/') {
+      await mkdir(theirs)
+      await chown(theirs, 65_534, 65_534)
+    }
+    const link = join(path, 'link')
+    await symlink(theirs, link)
+    for (const folder of [theirs, link])
+      await expect(lockFolder(folder)).rejects.toThrow(`${folder} belongs to another user (uid `)
+  })
+
+  test('gets no process ended that is none of our programs', async () => {
+    const { path, lives } = await prepared()
+    const { release } = await lockFolder(path)
+    await release()
+    expect(lives()).toBe(true)
+  })
+
+  test.for(['running.json.new', 'secrets.json', 'sluice.log', 'dev.json'])(
+    'gets nothing read or written behind a link: %s',
+    async (name) => {
+      const { path, remove } = await makeFolder()
+      onTestFinished(remove)
+      const target = join(path, 'target')
+      const secrets = {
+        api_key: '',
+        encryption_key: env['ENCRYPTION_KEY'],
+        stripe_webhook_secret: 'whsec_known',
+      }
+      await writeFile(target, JSON.stringify(secrets))
+      await symlink(target, join(path, name))
+      const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
+      expect([code, stderr]).toEqual([
+        1,
+        `DATA_DIR: ${join(path, name)} is a symbolic link. Remove it, or choose another folder, e.g. DATA_DIR=/var/lib/sluice\n`,
+      ])
+      expect(JSON.parse(await readFile(target, 'utf8'))).toEqual(secrets)
+    },
+  )
+})
 
 test(
   'a second start in a folder says where the first one runs; a command without a running start says so',

@@ -2,7 +2,10 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { freePort, processStarted } from '#start/processes.ts'
+import { loadConfig } from '#core/config.ts'
+import { variables } from '#core/config/help.ts'
+import { commandOfOurs, freePort, processStarted } from '#start/processes.ts'
+import { isProgram, programsOf } from '#start/programs.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -73,6 +76,9 @@ describe('a running system', () => {
     expect(Object.keys(all).toSorted()).toEqual(PARTS.toSorted())
     expect(new Set(Object.values(all).map(({ pid }) => pid)).size).toBe(PARTS.length)
     for (const { pid } of Object.values(all)) expect(process.kill(-pid, 0)).toBe(true)
+    // So that the next start would know them.
+    for (const { pid } of Object.values(all)) expect(isProgram(commandOfOurs(pid)!)).toBe(true)
+    expect(isProgram(commandOfOurs(process.pid)!)).toBe(false)
   })
 
   test.for(PARTS)('the %s comes back when it is killed, and requests are answered again', async (name) => {
@@ -133,6 +139,40 @@ describe('a running system', () => {
     expect(await running.ended).toEqual({ code: 130, signal: null })
     await goneAll(all)
   })
+})
+
+test('each part is given the variables that it reads, and no secret of another', () => {
+  const given = {
+    DATABASE_URL: 'postgres://127.0.0.1/sluice',
+    REDIS_URL: 'redis://127.0.0.1',
+    ENCRYPTION_KEY: `${'A'.repeat(43)}=`,
+    STRIPE_WEBHOOK_SECRET: 'whsec_given',
+  }
+  const place = { port: 1, url: 'http://127.0.0.1:1' }
+  const places = { api: place, webhooks: place, emulator: place }
+  const secretsOf = (more: Record<string, string>) => {
+    const programs = programsOf(
+      loadConfig({ ...given, ...more }, () => {}),
+      places,
+      '/data',
+    ).flat()
+    for (const { name, env } of programs) {
+      const process = name === 'webhooks host' ? 'webhooks' : name
+      // The emulator is no process of the table.
+      const others = variables().filter((variable) => !variable.read_by.some((each) => each === process))
+      const unset = others.filter((variable) => env[variable.name] === '')
+      expect([name, unset.length]).toEqual([name, others.length - (name === 'Stripe emulator' ? 1 : 0)])
+    }
+    const secrets = ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']
+    return Object.fromEntries(programs.map(({ name, env }) => [name, secrets.filter((each) => env[each])]))
+  }
+  const parts = {
+    api: ['DATABASE_URL', 'ENCRYPTION_KEY'],
+    'webhooks host': ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
+    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY'],
+  }
+  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given' })).toEqual(parts)
+  expect(secretsOf({})).toEqual({ ...parts, 'Stripe emulator': ['STRIPE_WEBHOOK_SECRET'] })
 })
 
 test('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { BEGINNING, moveNotifications } from '#domain/history.ts'
-import { API_VERSION } from '#providers/stripe/news.ts'
+import { API_VERSION, readEvent } from '#providers/stripe/news.ts'
 import { Stripe } from 'stripe'
 import { checkBooks } from './support/books.ts'
 import {
@@ -82,6 +82,20 @@ async function canceledPayment(reason?: string): Promise<any> {
 
 test('events are compared when they are of the API version that our SDK speaks', () => {
   expect(API_VERSION).toBe(Stripe.API_VERSION)
+})
+
+test('an event with a reason that is none of Stripe’s is not compared, and the others are', () => {
+  const object = { id: 'pi_1', object: 'payment_intent', status: 'canceled', amount: 100, currency: 'usd' }
+  const said = (reason?: unknown) =>
+    readEvent({
+      id: 'evt_1',
+      type: CANCELED,
+      api_version: API_VERSION,
+      data: { object: { ...object, cancellation_reason: reason } },
+    })!.said
+  for (const reason of [undefined, null, 'duplicate', 'x'.repeat(255)])
+    expect(said(reason)).toMatchObject({ status: 'canceled', reason: reason ?? null })
+  for (const reason of ['x'.repeat(256), 'x'.repeat(9000), 7]) expect(said(reason)).toBeNull()
 })
 
 describe('what is so here already needs neither a job nor a request to the processor', () => {

@@ -1,11 +1,13 @@
 // The webhooks host: what it lets in, how it answers, and that everything is stored and applied once.
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createHmac } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { pino } from 'pino'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
+import { buildWebhooks } from '#webhooks/app.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from './support/books.ts'
@@ -24,6 +26,8 @@ import {
   stateOf,
   storyOf,
 } from './support/stripe-events.ts'
+import { until } from './support/process.ts'
+import { urlAs } from './support/users.ts'
 import { createWorld, type World } from './support/world.ts'
 
 /** That of the emulator, and the one before it. */
@@ -314,6 +318,45 @@ describe('a signed body', () => {
     expect(await stateOf(world, event)).toBeUndefined()
     expect((await send(padded(1024 * 1024))).status).toBe(200)
     expect(await stateOf(world, event)).toBeDefined()
+  })
+
+  test('that cannot be stored is refused alone, not with what is stored in one statement with it', async () => {
+    const url = urlAs('webhooks', world.config.DATABASE_URL!)
+    const sql = connectDatabase(url, { max: 4, application_name: 'test' })
+    onTestFinished(() => sql.end())
+    let come = 0
+    const admits = () => {
+      come += 1
+      return false
+    }
+    const doorbell = { admits, ring() {}, heard() {} }
+    const log = createLog('silent', 'test')
+    const app = await buildWebhooks({ config: world.config, sql, log, doorbell })
+    onTestFinished(() => app.close())
+    const post = async (body: string) =>
+      (await app.inject({ method: 'POST', url: '/stripe', body, headers: sign(body) })).statusCode
+    const small = () => JSON.stringify(madeUp('customer.created', { id: 'cus_9', object: 'customer' }))
+    // 60 KB as it is sent, and megabytes as the database writes these numbers.
+    const huge = small().replace('"cus_9"', `"cus_9","numbers":[${Array(10_000).fill('1e300').join()}]`)
+
+    const blocked: Promise<number>[] = []
+    const gathered: Promise<number>[] = []
+    await world.sql.begin(async (tx) => {
+      await tx`lock table notifications in exclusive mode`
+      // As many as are stored at once; the others have to wait, and are then stored together.
+      while (blocked.length < 4) {
+        blocked.push(post(small()))
+        await until('its statement waits', async () => {
+          const waiting = await tx`
+            select from pg_locks where relation = 'notifications'::regclass and not granted`
+          return waiting.length === blocked.length
+        })
+      }
+      gathered.push(...[small(), small(), huge, small(), small()].map(post))
+      await until('all have come', () => come === 9)
+    })
+    expect(await Promise.all(blocked)).toEqual([200, 200, 200, 200])
+    expect(await Promise.all(gathered)).toEqual([200, 200, 500, 200, 200])
   })
 
   test('with characters and nesting that a database refuses is not a 500', async () => {

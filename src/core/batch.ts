@@ -27,8 +27,8 @@ const MAX_WAITING = 5_000
  * one, which starts beside it when enough are waiting or the run takes long, up to `concurrency` runs. A single item
  * on an idle system runs at once.
  *
- * When the database refuses a batch because of one item (an integrity violation, a deadlock), each item is tried
- * alone, so that no caller fails because of another. Items with the same `key` (or one key in common, if `key`
+ * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
+ * forbids), each item is tried alone, so that no caller fails because of another. Items with the same `key` (or one key in common, if `key`
  * returns several) never share a run, because a statement cannot write one row twice; they wait for a run with that
  * key to end, because its locks would only block them. `step` names the run in the metrics. Errors: those of `run`;
  * `overloaded` when too many items wait; `database_unavailable` when the database does not answer.
@@ -118,8 +118,9 @@ export function batcher<I, O>(
     })
 }
 
+/** Cardinality, data, integrity, rollback, a policy, a limit of the server such as the length of a text. */
 function concernsOneItem(error: unknown): boolean {
-  return /^(23|22|40)/.test(databaseCode(error) ?? '')
+  return /^(21|22|23|40|42501|54)/.test(databaseCode(error) ?? '')
 }
 
 async function inTime<T>(work: Promise<T>): Promise<T> {

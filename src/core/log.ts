@@ -1,5 +1,4 @@
 // Structured logs, without secrets.
-import { chmodSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import pino, { type Logger } from 'pino'
 
@@ -14,20 +13,16 @@ const WRITTEN_AFTER_MS = 50
 const ROUNDS = 20
 
 /**
- * A logger that writes JSON lines to standard output. With `file` all lines go to that file, which only this user may
- * read, or to that open descriptor, and only warnings to standard output as well. Fields that could hold credentials are
- * redacted.
+ * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go there,
+ * and only warnings to standard output as well. Fields that could hold credentials are redacted.
  */
-export function createLog(level: string, name: string, file?: string | number): Log {
+export function createLog(level: string, name: string, file?: number): Log {
   const output = destinationOf({})
   const destination =
     file === undefined
       ? output
       : pino.multistream([
-          {
-            level: 'trace',
-            stream: typeof file === 'string' ? privateFile(file) : destinationOf({ dest: file }),
-          },
+          { level: 'trace', stream: destinationOf({ dest: file }) },
           { level: 'warn', stream: output },
         ])
   return pino(
@@ -70,7 +65,7 @@ export function createSampler(part: number): (id: string) => boolean {
 }
 
 /** Writes while there are lines: pino's own `periodicFlush` would wake an idle process twenty times a second. */
-function destinationOf(options: { dest?: string | number; mode?: number }) {
+function destinationOf(options: { dest?: number }) {
   const stream = pino.destination({ ...WRITING, ...options })
   const write = stream.write.bind(stream)
   let timer: NodeJS.Timeout | undefined
@@ -92,13 +87,6 @@ function destinationOf(options: { dest?: string | number; mode?: number }) {
     timer ??= setInterval(flush, WRITTEN_AFTER_MS).unref()
     return write(line)
   }
-  return stream
-}
-
-function privateFile(path: string) {
-  const stream = destinationOf({ dest: path, mode: 0o600 })
-  // Earlier versions made the file readable by everybody.
-  stream.once('ready', () => chmodSync(path, 0o600))
   return stream
 }
 

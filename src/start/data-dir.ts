@@ -1,10 +1,13 @@
 // DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
+import { constants } from 'node:fs'
 import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { processStarted } from './processes.ts'
+import { assertOurs } from './folders.ts'
+import { commandOfOurs, processStarted } from './processes.ts'
+import { isProgram } from './programs.ts'
 
 const Living = z.object({ pid: z.int(), started: z.string() })
 /** The start that uses the folder, and the parts that it runs. Pids are reused, so each comes with its start time. */
@@ -14,6 +17,14 @@ const Running = z.object({ api_url: z.string() })
 /** How long the parts of a start that was killed may take to end by themselves. */
 const LEFTOVER_MS = 10_000
 
+const { O_RDONLY, O_WRONLY, O_APPEND, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants
+/** How files of the folder are opened: a link would lead to a file that is not ours to read or write. */
+export const OPENING = {
+  read: O_RDONLY | O_NOFOLLOW,
+  write: O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+  append: O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
+} as const
+
 export type LockedFolder = {
   /** Records the process in which a part runs now, so that it is found when we are killed. */
   record: (part: string, pid: number) => void
@@ -22,9 +33,22 @@ export type LockedFolder = {
 
 /**
  * Creates the folder and locks it until `release`. Parts of a start that was killed are ended first: they would write to
- * the same files. Throws ConfigError when another start uses the folder or it is not writable.
+ * the same files. Throws ConfigError when another start uses the folder, when it is not writable, and when it belongs to
+ * somebody else or others can write to it.
  */
 export async function lockFolder(data_dir: string): Promise<LockedFolder> {
+  try {
+    // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
+    const made = await makeFolder(data_dir)
+    if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
+    await assertOurs(data_dir)
+    return await lock(data_dir)
+  } catch (error) {
+    throw unusable(error, data_dir)
+  }
+}
+
+async function lock(data_dir: string): Promise<LockedFolder> {
   const path = join(data_dir, 'running.json')
   const holder = await read(path, Holder)
   if (holder !== undefined && processStarted(holder.pid) === holder.started) {
@@ -34,27 +58,20 @@ export async function lockFolder(data_dir: string): Promise<LockedFolder> {
       `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
-  const leftovers = Object.values(holder?.parts ?? {})
-  if (leftovers.some(({ pid, started }) => processStarted(pid) === started)) {
+  const leftovers = Object.values(holder?.parts ?? {}).filter(isLeftover)
+  if (leftovers.length > 0) {
     await Promise.all(leftovers.map(endLeftoverPart))
     // Another start may have come while this one waited.
-    return await lockFolder(data_dir)
+    return await lock(data_dir)
   }
   const us: z.infer<typeof Holder> = { ...living(process.pid), parts: {} }
   let writing = Promise.resolve()
   async function write(): Promise<void> {
     // Renamed when it is complete, so that nobody reads half a record.
-    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600 })
+    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600, flag: OPENING.write })
     await rename(`${path}.new`, path)
   }
-  try {
-    // As root, the embedded servers run as another user, who must be able to enter this folder but not to list it.
-    const made = await makeFolder(data_dir)
-    if (made && process.getuid?.() === 0) await chmod(data_dir, 0o711)
-    await write()
-  } catch (error) {
-    throw unusable(error, data_dir)
-  }
+  await write()
   return {
     record(part, pid) {
       us.parts[part] = living(pid)
@@ -72,10 +89,15 @@ function living(pid: number): z.infer<typeof Living> {
   return { pid, started: processStarted(pid) ?? 'ended' }
 }
 
-async function endLeftoverPart({ pid, started }: z.infer<typeof Living>): Promise<void> {
+/** Whether it still runs, and is a program of ours: no other process is ended, whatever the record says. */
+function isLeftover({ pid, started }: z.infer<typeof Living>): boolean {
+  return processStarted(pid) === started && isProgram(commandOfOurs(pid) ?? '')
+}
+
+async function endLeftoverPart(part: z.infer<typeof Living>): Promise<void> {
   const deadline = Date.now() + LEFTOVER_MS
-  while (processStarted(pid) === started) {
-    if (Date.now() > deadline) killIfThere(pid)
+  while (isLeftover(part)) {
+    if (Date.now() > deadline) killIfThere(part.pid)
     await sleep(20)
   }
 }
@@ -88,13 +110,14 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** Turns a full disk or missing rights into a message for the operator. Other errors are returned unchanged. */
+/** Turns a full disk, missing rights or a link into a message for the operator. Other errors are returned unchanged. */
 export function unusable(error: unknown, data_dir: string): unknown {
   if (!(error instanceof Error)) return error
-  const { code = '', message } = error as NodeJS.ErrnoException
+  const { code = '', message, path = data_dir } = error as NodeJS.ErrnoException
   const other = 'or choose another folder, e.g. DATA_DIR=/var/lib/sluice'
   if (code === 'ENOSPC' || code === 'EDQUOT' || message.includes('No space left on device'))
     return new ConfigError(`DATA_DIR: the disk of ${data_dir} is full. Make room, ${other}`)
+  if (code === 'ELOOP') return new ConfigError(`DATA_DIR: ${path} is a symbolic link. Remove it, ${other}`)
   if (code === 'EEXIST' || code === 'ENOTDIR')
     return new ConfigError(`DATA_DIR: ${data_dir} is, or is in, a file and not a folder. Remove it, ${other}`)
   if (['EACCES', 'EPERM', 'EROFS', 'ENOENT'].includes(code))
@@ -123,7 +146,7 @@ async function makeFolder(path: string): Promise<boolean> {
 
 async function read<T extends z.ZodType>(path: string, schema: T): Promise<z.output<T> | undefined> {
   try {
-    return schema.parse(JSON.parse(await readFile(path, 'utf8')))
+    return schema.parse(JSON.parse(await readFile(path, { encoding: 'utf8', flag: OPENING.read })))
   } catch {
     return undefined
   }

@@ -40,9 +40,9 @@ export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
   await mkdir(resolve(wanted), { recursive: true, mode: asRoot ? 0o711 : 0o700 })
   const folder = await realpath(resolve(wanted))
+  await assertOurs(folder)
   const data = join(folder, 'data')
   if (!asRoot) {
-    await assertOurs(folder)
     if (existsSync(data)) await assertOurs(data)
     return { folder, data, account: null }
   }
@@ -54,7 +54,7 @@ export async function makeServerFolder(wanted: string): Promise<ServerFolder> {
     return { folder, data, account }
   }
   const moved = join(COMMON_FOLDER, `sluice-data-${hash(folder)}`)
-  await mkdir(moved, { recursive: true })
+  await mkdir(moved, { recursive: true, mode: 0o711 })
   await assertOurs(moved)
   await chmod(moved, 0o711)
   return {
@@ -136,16 +136,20 @@ async function unprivilegedAccount(): Promise<Account> {
 }
 
 /**
- * In a folder that everybody can write to, somebody else may have been first with this name (hence lstat: no link of
- * theirs is followed).
+ * What is in this folder is believed: nobody else may have made it, as somebody could who was first with its name in a
+ * folder that everybody can write to (hence lstat: no link of theirs is followed), and nobody else may write to it.
  */
-async function assertOurs(path: string): Promise<void> {
-  const found = await lstat(path)
-  if (found.uid !== process.getuid?.()) {
+export async function assertOurs(path: string): Promise<void> {
+  const folder = await stat(path)
+  const stranger = [await lstat(path), folder].find(({ uid }) => uid !== process.getuid?.())
+  if (stranger)
     throw new ConfigError(
-      `${path} belongs to another user (uid ${found.uid}). Remove it, or choose another folder with DATA_DIR.`,
+      `${path} belongs to another user (uid ${stranger.uid}). Remove it, or choose another folder with DATA_DIR.`,
     )
-  }
+  if ((folder.mode & 0o022) !== 0)
+    throw new ConfigError(
+      `${path} can be written to by other users. End that (chmod go-w ${path}), or choose another folder with DATA_DIR.`,
+    )
 }
 
 async function makeReadable(folder: string): Promise<void> {

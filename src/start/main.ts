@@ -1,6 +1,6 @@
 // `npm start`: the whole system, its parts as child processes of this one, with embedded servers and emulators where
 // nothing is configured.
-import { closeSync, fchmodSync, openSync } from 'node:fs'
+import { fchmodSync, openSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -16,7 +16,7 @@ import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
-import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
+import { lockFolder, OPENING, unusable, type LockedFolder } from './data-dir.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
@@ -50,7 +50,12 @@ async function startAll(given: Config): Promise<Started> {
     ends.defer(folder.release)
     const { api, webhooks, emulator, metrics } = listenAddresses(given)
     await checkAddresses([api, webhooks, ...(emulates(given) ? [emulator] : []), metrics])
-    const log = createLog(given.LOG_LEVEL, 'start', log_file)
+    // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
+    // is lost when it is killed.
+    const log_descriptor = openSync(log_file, OPENING.append, 0o600)
+    // Earlier versions made the file readable by everybody.
+    fchmodSync(log_descriptor, 0o600)
+    const log = createLog(given.LOG_LEVEL, 'start', log_descriptor)
     const secrets = await loadSecrets(data_dir)
     const places = await choosePlaces(given)
     const config: Config = { ...given }
@@ -78,7 +83,7 @@ async function startAll(given: Config): Promise<Started> {
       notes.push(`WARNING      ${warning}`)
     }
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
-    const services = await startParts(start, places, { log_file, record: folder.record })
+    const services = await startParts(start, places, { log_descriptor, onStart: folder.record })
     const operations = await serveOperations(
       metrics,
       () => readinessOf(services),
@@ -104,7 +109,8 @@ async function startAll(given: Config): Promise<Started> {
       emulators: emulates(given) ? { stripe_url: places.emulator.url } : {},
       webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET },
     }
-    await writeFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`, { mode: 0o600 })
+    const dev = `${JSON.stringify(started, null, 2)}\n`
+    await writeFile(join(data_dir, 'dev.json'), dev, { mode: 0o600, flag: OPENING.write })
     process.stdout.write(
       banner(
         { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url },
@@ -154,15 +160,10 @@ async function bringServers({ config, data_dir, log, ends, notes }: Start): Prom
 async function startParts(
   { config, data_dir, log, ends }: Start,
   places: PartPlaces,
-  { log_file, record }: { log_file: string; record: LockedFolder['record'] },
+  each: { log_descriptor: number; onStart: LockedFolder['record'] },
 ): Promise<SupervisedPart[]> {
-  // Each part appends to it by itself: lines do not pass through this process, and none is lost when it is killed.
-  const log_descriptor = openSync(log_file, 'a', 0o600)
-  fchmodSync(log_descriptor, 0o600)
-  ends.defer(() => closeSync(log_descriptor))
   const options = {
-    log_descriptor,
-    onStart: record,
+    ...each,
     onDeath(line: string) {
       log.info(line)
       process.stderr.write(`${line}\n`)

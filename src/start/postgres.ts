@@ -242,6 +242,9 @@ function defaultSettings(native: string): Record<string, string> {
     synchronous_commit: 'on',
     timezone: 'UTC',
     log_timezone: 'UTC',
+    // 128 MB for notifications that some session has not read yet: whoever can connect may send some, and 8 GB, as it
+    // would be, could fill the disk. BullMQ's are read within moments.
+    max_notify_queue_pages: '16384',
     // Refused statements are normal here, and their parameters must not be logged.
     log_min_messages: 'log',
     log_checkpoints: 'off',

@@ -197,17 +197,38 @@ export function processStarted(pid: number): string | null {
     }
   }
   try {
-    const [state = '', ...started] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-      env: serverEnvironment,
-    })
-      .trim()
-      .split(/\s+/)
+    const [state = '', ...started] = ps(pid, 'stat=,lstart=')
     return state === '' || state.startsWith('Z') ? null : started.join(' ')
   } catch {
     return null
   }
+}
+
+/**
+ * The command line of a process of our own user, its arguments separated by spaces; null when there is none with that
+ * pid or it is another user's.
+ */
+export function commandOfOurs(pid: number): string | null {
+  try {
+    if (existsSync('/proc/self/cmdline')) {
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+      return statSync(`/proc/${pid}`).uid === process.getuid?.() ? command : null
+    }
+    const [uid, ...command] = ps(pid, 'uid=,command=')
+    return Number(uid) === process.getuid?.() ? command.join(' ') : null
+  } catch {
+    return null
+  }
+}
+
+/** What `ps` says of a process, in words. Throws when there is none. */
+function ps(pid: number, columns: string): string[] {
+  const told = execFileSync('ps', ['-ww', '-o', columns, '-p', String(pid)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: serverEnvironment,
+  })
+  return told.trim().split(/\s+/)
 }
 
 /**

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
+import { isReadBy, VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import type { PartPlaces } from './places.ts'
 
@@ -14,11 +15,23 @@ export type Program = {
   env: Record<string, string>
 }
 
+/** By their folders in `src`. */
+const FILES = {
+  api: 'src/api/main.ts',
+  webhooks: 'src/webhooks/main.ts',
+  worker: 'src/workers/main.ts',
+  emulator: 'src/emulators/stripe/main.ts',
+} as const
 const EMULATOR_KEY = 'sk_test_emulator'
 
 /** Whether the Stripe emulator is used: it is, unless a key or another server is configured. */
 export function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
   return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
+}
+
+/** Whether this command line is of one of the programs, also where another checkout has started it. */
+export function isProgram(command: string): boolean {
+  return Object.values(FILES).some((file) => command.includes(`/${file}`))
 }
 
 /**
@@ -47,7 +60,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
   }
   const emulator = {
     name: 'Stripe emulator',
-    file: source('emulators/stripe/main.ts'),
+    file: pathOf(FILES.emulator),
     args: [
       `--port=${places.emulator.port}`,
       `--api-key=${EMULATOR_KEY}`,
@@ -55,27 +68,33 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       `--data-dir=${join(data_dir, 'stripe')}`,
       ...(config.EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
     ],
-    // It answers whoever can connect, so it gets no more than it needs.
-    env: {
-      ...env,
-      DATABASE_URL: '',
-      REDIS_URL: '',
-      ENCRYPTION_KEY: '',
-      STRIPE_SECRET_KEY: '',
-    },
+    // It signs what it sends, and reads no other variable.
+    env: onlyRead(env, (variable) => variable === 'STRIPE_WEBHOOK_SECRET'),
   }
+  const part = (name: string, process: ProcessName & keyof typeof FILES): Program => ({
+    name,
+    file: pathOf(FILES[process]),
+    args: [],
+    env: onlyRead(env, (variable) => isReadBy(variable, process)),
+  })
   return [
-    [
-      { name: 'api', file: source('api/main.ts'), args: [], env },
-      { name: 'webhooks host', file: source('webhooks/main.ts'), args: [], env },
-    ],
-    [{ name: 'worker', file: source('workers/main.ts'), args: [], env }],
+    [part('api', 'api'), part('webhooks host', 'webhooks')],
+    [part('worker', 'worker')],
     emulated ? [emulator] : [],
   ]
 }
 
-function source(file: string): string {
-  return fileURLToPath(new URL(`../${file}`, import.meta.url))
+function pathOf(file: string): string {
+  return fileURLToPath(new URL(`../../${file}`, import.meta.url))
+}
+
+/** A part is given what it reads and nothing else, also of what this process was given: its secrets are its own. */
+function onlyRead(
+  env: Record<string, string>,
+  reads: (variable: VariableName) => boolean,
+): Record<string, string> {
+  const others = VARIABLE_NAMES.filter((variable) => !reads(variable))
+  return { ...env, ...Object.fromEntries(others.map((variable) => [variable, ''])) }
 }
 
 /** What is undefined is empty, which counts as unset, also where `.env` has a value. */

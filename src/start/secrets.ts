@@ -4,6 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
+import { OPENING } from './data-dir.ts'
 
 const secretsSchema = z.looseObject({
   /** Empty until the demo tenant has one. */
@@ -19,10 +20,12 @@ export type Secrets = z.output<typeof secretsSchema>
  */
 export async function loadSecrets(data_dir: string): Promise<Secrets> {
   const path = join(data_dir, 'secrets.json')
-  const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error
-    return undefined
-  })
+  const kept = await readFile(path, { encoding: 'utf8', flag: OPENING.read }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return undefined
+    },
+  )
   if (kept === undefined) {
     const secrets = {
       api_key: '',
@@ -42,5 +45,6 @@ export async function loadSecrets(data_dir: string): Promise<Secrets> {
 }
 
 export async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {
-  await writeFile(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`, { mode: 0o600 })
+  const text = `${JSON.stringify(secrets, null, 2)}\n`
+  await writeFile(join(data_dir, 'secrets.json'), text, { mode: 0o600, flag: OPENING.write })
 }

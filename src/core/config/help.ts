@@ -1,6 +1,13 @@
 // The table of variables for people: in `--help` and in the README.
 import type { z } from 'zod'
-import { neededBy, VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName } from './variables.ts'
+import {
+  isReadBy,
+  neededBy,
+  VARIABLE_NAMES,
+  VARIABLES,
+  type ProcessName,
+  type VariableName,
+} from './variables.ts'
 
 type Variable = {
   name: VariableName
@@ -31,7 +38,7 @@ function standardOf(must_be: z.ZodType): string {
 /** The text of `--help`: every variable that a process reads; those that it cannot start without are marked. */
 export function describeVariables(process: ProcessName): string {
   const needed = neededBy(process)
-  const read = variables().filter(({ read_by }) => process === 'start' || read_by.includes(process))
+  const read = variables().filter(({ name }) => isReadBy(name, process))
   const width = Math.max(...read.map(({ name }) => name.length)) + 2
   return read
     .map(({ name, example, about, standard }) => {

@@ -123,7 +123,7 @@ export const VARIABLES = {
     LISTENERS,
   ],
   API_PORT: [port(3000), '3000', 'port of the API; 0: a free one, as with every port', ['api']],
-  WEBHOOKS_PORT: [port(3001), '3001', 'port of the webhooks host', ['webhooks']],
+  WEBHOOKS_PORT: [port(3001), '3001', 'port of the webhooks host', LISTENERS],
   API_URL: [
     baseUrl.optional(),
     'https://api.example.com',
@@ -134,7 +134,7 @@ export const VARIABLES = {
     baseUrl.optional(),
     'https://hooks.example.com',
     'where providers reach the webhooks host; the Stripe emulator sends there',
-    ['start'],
+    ['api', 'start'],
   ],
   METRICS_HOST: [
     z.string().min(1).default('127.0.0.1'),
@@ -260,6 +260,12 @@ export function neededBy(...processes: ProcessName[]): VariableName[] {
     const { 4: needed_by = [] }: Row = VARIABLES[name]
     return needed_by.some((process) => processes.includes(process))
   })
+}
+
+/** Whether this process reads this variable. */
+export function isReadBy(name: VariableName, process: ProcessName): boolean {
+  const { 3: read_by }: Row = VARIABLES[name]
+  return process === 'start' || read_by.includes(process)
 }
 
 function isNetwork(text: string): boolean {

@@ -74,7 +74,8 @@ const sayingSchema = z.object({
   currency: z.string().length(3).toUpperCase(),
   amount_capturable: amount.nullable().catch(null),
   amount_received: amount.nullable().catch(null),
-  cancellation_reason: z.string().nullable().catch(null),
+  // Stripe has a handful of short ones; whatever else it says here, it is asked again.
+  cancellation_reason: z.string().max(255).nullish(),
   metadata: z.object({ sluice_tenant_id: z.uuid(), sluice_payment_id: z.uuid() }).nullable().catch(null),
 })
 type SaidObject = z.output<typeof sayingSchema>
@@ -153,7 +154,7 @@ function saidBy(type: string, value: unknown): Said | null {
     amount_minor: object.amount,
     currency: object.currency,
     part_minor,
-    reason: object.cancellation_reason,
+    reason: object.cancellation_reason ?? null,
     tenant_id: object.metadata?.sluice_tenant_id ?? null,
     filed_id: object.metadata?.sluice_payment_id ?? null,
   }
