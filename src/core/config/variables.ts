@@ -123,7 +123,7 @@ export const VARIABLES = {
     LISTENERS,
   ],
   API_PORT: [port(3000), '3000', 'port of the API; 0: a free one, as with every port', ['api']],
-  WEBHOOKS_PORT: [port(3001), '3001', 'port of the webhooks host', ['webhooks']],
+  WEBHOOKS_PORT: [port(3001), '3001', 'port of the webhooks host', LISTENERS],
   API_URL: [
     baseUrl.optional(),
     'https://api.example.com',
@@ -133,8 +133,8 @@ export const VARIABLES = {
   WEBHOOKS_URL: [
     baseUrl.optional(),
     'https://hooks.example.com',
-    'where providers reach the webhooks host; the Stripe emulator sends there',
-    ['start'],
+    'where providers reach the webhooks host; in its OpenAPI document, and the Stripe emulator sends there',
+    ['api', 'start'],
   ],
   METRICS_HOST: [
     z.string().min(1).default('127.0.0.1'),
