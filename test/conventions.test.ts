@@ -236,6 +236,45 @@ test('requests that time out together are logged once', async () => {
   expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
+test('a path without its id, or with a slash at its end, is no route', async () => {
+  for (const path of [
+    '/v1/customers/',
+    '/v1/customers/?limit=1',
+    '/v1/payments//refunds',
+    '/v1/payments/x/refunds/',
+  ])
+    expect([path, (await world.client.get(path)).body.error]).toMatchObject([
+      path,
+      { code: 'route_not_found', message: `There is no route GET ${path.split('?')[0]}.` },
+    ])
+  const nobody = await world.clientOf({ scopes: [] })
+  expect((await nobody.get('/v1/payments/')).status).toBe(404)
+})
+
+test('the time of an answer is counted from when its request is there', async () => {
+  const app = createListener('test', { ...LISTENER, answer_ms: 200 })
+  onTestFinished(() => app.close())
+  const { promise: come, resolve: arrived } = Promise.withResolvers<void>()
+  app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', (_request, _reply, done) => {
+    arrived()
+    done()
+  })
+  app.post('/', ({ body }) => body)
+  app.get('/', () => new Promise(() => {}))
+  const url = await app.listen({ port: 0 })
+  const answer = sendBytes(
+    url,
+    'POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nhalf',
+    (socket) => {
+      // One that came later is already refused.
+      void come.then(() => fetch(url)).then(({ status }) => socket.write(status === 503 ? 'half' : 'none'))
+      return () => {}
+    },
+  )
+  expect(await answer).toMatchObject({ status: 200, text: 'halfhalf' })
+})
+
 test('a caller who leaves is forgotten: nothing is refused or logged for them', async () => {
   const refused: string[] = []
   const app = createListener('test', { ...LISTENER, answer_ms: 200 })
@@ -494,7 +533,7 @@ test('with a valid key, a path that does not exist or cannot be decoded is 404 o
     ['/v1/nope', 404],
     ['/v1/%ff', 400],
     ['/v1/customers/%ff', 400],
-    ['/v1/customers/', 400],
+    ['/v1/customers/', 404],
     [`/v1/idempotency_keys/${'a'.repeat(600)}`, 400],
   ] as const) {
     const answer = await sendBytes(world.client.url, requestBytes('GET', path, { authorization }))

@@ -232,7 +232,7 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
     const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
     expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
     expect(body.error.request_id).toBe(headers.get('x-request-id'))
-    expect(body.error.doc_url).toBe(`/docs/guides/errors#${code}`)
+    expect(body.error.doc_url).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:\\d+/docs/guides/errors#${code}$`))
     const later = headers.get('retry-after')
     expect(later === null || later === undefined).toBe(status !== 503 && status !== 429)
     expect(later ?? '1').toMatch(/^[1-9]\d*$/)

@@ -1,6 +1,6 @@
 // One table of variables: what parses them is what `--help` and the README tell.
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { variables, variablesAsMarkdown } from '#core/config/help.ts'
@@ -34,6 +34,23 @@ test.for([
   expect(stdout).not.toMatch(/Unset, `npm start`/)
   for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
 })
+
+test.for([
+  ['api', 'api'],
+  ['webhooks', 'webhooks'],
+  ['worker', 'workers'],
+] as [ProcessName, string][])(
+  '%s is said to read every variable that its files read',
+  async ([name, folder]) => {
+    const used = new Set<string>()
+    for await (const file of glob(`src/${folder}/**/*.ts`))
+      for (const [, variable] of (await readFile(file, 'utf8')).matchAll(/\bconfig\.([A-Z_]+)/g))
+        used.add(variable!)
+    expect(used.size).toBeGreaterThan(0)
+    const said = variables().filter(({ read_by }) => read_by.includes(name))
+    expect(said.map((variable) => variable.name)).toEqual(expect.arrayContaining([...used]))
+  },
+)
 
 test('npm run stripe prints the events that its endpoint has to send, and the version of their API', async () => {
   const stripe = (...args: string[]) => runCommand('src/commands/stripe.ts', args)

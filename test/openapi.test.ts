@@ -262,7 +262,13 @@ test('every example works when it is sent as shown', async () => {
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
   }
+  // The reference sends every header that has one.
+  const shown = (schema: any) => schema.examples?.[0] ?? schema.default
   for (const { method, path, operation } of routes) {
+    const headers = operation.parameters.flatMap(({ $ref }: any) => {
+      const header = $ref && document.components.parameters[$ref.split('/').at(-1)]
+      return header && shown(header.schema) !== undefined ? [[header.name, shown(header.schema)]] : []
+    })
     const bodies = Object.values<any>(operation.requestBody?.content['application/json'].examples ?? {})
     const query = operation.parameters.flatMap(({ in: place, name, schema }: any) => {
       if (place !== 'query') return []
@@ -277,7 +283,8 @@ test('every example works when it is sent as shown', async () => {
       const { id } = (await subjects[operation.operationId]?.()) ?? customer
       const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
       const answer = await client.send(method, target, {
-        ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+        ...(body && { body: JSON.stringify(body) }),
+        headers: { ...(body && { 'content-type': 'application/json' }), ...Object.fromEntries(headers) },
       })
       expect([operation.operationId, body, answer.status, answer.body]).toEqual([
         operation.operationId,
@@ -514,6 +521,18 @@ test('the fields of a timeline are described, each with its form', async () => {
     .filter(([name, at]) => name.endsWith('_at') && at !== null)
   expect(times.filter(([, at]) => !/^2\S+T\S+\.\d{6}Z$/.test(String(at)))).toEqual([])
   expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
+})
+
+test('a refusal that is repeated brings the headers that are declared', async () => {
+  const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
+  await createPayment(world.client, body)
+  const { status, headers } = await createPayment(world.client, body, { prefer: 'wait=5' })
+  expect([status, headers.get('idempotent-replayed')]).toEqual([402, 'true'])
+  const { operation } = routes.find((each) => each.method === 'POST' && each.path === '/v1/payments')!
+  const declared = Object.keys(operation.responses[status].headers).map((name) => name.toLowerCase())
+  const of_http = /^(connection|keep-alive|date|content-.*|cache-control|x-content-type-options)$/
+  const brought = Array.from(headers.keys()).filter((name) => !of_http.test(name))
+  expect(brought.toSorted()).toEqual(declared.toSorted())
 })
 
 test('an answer that does not match its schema would be found', () => {

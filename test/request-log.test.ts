@@ -1,8 +1,8 @@
 // The log: a request is found by its id, a payment by its own, with all that was done for it.
-import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createSampler } from '#core/log.ts'
-import { freshKey } from '#test/client.ts'
+import { signStripe } from '#emulators/stripe/main.ts'
+import { freshKey, type Answer } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
@@ -15,6 +15,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await deployment?.close())
 
+type Event = { id: string; type: string; data: { object: { id: string } } }
 type Line = Record<string, unknown> & { msg: string }
 function linesWith(text: string): Line[] {
   return deployment
@@ -22,6 +23,12 @@ function linesWith(text: string): Line[] {
     .split('\n')
     .filter((line) => line.startsWith('{') && line.includes(text))
     .map((line) => JSON.parse(line) as Line)
+}
+
+/** Sends an event to the webhooks host, properly signed. */
+async function deliver(event: object): Promise<Answer> {
+  const signature = signStripe(JSON.stringify(event), deployment.provider('stripe').webhook_secret)
+  return await deployment.webhooks.post('/stripe', event, { 'stripe-signature': signature })
 }
 
 test('one request is one line, with what its job did under the same id', async () => {
@@ -98,16 +105,63 @@ test('the whole story of a payment is found by its id, notifications too', async
   )
 })
 
+test('a notification is found by its request, its event and its payment, also if it waited or brought no news', async () => {
+  const { client } = deployment
+  const stripe = deployment.provider('stripe')
+  const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
+  // Told while the capture is under way, it waits for it, and gets a job when that takes long.
+  const held = await stripe.fault({
+    match: { method: 'POST', path: `/v1/payment_intents/${body.processor_reference}/capture$` },
+    fault: { hold: 'after' },
+  })
+  await client.post(`/v1/payments/${body.id}/capture`, {}, { prefer: 'respond-async' })
+  await held.hit()
+  const response = await fetch(`${stripe.url}/v1/events?limit=100`, {
+    headers: { authorization: `Bearer ${stripe.api_key}` },
+  })
+  const { data } = (await response.json()) as { data: Event[] }
+  const event = data.find(
+    ({ type, data: { object } }) =>
+      type === 'payment_intent.succeeded' && object.id === body.processor_reference,
+  )!
+  const lineOf = (text: string, facts: Line) =>
+    until(facts.msg, () =>
+      linesWith(text).find((line) => Object.entries(facts).every(([name, value]) => line[name] === value)),
+    )
+  const of_payment = { payment_id: body.id, tenant_id: deployment.tenant_id }
+  const { request_id, notification_id, ...answered } = await lineOf(event.id, { msg: 'answered' })
+  expect(answered).toMatchObject({ route: '/stripe', event_id: event.id, state: 'waiting', ...of_payment })
+  const waited = await lineOf(String(request_id), { msg: 'a notification has waited' })
+  expect(waited).toMatchObject({ notification_id, event_id: event.id, state: 'received', ...of_payment })
+  const applied = await lineOf(String(request_id), { msg: 'an attempt ended' })
+  expect(applied).toMatchObject({ request_id, notification_id, job: 'notification.apply' })
+  await held.remove()
+
+  const again = { ...event, id: `${event.id}_again` }
+  await until('the capture is known', async () => {
+    const payment = await client.get(`/v1/payments/${body.id}`)
+    return payment.body.status === 'captured'
+  })
+  for (const [state, more] of [
+    ['applied', of_payment],
+    ['duplicate', {}],
+  ] as const) {
+    const taken = await deliver(again)
+    expect(await lineOf(taken.headers.get('x-request-id')!, { msg: 'answered' })).toMatchObject({
+      notification_id: expect.any(String),
+      event_id: again.id,
+      state,
+      ...more,
+    })
+  }
+})
+
 test('the webhooks host names its answers', async () => {
   const host = deployment.webhooks
   const refused = await host.post('/stripe', {}, { 'x-request-id': 'from-outside' })
   expect([refused.status, refused.headers.get('x-request-id')]).toEqual([400, 'from-outside'])
   const event = { id: 'evt_1', type: 'charge.updated', data: { object: { id: 'ch_1' } } }
-  const t = Math.floor(Date.now() / 1000)
-  const mac = createHmac('sha256', deployment.provider('stripe').webhook_secret)
-    .update(`${t}.${JSON.stringify(event)}`)
-    .digest('hex')
-  const taken = await host.post('/stripe', event, { 'stripe-signature': `t=${t},v1=${mac}` })
+  const taken = await deliver(event)
   expect(taken.status).toBe(200)
   const id = taken.headers.get('x-request-id')!
   expect(id).toMatch(/^[0-9a-f-]{36}$/)

@@ -81,6 +81,14 @@ describe('a running system', () => {
     expect(isProgram(commandOfOurs(process.pid)!)).toBe(false)
   })
 
+  test('the reference may be read, and requests sent from it, under any name of the host', async () => {
+    const document = (await createClient(dev.api_url, '').get('/openapi.json')).body
+    // Its page may connect to nothing but where it came from.
+    expect(document.servers).toMatchObject([{ url: '/' }])
+    const refused = await createClient(dev.api_url, '').get('/v1/customers')
+    expect(refused.body.error.doc_url).toBe(`${dev.api_url}/docs/guides/errors#unauthorized`)
+  })
+
   test.for(PARTS)('the %s comes back when it is killed, and requests are answered again', async (name) => {
     await pay()
     const before = (await parts())[name]!

@@ -32,7 +32,9 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
-  const refusals = createRefusals(config, log)
+  // Where links lead.
+  let origin = config.API_URL ?? ''
+  const refusals = createRefusals(() => origin, log)
 
   const app = createListener('api', {
     log,
@@ -63,6 +65,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       done(error as Error)
     }
   })
+  app.addHook('onListen', (done) => {
+    origin ||= app.listeningOrigin
+    done()
+  })
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
 
@@ -90,6 +96,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
     request.credentials = await authenticate(request, reply)
     limit(request.credentials.key_id, reply)
+    // `/v1/customers/` is not the customer without an id.
+    if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
     if (scope != null && !request.credentials.scopes.has(scope)) {
       throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
     }
@@ -118,18 +126,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.addHook('onClose', () => pressure.close())
   app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
-  app.setNotFoundHandler((request, reply) =>
-    refusals.refuse(
-      new AppError('route_not_found', {
-        message: `There is no route ${request.method} ${request.url.split('?')[0]!.slice(0, 200)}.`,
-      }),
-      request,
-      reply,
-    ),
-  )
+  app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
   // Registered before the routes, because it collects them.
-  openapiRoutes(app, config)
+  openapiRoutes(app, config, () => origin)
   for (const add of ROUTES) add(app, routes)
   areaRoutes(app)
 
@@ -144,6 +144,11 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 /** Counts Host headers in the raw list: Node's parsed headers keep only the first. */
 function countHosts(rawHeaders: string[]): number {
   return rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
+}
+
+function noSuchRoute({ method, url }: FastifyRequest): AppError {
+  const message = `There is no route ${method} ${url.split('?')[0]!.slice(0, 200)}.`
+  return new AppError('route_not_found', { message })
 }
 
 function isV1(url: string): boolean {

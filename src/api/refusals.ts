@@ -1,6 +1,5 @@
 // Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '#core/config.ts'
 import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
@@ -17,13 +16,14 @@ type Refusals = {
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
 
-export function createRefusals(config: Config, log: Log): Refusals {
+/** `origin`: where links lead. */
+export function createRefusals(origin: () => string, log: Log): Refusals {
   function bodyOf(
     code: ErrorCode,
     { message, param, details, context }: Partial<AppError>,
     request_id: string,
   ): { error: unknown } {
-    const doc_url = `${config.API_URL ?? ''}${docPath(code)}`
+    const doc_url = `${origin()}${docPath(code)}`
     return {
       error: {
         code,

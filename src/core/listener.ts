@@ -26,7 +26,7 @@ const LOOK_FOR_LATE_MS = 500
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The most time that a request of this route may take, where it is not that of the listener. */
+    /** The most time that an answer of this route may take, where it is not that of the listener. */
     answer_ms?: number
   }
 }
@@ -41,8 +41,9 @@ const UNREADABLE: Record<string, ErrorCode> = {
  * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts only content types that the caller adds,
  * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
- * request. A request that takes longer than `answer_ms` is refused: with `request_timeout` if it has not arrived whole
- * by then, else with `database_unavailable`. Requests that are under way when it is closed get `closing_ms`.
+ * request. A request that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
+ * takes longer than `answer_ms` from then on, with `database_unavailable`. Requests that are under way when it is closed
+ * get `closing_ms`.
  */
 export function createListener(
   name: string,
@@ -151,13 +152,15 @@ export function createListener(
 }
 
 /**
- * Refuses requests that take longer than `standard_ms`, or the `answer_ms` of their route. Fastify's `handlerTimeout`
- * does the same with a timer and an `AbortController` of each request, which cost a twentieth of one.
+ * Refuses requests that take longer than `standard_ms`, or the `answer_ms` of their route, from when they are there.
+ * Fastify's `handlerTimeout` does the same with a timer and an `AbortController` of each request, which cost a twentieth
+ * of one.
  */
 function refuseLate(app: FastifyInstance, standard_ms: number): void {
   const open = new Map<FastifyReply, number>()
+  const limitOf = ({ routeOptions }: FastifyRequest) => routeOptions.config.answer_ms ?? standard_ms
   app.addHook('onRequest', (request, reply, done) => {
-    open.set(reply, performance.now() + (request.routeOptions.config.answer_ms ?? standard_ms))
+    open.set(reply, performance.now() + limitOf(request))
     done()
   })
   app.addHook('onResponse', (_request, reply, done) => {
@@ -168,14 +171,19 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
     () => {
       const now = performance.now()
       for (const [reply, until] of open) {
-        // Whoever left gets no answer, and `onResponse` does not come.
-        if (until > now && !reply.request.raw.socket.destroyed) continue
+        const { complete, socket } = reply.request.raw
+        if (!socket.destroyed) {
+          // Node limits how long a request may take to arrive. Its answer is timed from when it is first seen whole.
+          const late_at = !complete ? Infinity : until === Infinity ? now + limitOf(reply.request) : until
+          open.set(reply, late_at)
+          if (late_at > now) continue
+        }
         open.delete(reply)
-        if (reply.sent || reply.request.raw.socket.destroyed) continue
-        const code = reply.request.raw.complete ? 'database_unavailable' : 'request_timeout'
+        // Whoever left gets no answer, and `onResponse` does not come.
+        if (reply.sent || socket.destroyed) continue
         // What has begun to be answered cannot be refused any more.
         if (reply.raw.headersSent) reply.raw.destroy()
-        else reply.send(new AppError(code))
+        else reply.send(new AppError('database_unavailable'))
       }
     },
     Math.min(LOOK_FOR_LATE_MS, standard_ms),

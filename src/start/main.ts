@@ -60,7 +60,6 @@ async function startAll(given: Config): Promise<Started> {
     const places = await choosePlaces(given)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
-    config.API_URL ??= places.api.url
     config.WEBHOOKS_URL ??= places.webhooks.url
     const start: Start = { config, data_dir, log, ends, notes: [] }
     const { notes } = start
@@ -99,7 +98,7 @@ async function startAll(given: Config): Promise<Started> {
       `Log          ${log_file} (warnings also here)`,
     )
     const started = {
-      api_url: config.API_URL,
+      api_url: config.API_URL ?? places.api.url,
       webhooks_url: config.WEBHOOKS_URL,
       metrics_url: operations.url,
       api_key: demo.api_key,

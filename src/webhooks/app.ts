@@ -6,7 +6,7 @@ import { isUnavailable } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
 import { metrics } from '#core/metrics.ts'
-import { storeNotifications, type Arrival, type Stored } from '#domain/notifications/store.ts'
+import { factsOfStored, storeNotifications, type Arrival, type Stored } from '#domain/notifications/store.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { LateError, within } from '#queue/late.ts'
 import type { Take, WebhooksContext } from './context.ts'
@@ -24,6 +24,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
     logged_part: config.logged_part,
+    about: ({ news }) => news ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // A path that cannot be decoded.
@@ -32,23 +33,30 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   // The signature covers the bytes as they came.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
 
-  const store = batcher<Arrival, Stored['state'] | undefined>('store_notification', async (notifications) => {
-    const stored = new Map((await storeNotifications(sql, notifications)).map(({ id, state }) => [id, state]))
+  app.decorateRequest('news')
+
+  const store = batcher<Arrival, Stored | undefined>('store_notification', async (notifications) => {
+    const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
     return notifications.map(({ id }) => {
-      const state = stored.get(id)
+      const one = stored.get(id)
       // Of equal notifications in one batch only the first is new.
       stored.delete(id)
-      return state
+      return one
     })
   })
-  const take: Take = async (notification, { id: request_id }) => {
+  const take: Take = async (notification, request) => {
+    const { id, event_id, provider } = notification
+    const ids = { notification_id: id, event_id }
+    request.news = ids
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
-    const state = await within(store({ ...notification, rung, request_id }), ANSWER_MS)
-    metrics.notificationsStored.inc({ provider: notification.provider, state: state ?? 'duplicate' })
+    const stored = await within(store({ ...notification, rung, request_id: request.id }), ANSWER_MS)
+    const state = stored?.state ?? 'duplicate'
+    request.news = { ...ids, ...(stored ? factsOfStored(stored) : { state }) }
+    metrics.notificationsStored.inc({ provider, state })
     if (state === 'received' && rung)
-      doorbell.ring({ id: notification.id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
-    return state !== undefined
+      doorbell.ring({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
+    return stored !== undefined
   }
 
   app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))

@@ -6,6 +6,13 @@ import type { Log } from '#core/log.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What its log line says of the notification that it brought, once that is known. */
+    news?: Record<string, unknown>
+  }
+}
+
 export type WebhooksContext = {
   config: Config
   sql: Sql

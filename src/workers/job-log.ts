@@ -1,9 +1,10 @@
 // The log lines of a job: one for each attempt and each provider call. Every line about a job carries the request that
-// asked for it and the ids of its rows.
+// asked for it and the ids of its rows. A notification that has waited has a line too: it may need no job.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
+import { factsOfStored, type Waited } from '#domain/notifications/store.ts'
 
 type Facts = Record<string, unknown>
 
@@ -16,6 +17,8 @@ export type JobLog = {
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
   /** Logs a provider call. */
   call(call: { operation: string; outcome: string; duration_ms: number }): void
+  /** Logs what became of a notification that had waited. */
+  waited(notification: Waited): void
 }
 
 /**
@@ -40,6 +43,11 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
       const facts = lines_of.getStore()
       if (facts !== undefined && isLogged(facts))
         lines.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
+    },
+    waited({ id, event_id, request_id, ...stored }) {
+      if (!isLogged({ request_id, job_id: id })) return
+      const line = { request_id, notification_id: id, event_id, ...factsOfStored(stored) }
+      lines.info(line, 'a notification has waited')
     },
   }
 }

@@ -15,13 +15,9 @@ export const SECURITY_SCHEMES = {
   },
 } as const
 
-const REQUEST_ID = {
-  type: 'string',
-  pattern: '^[A-Za-z0-9._-]{1,64}$',
-  examples: ['0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'],
-}
+const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' }
 
-/** Headers that a request may bring, by name. */
+/** Headers that a request may bring, by name. None has an example: the reference would send it with every request. */
 export const PARAMETERS = {
   'x-request-id': {
     name: 'x-request-id',
@@ -36,8 +32,8 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'May be sent instead of `idempotency_key` in the body. (For a create this document requires the field; the server takes either.) If both are sent, they must be equal.',
-    schema: { type: 'string', minLength: 1, maxLength: 255, examples: ['order-17-payment'] },
+      'May be sent instead of `idempotency_key` in the body, e.g. `order-17-payment`. (For a create this document requires the field; the server takes either.) If both are sent, they must be equal.',
+    schema: { type: 'string', minLength: 1, maxLength: 255 },
   },
   Prefer: {
     name: 'Prefer',
@@ -45,7 +41,7 @@ export const PARAMETERS = {
     required: false,
     description:
       'How long to wait for the processor (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says.',
-    schema: { type: 'string', examples: ['wait=5'] },
+    schema: { type: 'string' },
   },
 } as const
 
@@ -53,7 +49,7 @@ export const PARAMETERS = {
 export const HEADERS = {
   'x-request-id': {
     description: 'The id of this request: yours, or one that we gave. Name it when you ask for help.',
-    schema: REQUEST_ID,
+    schema: { ...REQUEST_ID, examples: ['0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'] },
   },
   RateLimit: {
     description: 'What is left (`r`) and in how many seconds all of it is back (`t`).',

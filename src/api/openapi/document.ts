@@ -16,10 +16,10 @@ the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain ea
 are UUIDs. Answers may get new fields and enums new values at any time. From version 1.0 on nothing that is there goes
 away without six months' notice; until then the changelog names what changes.
 
-## Authentication
+## Authentication, CORS
 
 \`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may
-do: [keys and scopes](/docs/guides/keys).
+do: [keys and scopes](/docs/guides/keys). There are no CORS headers: call from your server.
 
 ## Lists and pagination
 
@@ -59,13 +59,18 @@ What happens to customers, payments and refunds is kept as events. Their types a
 
 ## Guides
 
-### Quickstart
+### Quickstart, reset, SDK
 
-From an empty folder to a captured payment: [quickstart](/docs/guides/quickstart).
+From an empty folder to a captured payment, and how to begin again: [quickstart](/docs/guides/quickstart). There is no
+SDK of ours: generate one from this document.
 
 ### The life of a payment: capture, cancel (void)
 
 Its states, and what moves it: [the life of a payment](/docs/guides/payments).
+
+### Amounts: two, three and zero decimals (JPY)
+
+\`1000\` is ten dollars, and a thousand yen: [amounts](/docs/guides/payments#amounts-and-zero-decimal-currencies).
 
 ### 3-D Secure (3DS, SCA)
 
@@ -87,11 +92,11 @@ A card for each outcome: [test methods](/docs/guides/test-methods).
 
 Let the processor fail when you want it to: [faults](/docs/guides/emulator-faults).
 
-### ${SENDER.title}
+### ${SENDER.title}: news and no news
 
 Set up the endpoint and its secrets: ${SENDER.guide}.
 
-### Operations: backup, retention, TTL, stuck jobs (retry, discard)
+### Operations: Docker, backup, retention, TTL, stuck jobs (retry, discard)
 
 Readiness, migrations, areas, alerts, logs, proxies, retention, sizing: [operations](/docs/guides/operations).
 `
@@ -107,8 +112,14 @@ export const INFO = {
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 }
 
-/** The document of `/v1`. `origin`: where this API is reached. */
-export function apiDocument(routes: DocumentedRoute[], origin: string): JsonSchema {
+/**
+ * The document of `/v1`. `server`: where requests are sent; `/` is wherever the document came from. `origin`: where its
+ * links lead.
+ */
+export function apiDocument(
+  routes: DocumentedRoute[],
+  { server, origin }: { server: string; origin: string },
+): JsonSchema {
   const schemas = createSchemas()
   const paths: Record<string, JsonSchema> = {}
   const codes = new Set<ErrorCode>()
@@ -125,7 +136,7 @@ export function apiDocument(routes: DocumentedRoute[], origin: string): JsonSche
       description: INTRODUCTION,
       ...INFO,
     },
-    servers: [{ url: origin, description: 'This installation.' }],
+    servers: [{ url: server, description: 'This installation.' }],
     externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },
     tags: TAGS,
     paths: sorted(paths),

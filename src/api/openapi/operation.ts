@@ -49,6 +49,8 @@ const COMMON: ErrorCode[] = [
   'overloaded',
   'database_unavailable',
 ]
+/** What a job of ours can end in: only then was the request taken, or taken before. */
+const AFTER_THE_WORK: ErrorCode[] = ['payment_declined', 'payment_invalid', 'processor_error']
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 const WAITS = {
   by_default:
@@ -120,7 +122,7 @@ function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): 
 }
 
 function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
-  const { response, key, waits, examples, querystring } = literal
+  const { response, examples, querystring } = literal
   return Object.fromEntries(
     Object.entries(response).map(([status, answer]) => {
       const schema = schemas.of(answer, 'output')
@@ -136,8 +138,7 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
           headers: headersOf([
             ...(paged ? ['Link' as const] : []),
             ...(status === '202' ? ['Location' as const] : []),
-            ...(waits === undefined ? [] : ['Preference-Applied' as const]),
-            ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),
+            ...headersOfTaken(literal),
           ]),
           content: { 'application/json': { schema, example: list ? [example] : example } },
         },
@@ -166,6 +167,7 @@ function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
         headers: headersOf([
           ...(status === '401' ? ['WWW-Authenticate' as const] : []),
           ...(status === '429' || status === '503' ? ['Retry-After' as const] : []),
+          ...(list.some((code) => AFTER_THE_WORK.includes(code)) ? headersOfTaken(literal) : []),
         ]),
         content: {
           'application/json': {
@@ -178,6 +180,14 @@ function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
       },
     ]),
   )
+}
+
+/** What the answer to a request that was taken, now or before, may bring. */
+function headersOfTaken({ key, waits }: Literal): (keyof typeof HEADERS)[] {
+  return [
+    ...(waits === undefined ? [] : ['Preference-Applied' as const]),
+    ...(key === undefined ? [] : ['Idempotent-Replayed' as const]),
+  ]
 }
 
 function headersOf(own: (keyof typeof HEADERS)[]): JsonSchema {

@@ -5,8 +5,11 @@ import { apiDocument } from './document.ts'
 import type { DocumentedRoute } from './operation.ts'
 import { webhooksDocument } from './webhooks-host.ts'
 
-/** Collects every route that is registered from now on and has a literal, and serves what they come to. */
-export function openapiRoutes(app: FastifyInstance, config: Config): void {
+/**
+ * Collects every route that is registered from now on and has a literal, and serves what they come to. `origin`: where
+ * links lead.
+ */
+export function openapiRoutes(app: FastifyInstance, config: Config, origin: () => string): void {
   const routes: DocumentedRoute[] = []
   app.addHook('onRoute', ({ method, url, config: of }) => {
     if (of?.literal !== undefined && typeof method === 'string')
@@ -20,6 +23,9 @@ export function openapiRoutes(app: FastifyInstance, config: Config): void {
       reply.type('application/json; charset=utf-8').send((text ??= JSON.stringify(document()))),
     )
   }
-  served('/openapi.json', () => apiDocument(routes, config.API_URL ?? app.listeningOrigin))
+  served('/openapi.json', () =>
+    // Whoever reads the reference under another name of this host may send requests only there.
+    apiDocument(routes, { server: config.API_URL ?? '/', origin: origin() }),
+  )
   served('/openapi-webhooks.json', () => webhooksDocument(config))
 }

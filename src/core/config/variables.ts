@@ -133,7 +133,7 @@ export const VARIABLES = {
   WEBHOOKS_URL: [
     baseUrl.optional(),
     'https://hooks.example.com',
-    'where providers reach the webhooks host; the Stripe emulator sends there',
+    'where providers reach the webhooks host; in its OpenAPI document, and the Stripe emulator sends there',
     ['api', 'start'],
   ],
   METRICS_HOST: [

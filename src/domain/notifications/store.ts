@@ -21,7 +21,27 @@ export type Arrival = Notification & {
  * What becomes of a notification as it is stored. `received`: a job applies it. `waiting`: it is compared once more
  * when a job of ours has settled, or another notification of the same object was applied.
  */
-export type Stored = { id: string; state: 'received' | 'waiting' | 'applied' | 'ignored' }
+export type Stored = {
+  id: string
+  state: 'received' | 'waiting' | 'applied' | 'ignored'
+  /** The row that it is about; null where that is not known yet. */
+  tenant_id: string | null
+  subject: string | null
+  subject_id: string | null
+}
+
+/** What a log line says of it. */
+export function factsOfStored({
+  state,
+  tenant_id,
+  subject,
+  subject_id,
+}: Omit<Stored, 'id'>): Record<string, unknown> {
+  return { state, ...(subject !== null && { tenant_id, [`${subject}_id`]: subject_id }) }
+}
+
+/** What becomes of a notification that waits. `request_id`: the request that brought it. */
+export type Waited = Stored & { event_id: string; request_id: string | null }
 
 /** What waits is compared again after this long. */
 const WAIT_MS = 250
@@ -67,7 +87,8 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, said, due_at,
         applied_at, tenant_id, subject, subject_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
-        case when state = 'waiting' then said end,
+        -- The job that it may get names the request that brought it.
+        case when state = 'waiting' then said || jsonb_build_object('request_id', request_id) end,
         case when state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
@@ -79,7 +100,8 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       returning id, state
     ),
     job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
-    select id, state from stored`
+    select stored.id, stored.state, placed.tenant_id, placed.subject, placed.subject_id
+    from stored join placed on placed.id = stored.id`
 }
 
 /**
@@ -87,7 +109,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
  * for which something is still under way wait on, and the others get jobs. If one of them cannot be compared, all that
  * are due with it get jobs. Returns what became of each.
  */
-export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
+export async function settleWaiting(sql: Sql, most: number): Promise<Waited[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
     where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
@@ -121,12 +143,12 @@ export async function settleWaiting(sql: Sql, most: number): Promise<Stored[]> {
 }
 
 /** `placing`: parts of the statement, the last of them `placed (id, state, tenant_id, subject, subject_id)`. */
-async function settlePlaced(sql: Sql, placing: Fragment): Promise<Stored[]> {
+async function settlePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
   const to_apply = sql`
-    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, null::text as request_id
+    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, settled.request_id
     from settled where settled.state = 'received'
       and not exists (select from jobs j where j.id = settled.id offset 0)`
-  return await sql<Stored[]>`
+  return await sql<Waited[]>`
     with ${placing},
     settled as (
       update notifications n set state = placed.state,
@@ -137,10 +159,11 @@ async function settlePlaced(sql: Sql, placing: Fragment): Promise<Stored[]> {
         subject = case when placed.state = 'applied' then placed.subject end,
         subject_id = case when placed.state = 'applied' then placed.subject_id end
       from placed where n.id = placed.id
-      returning n.id, n.state, n.provider, n.account, n.event_id
+      returning n.id, n.state, n.provider, n.account, n.event_id, old.said ->> 'request_id' as request_id,
+        placed.tenant_id, placed.subject, placed.subject_id
     ),
     job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
-    select id, state from settled`
+    select id, state, event_id, request_id, tenant_id, subject, subject_id from settled`
 }
 
 /**

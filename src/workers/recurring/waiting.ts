@@ -10,7 +10,7 @@ const LOOK_MS = 100
 const SELDOM_MS = 1_000
 
 /** Starts the loop; safe in several workers at once. */
-export function settleWhatWaits({ sql, log }: WorkerContext): Loop {
+export function settleWhatWaits({ sql, log, job_log }: WorkerContext): Loop {
   let found = 0
   return every(
     log,
@@ -20,7 +20,11 @@ export function settleWhatWaits({ sql, log }: WorkerContext): Loop {
       found = 0
       const settled = await settleWaiting(sql, AT_ONCE)
       found = settled.length
-      for (const { state } of settled) if (state !== 'waiting') metrics.notificationsWaited.inc({ state })
+      for (const one of settled) {
+        if (one.state === 'waiting') continue
+        metrics.notificationsWaited.inc({ state: one.state })
+        job_log.waited(one)
+      }
     },
   )
 }
