@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '#core/config.ts'
+import { variables } from '#core/config/help.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -68,6 +69,14 @@ test('a wrong value is refused with the name of its variable and an example', ()
     // What was given may be a secret.
     expect(refusal).not.toContain(`${name}=${value}`)
   }
+})
+
+test('an example can be used as it is, or says how to make one', () => {
+  for (const { name, example } of variables().filter(({ name }) => name !== 'ENCRYPTION_KEY'))
+    expect(loadConfig({ [name]: example })[name]).toBeDefined()
+  expect(refusalOf({ ENCRYPTION_KEY: '$(openssl rand -base64 32)' })).toContain(
+    'Example: ENCRYPTION_KEY=<what openssl rand -base64 32 prints>',
+  )
 })
 
 test('everything that is wrong is named at once, and an empty variable counts as unset', () => {

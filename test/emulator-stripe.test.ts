@@ -779,6 +779,42 @@ describe('the server', () => {
     expect(await control('GET', 'nothing')).toMatchObject({ error: { type: 'invalid_request_error' } })
   })
 
+  test('shows which events it does not send, and not each look at the list of them', async () => {
+    const { url, stripe, control } = await start({
+      webhook_url: 'http://127.0.0.1:9/stripe',
+      webhook_events: ['charge.refunded'],
+    })
+    await control('POST', 'webhooks', { paused: true })
+    await stripe.refunds.create({ payment_intent: (await stripe.paymentIntents.create(SALE)).id })
+    await stripe.events.list()
+    await stripe.events.list()
+    const page = await (await fetch(url)).text()
+    const delivered = (type: string) =>
+      new RegExp(`<code>${type}</code>.*data-head="delivered"><code>([^<]*)<`).exec(page)?.[1]
+    expect([delivered('payment_intent.succeeded'), delivered('charge.refunded')]).toEqual([
+      'not sent',
+      'not yet',
+    ])
+    expect(page).toContain('Without 2 looks at the list of events (GET /v1/events).')
+    expect(page).not.toContain('<code>GET /v1/events')
+  })
+
+  test('refuses a pattern that cannot be read', async () => {
+    const { url } = await start()
+    const asked = (path: string, init?: RequestInit) => fetch(`${url}/_emulator/${path}`, init)
+    const body = JSON.stringify({ match: { path: '[' }, fault: 'hold' })
+    for (const answer of [await asked('faults', { method: 'POST', body }), await asked('requests?path=[')])
+      expect([answer.status, await answer.json()]).toEqual([
+        400,
+        {
+          error: expect.objectContaining({
+            message: 'Invalid path: Invalid regular expression: /[/: Unterminated character class',
+            param: 'path',
+          }),
+        },
+      ])
+  })
+
   test('serves its controls under no name that leads here from elsewhere, and takes no posts of other sites', async () => {
     const { url, port } = await start()
     const asked = async (method: string, path: string, headers: Record<string, string>) =>

@@ -219,6 +219,21 @@ test('a job without a call can be discarded, and opened again', async () => {
   expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
 })
 
+test('an operator without a user name is recorded by number', async () => {
+  const id = newId()
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    values (${id}, ${world.tenant_id}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
+  const nameless = `import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
+    os.userInfo = () => { throw new Error('uv_os_get_passwd') }; syncBuiltinESMExports()`
+  const done = await runCommand('src/commands/jobs.ts', ['discard', id, '--reason', 'by mistake'], {
+    DATABASE_URL: world.config.DATABASE_URL,
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(nameless)}`,
+  })
+  expect(done).toMatchObject({ code: 0, stderr: '' })
+  expect((await shown(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
+})
+
 test('a notification whose job is discarded is ignored, and a job in the history is still shown', async () => {
   const id = newId()
   await world.sql`

@@ -143,6 +143,11 @@ test('the command makes keys that expire, or with every scope', async () => {
   const asked = ['create', '--tenant', 'expiries', '--scopes', 'all', '--expires']
   const { id, secret: ending } = shown(await keys(...asked, '2099-01-01T00:00:00Z'))
   expect(await statusOf(ending)).toBe(200)
+  for (const given of ['2098-02-03', '2098-02-03T02:00:00+02:00']) {
+    const key = shown(await keys(...asked, given))
+    const { stdout } = await keys('list', '--tenant', 'expiries')
+    expect(stdout).toContain(`${key.id}  ...${key.secret.slice(-4)}  expires 2098-02-03T00:00:00`)
+  }
   const tenant = await ensureTenant(world.sql, 'expiries')
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const { id: expired } = await createApiKey(world.sql, tenant, over)
@@ -194,7 +199,10 @@ test('the command says which options are missing or wrong', async () => {
     [['create', '--tenant', 'Not A Slug', '--scopes', 'all'], '--tenant must be 1 to 40 of a-z, 0-9 and -'],
     [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
     [['create', '--tenant', 'shop', '--scopes', ''], '--scopes: name at least one'],
-    [['create', '--tenant', 'shop', '--scopes', 'all', '--expires', 'soon'], '--expires must be a date'],
+    ...['soon', '2027', '2099-02-30', '2099-01-01T00:00'].map((expires): [string[], string] => [
+      ['create', '--tenant', 'shop', '--scopes', 'all', '--expires', expires],
+      '--expires must be a date like 2027-01-01, or a time like 2027-01-01T00:00:00Z',
+    ]),
     [
       ['create', '--tenant', 'shop', '--scopes', 'all', '--expires', '2020-01-01'],
       '--expires is in the past',

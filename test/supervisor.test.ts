@@ -1,9 +1,11 @@
 // The parts of `npm start`: each is brought back when it dies, all stop in order, and none outlives the start.
-import { readFile, stat } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
+import { makeServerFolder } from '#start/folders.ts'
 import { commandOfOurs, freePort, processStarted } from '#start/processes.ts'
 import { isProgram, programsOf } from '#start/programs.ts'
 import { createClient, freshKey } from '#test/client.ts'
@@ -18,7 +20,7 @@ const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_P
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator']
 
-type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string }
+type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string; redis_url: string }
 
 describe('a running system', () => {
   let folder: Awaited<ReturnType<typeof makeFolder>>
@@ -61,7 +63,10 @@ describe('a running system', () => {
     })
     await until('its notification', async () => {
       const timeline = await client.get(`/v1/payments/${id}/timeline`)
-      return timeline.body.some((each: { kind: string }) => each.kind === 'notification')
+      return (
+        timeline.status === 200 &&
+        timeline.body.some((each: { kind: string }) => each.kind === 'notification')
+      )
     })
     await until('the webhooks host', async () => {
       const answer = await fetch(`${dev.webhooks_url}/stripe`, { method: 'POST', body: '{}' }).catch(
@@ -104,6 +109,28 @@ describe('a running system', () => {
     expect(processStarted(after.pid)).toBe(after.started)
   })
 
+  test.for([
+    ['PostgreSQL', 'postgres'],
+    ['Redis', 'redis'],
+  ] as const)(
+    'the embedded %s comes back when it is killed, and requests are answered again',
+    async ([name, server_folder]) => {
+      const pid = async () => {
+        const text = await readFile(join(folder.path, server_folder, 'server.json'), 'utf8')
+        return (JSON.parse(text) as { pid: number }).pid
+      }
+      const before = await pid()
+      process.kill(before, 'SIGKILL')
+      await running.says(`${name} ended (SIGKILL). It is started again in 0.2 s.`)
+      await until('another process', async () => (await pid().catch(() => before)) !== before)
+      await pay()
+      await until('all are ready', async () => (await readiness()).status === 200)
+      const redis = new Redis(dev.redis_url)
+      onTestFinished(() => redis.disconnect())
+      expect(await redis.ping()).toBe('PONG')
+    },
+  )
+
   test('one address tells whether all are ready, and the metrics of all', async () => {
     await until('all are ready', async () => (await readiness()).status === 200)
     expect(await readiness()).toMatchObject({
@@ -132,6 +159,17 @@ describe('a running system', () => {
     const names = new Set((await logLines()).map(({ name }) => name))
     expect([...names].toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
+  })
+
+  test('it works on when nobody reads its output any more', async () => {
+    running.closeOutput()
+    const before = (await parts())['webhooks host']!
+    process.kill(before.pid, 'SIGKILL')
+    await until('another webhooks host', async () => (await parts())['webhooks host']!.pid !== before.pid)
+    // The new one warns of the first notification that it refuses.
+    await pay()
+    await until('all are ready', async () => (await readiness()).status === 200)
+    expect(processStarted(running.pid)).not.toBeNull()
   })
 
   test('a second signal ends everything at once, also a part that is frozen', async () => {
@@ -198,6 +236,38 @@ test('a part that cannot start ends everything, with its own line', { timeout: 6
   })
   await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
   await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
+})
+
+test('areas that are switched off are not shown as something to try', async () => {
+  const world = await createWorld({ parts: [], notifications: false })
+  onTestFinished(() => world.close())
+  const { path: DATA_DIR, remove } = await makeFolder()
+  onTestFinished(remove)
+  const started = await startProcess(START, {
+    env: { ...world.env, ...PORTS, DATA_DIR, DISABLED_AREAS: 'customers' },
+    ready: 'Ctrl-C stops everything.',
+  })
+  onTestFinished(async () => void (await started.end()))
+  expect(started.output()).toContain('Create and capture a payment:')
+  expect(started.output()).not.toContain('Create a customer:')
+})
+
+test('secrets that are gone are not made anew beside a database that needs them', async () => {
+  const { path: DATA_DIR, remove } = await makeFolder()
+  onTestFinished(remove)
+  // As root, what others cannot enter has its database elsewhere, where it stays when the folder is removed.
+  await chmod(DATA_DIR, 0o700)
+  const { folder, data } = await makeServerFolder(join(DATA_DIR, 'postgres'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  await mkdir(data)
+  for (const attempt of ['first', 'second']) {
+    const { code, stderr } = await runCommand(START, [], { ...PORTS, DATA_DIR })
+    expect([attempt, code, stderr]).toEqual([
+      attempt,
+      1,
+      `DATA_DIR: ${join(DATA_DIR, 'secrets.json')} is missing, and the database of an earlier start in ${folder} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${folder}\n`,
+    ])
+  }
 })
 
 async function goneAll(parts: PartProcess[]): Promise<void> {

@@ -162,7 +162,16 @@ function actOf(values: JobOptions, id: string | undefined): Act {
   const reason = values.reason?.trim() ?? ''
   if (reason === '' || reason.length > 1000)
     throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
-  return { job_id: uuid(id, 'the job'), who: values.by ?? userInfo().username, reason }
+  return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
+}
+
+/** Of whoever runs this; the number where there is no name for it, as in many containers. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}`
+  }
 }
 
 /** `hint`: what else there is to do about a job that is open and not being performed. */

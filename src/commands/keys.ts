@@ -71,16 +71,12 @@ async function main(): Promise<void> {
 async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void> {
   if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
   const scopes = scopesOf(required(values, 'scopes'))
-  if (values.expires !== undefined) {
-    const expires = Date.parse(values.expires)
-    if (Number.isNaN(expires)) throw new ConfigError('--expires must be a date, e.g. 2027-01-01T00:00:00Z')
-    if (expires <= Date.now()) throw new ConfigError('--expires is in the past: the key would never be valid')
-  }
+  const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
   const key = await createApiKey(sql, tenant, {
     name: values.name ?? 'API key',
     scopes,
-    expires_at: values.expires ?? null,
+    expires_at,
   })
   print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
 }
@@ -127,6 +123,16 @@ function scopesOf(text: string): Scope[] {
     throw new ConfigError(`--scopes: ${problem} Scopes: ${SCOPES.join(', ')}`)
   }
   return scopes as Scope[]
+}
+
+/** ISO 8601, in UTC. A date means its beginning in UTC. */
+function expiryOf(text: string): string {
+  if (!z.union([z.iso.date(), z.iso.datetime({ offset: true })]).safeParse(text).success)
+    throw new ConfigError('--expires must be a date like 2027-01-01, or a time like 2027-01-01T00:00:00Z')
+  const expires = new Date(text)
+  if (expires.getTime() <= Date.now())
+    throw new ConfigError('--expires is in the past: the key would never be valid')
+  return expires.toISOString()
 }
 
 function idOf(values: KeyOptions): string {

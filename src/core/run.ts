@@ -36,6 +36,7 @@ export async function run(help: string, start: () => Promise<Started>): Promise<
  * supervisor, or else on standard error. A second signal ends it at once.
  */
 export async function runUntilStopped(start: () => Promise<Started>): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', passOverLostReader)
   const starting = Promise.resolve().then(start)
   let has_started = false
   let stopped_at: number | undefined
@@ -77,4 +78,9 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
     else process.stderr.write(`${errorText(error)}\n`)
     process.exit(1)
   }
+}
+
+/** What is written for people may have lost its reader, as with `| head` or a closed terminal; the work goes on. */
+function passOverLostReader(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
 }

@@ -1,17 +1,36 @@
 // What `npm start` prints once everything runs.
-import type { AreaStates } from '#domain/areas.ts'
+import type { Area, AreaStates } from '#domain/areas.ts'
 
-/** `notes`: lines about what is embedded, emulated and switched off. */
-export function banner(
+type BannerFacts = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string }
+
+/** What can be tried at once, each where its area is there. */
+const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
   {
-    api_url,
-    webhooks_url,
-    metrics_url,
-    api_key,
-  }: { api_url: string; webhooks_url: string; metrics_url: string; api_key: string },
-  notes: string[],
-  dev_file: string,
-): string {
+    area: 'customers',
+    commands: ({ api_url, api_key }) => `Create a customer:
+
+  curl -s ${api_url}/v1/customers -H 'Authorization: Bearer ${api_key}' \\
+    -H 'Content-Type: application/json' -d '{"idempotency_key":"customer-1","email":"ada@example.com","name":"Ada"}'
+
+`,
+  },
+  {
+    area: 'payments',
+    commands: ({ api_url, api_key }) => `Create and capture a payment:
+
+  id=$(curl -s ${api_url}/v1/payments -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' \\
+    -d '{"idempotency_key":"payment-1","amount_minor":1000,"currency":"USD","method":"card","payment_method":"pm_card_visa"}' \\
+    | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+  curl -s -X POST ${api_url}/v1/payments/$id/capture -H 'Authorization: Bearer ${api_key}'
+
+`,
+  },
+]
+
+/** `notes`: lines about what is embedded, emulated and switched off. `areas`: those that answer. */
+export function banner(facts: BannerFacts, notes: string[], areas: Area[], dev_file: string): string {
+  const { api_url, webhooks_url, metrics_url } = facts
+  const examples = EXAMPLES.filter(({ area }) => areas.includes(area))
   return `
 Sluice runs.
 
@@ -22,19 +41,7 @@ Sluice runs.
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
 
-Create a customer:
-
-  curl -s ${api_url}/v1/customers -H 'Authorization: Bearer ${api_key}' \\
-    -H 'Content-Type: application/json' -d '{"idempotency_key":"customer-1","email":"ada@example.com","name":"Ada"}'
-
-Create and capture a payment:
-
-  id=$(curl -s ${api_url}/v1/payments -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' \\
-    -d '{"idempotency_key":"payment-1","amount_minor":1000,"currency":"USD","method":"card","payment_method":"pm_card_visa"}' \\
-    | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
-  curl -s -X POST ${api_url}/v1/payments/$id/capture -H 'Authorization: Bearer ${api_key}'
-
-All of this is in ${dev_file} too. Ctrl-C stops everything.
+${examples.map(({ commands }) => commands(facts)).join('')}All of this is in ${dev_file} too. Ctrl-C stops everything.
 `
 }
 

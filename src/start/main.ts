@@ -19,10 +19,11 @@ import { areaNotes, banner } from './banner.ts'
 import { lockFolder, OPENING, unusable, type LockedFolder } from './data-dir.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
-import { startPostgres } from './postgres.ts'
+import { findDatabase, startPostgres } from './postgres.ts'
 import { emulates, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
+import { keepRunning } from './servers.ts'
 import { supervise, type SupervisedPart } from './supervisor.ts'
 import { createTerminal } from './terminal.ts'
 
@@ -33,6 +34,8 @@ type Start = {
   config: Config
   data_dir: string
   log: Log
+  /** Tells of a part or a server that died: in the log, and to whoever looks at the terminal. */
+  onDeath: (line: string) => void
   ends: AsyncDisposableStack
   /** Lines of the banner. */
   notes: string[]
@@ -56,12 +59,17 @@ async function startAll(given: Config): Promise<Started> {
     // Earlier versions made the file readable by everybody.
     fchmodSync(log_descriptor, 0o600)
     const log = createLog(given.LOG_LEVEL, 'start', log_descriptor)
-    const secrets = await loadSecrets(data_dir)
+    const earlier = given.DATABASE_URL === undefined ? await findDatabase(join(data_dir, 'postgres')) : null
+    const secrets = await loadSecrets(data_dir, earlier)
     const places = await choosePlaces(given)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
     config.WEBHOOKS_URL ??= places.webhooks.url
-    const start: Start = { config, data_dir, log, ends, notes: [] }
+    const onDeath = (line: string) => {
+      log.info(line)
+      process.stderr.write(`${line}\n`)
+    }
+    const start: Start = { config, data_dir, log, onDeath, ends, notes: [] }
     const { notes } = start
 
     await bringServers(start)
@@ -114,6 +122,7 @@ async function startAll(given: Config): Promise<Started> {
       banner(
         { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url },
         notes,
+        areas.deployed,
         join(given.DATA_DIR, 'dev.json'),
       ),
     )
@@ -125,7 +134,7 @@ async function startAll(given: Config): Promise<Started> {
 }
 
 /** Starts PostgreSQL and Redis where none is configured, and puts their addresses into the configuration. */
-async function bringServers({ config, data_dir, log, ends, notes }: Start): Promise<void> {
+async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Start): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     const postgres = await startPostgres({
       data_dir: join(data_dir, 'postgres'),
@@ -134,7 +143,8 @@ async function bringServers({ config, data_dir, log, ends, notes }: Start): Prom
       settings: { autovacuum_naptime: '15s' },
       log: (line) => log.info(line),
     })
-    ends.defer(() => postgres.stop())
+    const restart = () => postgres.restart('immediate')
+    ends.defer(keepRunning('PostgreSQL', { ...postgres, restart }, onDeath).end)
     config.DATABASE_URL = postgres.url
     notes.push(`PostgreSQL   embedded, 127.0.0.1:${postgres.port}, data in ${postgres.folder}`)
   } else notes.push('PostgreSQL   yours (DATABASE_URL)')
@@ -145,7 +155,7 @@ async function bringServers({ config, data_dir, log, ends, notes }: Start): Prom
     return void notes.push('Queue        BullMQ on Redis, yours (REDIS_URL)')
   const redis = await startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) })
   if (redis !== null) {
-    ends.defer(() => redis.stop())
+    ends.defer(keepRunning('Redis', redis, onDeath).end)
     config.REDIS_URL = redis.url
     notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}`)
   } else if (config.QUEUE === 'redis')
@@ -157,16 +167,13 @@ async function bringServers({ config, data_dir, log, ends, notes }: Start): Prom
 
 /** Starts all parts at once, and resolves when they are ready with those that tell of it. They end group by group. */
 async function startParts(
-  { config, data_dir, log, ends }: Start,
+  { config, data_dir, onDeath, ends }: Start,
   places: PartPlaces,
   each: { log_descriptor: number; onStart: LockedFolder['record'] },
 ): Promise<SupervisedPart[]> {
   const options = {
     ...each,
-    onDeath(line: string) {
-      log.info(line)
-      process.stderr.write(`${line}\n`)
-    },
+    onDeath,
     onLine: createTerminal((text) => void process.stdout.write(text)),
   }
   const groups = programsOf(config, places, data_dir).map((programs) =>

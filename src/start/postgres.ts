@@ -50,11 +50,13 @@ export type EmbeddedPostgres = {
   readonly pid: number
   /** The folder really used: under /var/tmp when the account that it runs as cannot reach `data_dir`. */
   folder: string
+  /** Resolves when the postmaster that runs now has ended, with the signal or the exit code. */
+  ended: () => Promise<string>
   /** Fast shutdown: sessions are ended, finished transactions kept. */
   stop: () => Promise<void>
   /** Ends the postmaster as a crash would; `restart` or another `startPostgres` brings it back. */
   kill: () => Promise<void>
-  /** `immediate` goes through crash recovery. Same port. */
+  /** Starts it again on the same port, also when it has ended. `immediate` goes through crash recovery. */
   restart: (mode: 'immediate' | 'fast') => Promise<void>
 }
 
@@ -97,6 +99,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       return server.pid
     },
     folder: place.folder,
+    ended: () => server.ended,
     stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], END_LIMIT_MS),
     kill: () => server.end(['SIGKILL'], END_LIMIT_MS),
     async restart(mode) {
@@ -141,12 +144,18 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
         const what =
           state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
         throw new ConfigError(
-          `PostgreSQL ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`,
+          `PostgreSQL ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`,
         )
       }
       await sleep(100)
     }
   }
+}
+
+/** The folder in which an earlier start with this `data_dir` keeps its database; null when there is none. */
+export async function findDatabase(data_dir: string): Promise<string | null> {
+  const { folder, data } = await makeServerFolder(data_dir)
+  return existsSync(data) ? folder : null
 }
 
 /** The folder with bin, lib and share, readable by the account. */

@@ -23,6 +23,8 @@ export type ServerProcess = {
   pid: number
   /** Whether it has not ended yet. */
   running: () => boolean
+  /** Resolves when it has ended, with the signal or the exit code. */
+  ended: Promise<string>
   /** Sends the signals one after the other, with this much time after each, until the process has ended. */
   end: (signals: NodeJS.Signals[], limit_ms: number) => Promise<void>
   /** What it has written since it was started, at most the last 40 lines. */
@@ -68,7 +70,9 @@ export async function spawnServer(options: {
     ...(options.account && { uid: options.account.uid, gid: options.account.gid }),
   })
   closeSync(output)
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const ended = new Promise<string>((resolve) =>
+    child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`)),
+  )
   const pid = await pidOf(child)
   const watcher = watchOverUs(pid, options.end_signal)
   void ended.then(() => watcher.kill('SIGKILL'))
@@ -79,6 +83,7 @@ export async function spawnServer(options: {
   return {
     pid,
     running,
+    ended,
     async end(signals, limit_ms) {
       child.ref()
       for (const signal of signals) {

@@ -37,9 +37,14 @@ export type EmbeddedRedis = {
   /** With the password. */
   url: string
   port: number
-  pid: number
+  /** Another one after a restart. */
+  readonly pid: number
   /** The folder really used: under /var/tmp when the account that it runs as cannot reach `data_dir`. */
   folder: string
+  /** Resolves when the server that runs now has ended, with the signal or the exit code. */
+  ended: () => Promise<string>
+  /** Starts one with a folder again when it has ended, on the same port and with what was written. */
+  restart: () => Promise<void>
   /** Writes out what it holds and ends. */
   stop: () => Promise<void>
   /** Ends it as a crash would; another `startRedis` on the same folder has what was written. */
@@ -78,7 +83,8 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     ...defaults(place, options),
     requirepass: password,
   })
-  const { server, port } = await launchOnPort(program)
+  const { server: first, port } = await launchOnPort(program)
+  let server = first
 
   async function end(signals: NodeJS.Signals[]): Promise<void> {
     await server.end(signals, END_LIMIT_MS)
@@ -91,8 +97,14 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
   return {
     url: `redis://:${password}@${HOST}:${port}`,
     port,
-    pid: server.pid,
+    get pid() {
+      return server.pid
+    },
     folder: place.folder,
+    ended: () => server.ended,
+    async restart() {
+      server = await launch(program, port)
+    },
     stop: () => end(['SIGTERM', 'SIGKILL']),
     kill: () => end(['SIGKILL']),
   }
@@ -100,25 +112,29 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
   async function launchOnPort(command: string): Promise<{ server: ServerProcess; port: number }> {
     for (let tries = 1; ; tries++) {
       const port = wantedPort === 0 ? await freePort(HOST) : wantedPort
-      const server = await spawnServer({
-        command,
-        args: [configuration, '--port', String(port)],
-        folder: place.folder,
-        account,
-        end_signal: 'SIGTERM',
-      })
-      const state = await untilReady(server, () => hasLoaded(port, server.pid, password), START_LIMIT_MS)
-      if (state === 'ready') return { server, port }
-      const wasTaken = server.log().includes('Address already in use')
-      if (wasTaken && wantedPort !== 0) throw portTaken('Redis', HOST, port, variable)
-      if (!wasTaken || tries === 5) {
-        const what =
-          state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
-        throw new ConfigError(
-          `Redis ${what}. The end of ${join(place.folder, 'server.log')}:\n${server.log()}`,
-        )
+      try {
+        return { server: await launch(command, port), port }
+      } catch (error) {
+        if (!String(error).includes('Address already in use')) throw error
+        if (wantedPort !== 0) throw portTaken('Redis', HOST, port, variable)
+        // Another process took the port that we had found free.
+        if (tries === 5) throw error
       }
     }
+  }
+
+  async function launch(command: string, port: number): Promise<ServerProcess> {
+    const server = await spawnServer({
+      command,
+      args: [configuration, '--port', String(port)],
+      folder: place.folder,
+      account,
+      end_signal: 'SIGTERM',
+    })
+    const state = await untilReady(server, () => hasLoaded(port, server.pid, password), START_LIMIT_MS)
+    if (state === 'ready') return server
+    const what = state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
+    throw new ConfigError(`Redis ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`)
   }
 }
 

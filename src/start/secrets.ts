@@ -15,10 +15,11 @@ const secretsSchema = z.looseObject({
 export type Secrets = z.output<typeof secretsSchema>
 
 /**
- * Makes new secrets only where there are none: what is sealed with a lost key is lost too. Throws ConfigError when they
- * cannot be read.
+ * Makes new secrets only where there are none: what is sealed with a lost key is lost too. `database`: the folder of a
+ * database that an earlier start has made. Throws ConfigError when the secrets cannot be read, or are not there although
+ * the database is.
  */
-export async function loadSecrets(data_dir: string): Promise<Secrets> {
+export async function loadSecrets(data_dir: string, database: string | null): Promise<Secrets> {
   const path = join(data_dir, 'secrets.json')
   const kept = await readFile(path, { encoding: 'utf8', flag: OPENING.read }).catch(
     (error: NodeJS.ErrnoException) => {
@@ -26,6 +27,10 @@ export async function loadSecrets(data_dir: string): Promise<Secrets> {
       return undefined
     },
   )
+  if (kept === undefined && database !== null)
+    throw new ConfigError(
+      `DATA_DIR: ${path} is missing, and the database of an earlier start in ${database} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${database}`,
+    )
   if (kept === undefined) {
     const secrets = {
       api_key: '',

@@ -4,12 +4,9 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { ConfigError } from '#core/config.ts'
 import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervised.ts'
+import { createPauses } from './pauses.ts'
 import type { Program } from './programs.ts'
 
-/** How long a part that died is away: doubled each time it dies again, until it has run for a while. */
-const FIRST_PAUSE_MS = 200
-const LONGEST_PAUSE_MS = 5_000
-const RUNS_WELL_MS = 30_000
 /** The place of the common log among the descriptors of a part; the channel to us is the one before. */
 const LOG_PLACE = 4
 
@@ -46,11 +43,12 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   let addresses: Addresses | undefined
   let was_ready = false
   let ending = false
-  let pause_ms = FIRST_PAUSE_MS
+  let began = 0
+  const pauseAfter = createPauses(options.onDeath)
   let pausing: NodeJS.Timeout | undefined
 
   function begin(): void {
-    const began = performance.now()
+    began = performance.now()
     let refusal: string | undefined
     try {
       child = fork(program.file, program.args, {
@@ -82,7 +80,6 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
       gone = true
       child = undefined
       addresses = undefined
-      if (performance.now() - began > RUNS_WELL_MS) pause_ms = FIRST_PAUSE_MS
       died(how, refusal)
     }
     const current = child
@@ -105,9 +102,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
       return ended.resolve()
     }
     const why = refusal === undefined ? how : `${how}: ${refusal.split('\n')[0]}`
-    options.onDeath(`The ${name} ended (${why}). It is started again in ${pause_ms / 1000} s.`)
-    pausing = setTimeout(begin, pause_ms)
-    pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)
+    pausing = setTimeout(begin, pauseAfter(`The ${name} ended (${why}).`, performance.now() - began))
   }
 
   begin()

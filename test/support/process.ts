@@ -22,6 +22,8 @@ export type Process = {
   /** Sends a signal, SIGKILL unless told, and resolves when the process has ended; after 30 s it is killed. */
   end(signal?: NodeJS.Signals): Promise<Ended>
   ended: Promise<Ended>
+  /** Stops reading what it writes, as `| head` does. */
+  closeOutput(): void
   /** What it has written to standard output and error so far. */
   output(): string
   /** Resolves with the first line, past or to come, that holds this text; rejects when the process ends before. */
@@ -116,6 +118,10 @@ export async function startProcess(
       return await ended.finally(() => clearTimeout(patience))
     },
     ended,
+    closeOutput() {
+      child.stdout.destroy()
+      child.stderr.destroy()
+    },
     output,
     says,
   }

@@ -83,8 +83,8 @@ export const VARIABLES = {
         error: 'must be 32 bytes, base64; several, the newest first, separated by commas',
       })
       .optional(),
-    '$(openssl rand -base64 32)',
-    `32 bytes, base64. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
+    '<what openssl rand -base64 32 prints>',
+    `32 bytes, base64. Make one with \`openssl rand -base64 32\` and give the same to api and worker. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
     ['api', 'worker'],
     ['api', 'worker'],
   ],
@@ -105,7 +105,7 @@ export const VARIABLES = {
         error: 'must be a signing secret, whsec_...; several, during rotation, separated by commas',
       })
       .optional(),
-    'whsec_new,whsec_old',
+    'whsec_newer,whsec_older',
     `signing secret of the endpoint at Stripe; during rotation both, separated by commas`,
     ['webhooks'],
     ['webhooks'],

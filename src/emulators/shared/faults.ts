@@ -1,4 +1,5 @@
 // Scripted failures: which requests they meet, how often, and what goes wrong.
+import { patternOf } from './pattern.ts'
 
 /** What goes wrong, and whether that happens before or after the effect by default. */
 const ACTIONS = {
@@ -87,7 +88,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     id,
     match: {
       method: typeof method === 'string' ? method.toUpperCase() : null,
-      path: typeof path === 'string' ? new RegExp(path) : null,
+      path: patternOf(path, 'path', refuse),
       contains: typeof contains === 'string' ? contains : null,
       nth: typeof nth === 'number' ? nth : null,
     },

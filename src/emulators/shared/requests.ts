@@ -72,18 +72,17 @@ export function latestRequests(
   return found
 }
 
-/** Oldest first. `path` is a regular expression. */
+/** Oldest first. */
 export function findRequests(
   log: RequestLog,
-  filter: { method?: string; path?: string; idempotency_key?: string; since_ms?: number },
+  filter: { method?: string; path: RegExp | null; idempotency_key?: string; since_ms?: number },
 ): LoggedRequest[] {
-  const path = filter.path === undefined ? null : new RegExp(filter.path)
   const ordered =
     log.ring.length < RING_SIZE ? log.ring : [...log.ring.slice(log.next), ...log.ring.slice(0, log.next)]
   return ordered.filter(
     (entry) =>
       (filter.method === undefined || entry.method === filter.method) &&
-      (path === null || path.test(entry.path)) &&
+      (filter.path === null || filter.path.test(entry.path)) &&
       (filter.idempotency_key === undefined || entry.idempotency_key === filter.idempotency_key) &&
       (filter.since_ms === undefined || entry.at_ms >= filter.since_ms),
   )

@@ -8,6 +8,7 @@ import { findEvent } from './events.ts'
 import { addFault } from './faults.ts'
 import { describeFault, hitsOf, release, removeFaults, waitForHits } from '../shared/faults.ts'
 import { sendPage } from '../shared/html.ts'
+import { patternOf } from '../shared/pattern.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
@@ -232,7 +233,7 @@ function showRequests(emulator: Emulator, _id: string, _body: unknown, query: Pa
   const { requests } = emulator
   const data = findRequests(requests, {
     method: optional(method),
-    path: optional(path),
+    path: patternOf(path, 'path', parameterRefused),
     idempotency_key: optional(idempotency_key),
     since_ms: since_ms === undefined ? undefined : Number(since_ms),
   })

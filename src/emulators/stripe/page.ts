@@ -1,6 +1,7 @@
 // What a person sees: payments, refunds, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
+import type { StoredEvent } from './event-log.ts'
 import { FAULT_NAMES, type Fault } from '../shared/faults.ts'
 import { PLACES } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
@@ -10,6 +11,8 @@ import type { Intent, Refund } from './store.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
+/** Asked all the time, it would leave no room for what is worth seeing. */
+const POLL = 'GET /v1/events'
 
 /** The page at `/`. With `refresh` in its query it shows itself again and again. */
 export function overviewPage(emulator: Emulator, query: string): string {
@@ -50,7 +53,8 @@ export function overviewPage(emulator: Emulator, query: string): string {
     section(
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],
-      latestRequests(requests, SHOWN).map(requestRow),
+      latestRequests(requests, SHOWN, (request) => !isPoll(request)).map(requestRow),
+      `<p>Without ${counted(requests.counts.get(POLL) ?? 0, 'look')} at the list of events (${POLL}).</p>`,
     ),
     section(
       'Events',
@@ -58,13 +62,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
       events.list
         .slice(-SHOWN)
         .toReversed()
-        .map(({ id, type, object, created, pending }) => [
-          id,
-          type,
-          object.id,
-          time(created),
-          pending ? 'not yet' : 'yes',
-        ]),
+        .map((event) => eventRow(emulator, event)),
       webhooksForm(emulator),
     ),
   ]
@@ -175,6 +173,15 @@ function requestRow({
     idempotency_key ?? '',
     request_id,
   ]
+}
+
+function isPoll({ method, path }: LoggedRequest): boolean {
+  return `${method} ${path}` === POLL
+}
+
+function eventRow({ webhooks }: Emulator, { id, type, object, created, pending }: StoredEvent): Cell[] {
+  const is_sent = webhooks?.wants(type) ?? false
+  return [id, type, object.id, time(created), pending ? 'not yet' : is_sent ? 'yes' : 'not sent']
 }
 
 function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
