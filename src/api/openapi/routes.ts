@@ -13,12 +13,13 @@ export function openapiRoutes(app: FastifyInstance, config: Config): void {
       routes.push({ method, path: url, literal: of.literal })
   })
 
-  // Anybody may ask for them, so they are written once.
+  // Anybody may ask for them, so they are written once, and all answers share the bytes.
   const served = (path: string, document: () => unknown) => {
-    let text: string | undefined
-    app.get(path, (_request, reply) =>
-      reply.type('application/json; charset=utf-8').send((text ??= JSON.stringify(document()))),
-    )
+    let bytes: Buffer | undefined
+    app.get(path, (_request, reply) => {
+      bytes ??= Buffer.from(JSON.stringify(document()))
+      return reply.type('application/json; charset=utf-8').send(bytes)
+    })
   }
   served('/openapi.json', () => apiDocument(routes, config.API_URL ?? app.listeningOrigin))
   served('/openapi-webhooks.json', () => webhooksDocument(config))
