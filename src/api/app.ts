@@ -1,6 +1,7 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
+import { createBodyReader } from '#core/bodies.ts'
 import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
@@ -34,6 +35,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const keyless = createKeyless()
+  const readBody = createBodyReader()
   const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
@@ -58,15 +60,12 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     // A body is read only on routes that need a key.
-    if (!needsKey(request)) return done(null, null)
-    try {
-      charge(request, body.length)
-      done(null, parseBody(body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
+    if (!needsKey(request)) return null
+    const bytes = await readBody(request)
+    charge(request, bytes.length)
+    return parseBody(bytes)
   })
   app.decorateRequest('credentials')
   app.decorateRequest('subject_id')
