@@ -1,11 +1,14 @@
 // Requests that are wrong as HTTP: too large, of another type, without an end, or meant to be read in two ways.
 import { gzipSync } from 'node:zlib'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BODY_LIMIT_BYTES } from '#api/body.ts'
 import { startApi } from '#api/main.ts'
+import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
-import { freshKey, type Client } from '#test/client.ts'
-import { startProcess } from '#test/process.ts'
-import { requestBytes, sendBytes } from '#test/raw.ts'
+import { createClient, freshKey, type Client } from '#test/client.ts'
+import { startProcess, until } from '#test/process.ts'
+import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
 import type { World } from '#test/world.ts'
 
@@ -86,6 +89,48 @@ test('a request that never ends is answered 408 and disconnected', async () => {
     await api.close()
   }
   expect(await stored(world)).toBe(before)
+})
+
+test('bodies that never end are given up when there is no room for newer ones', async () => {
+  const most = BODIES_ON_THEIR_WAY_BYTES / BODY_LIMIT_BYTES
+  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
+  const announced = openUnfinished(
+    client.url,
+    most,
+    Buffer.from(`${head}content-length: ${BODY_LIMIT_BYTES}\r\n\r\n{`),
+  )
+  const chunked = openUnfinished(
+    client.url,
+    20,
+    Buffer.from(`${head}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`),
+  )
+  await until('as many are given up', () => announced.statuses.length + chunked.statuses.length === 20)
+  expect(new Set([...announced.statuses, ...chunked.statuses])).toEqual(new Set([503]))
+  expect(
+    (await client.send('POST', '/v1/customers', { headers: jsonHeaders(world), body: customer() })).status,
+  ).toBe(201)
+  await announced.reset()
+  await chunked.reset()
+})
+
+test('callers who leave in the middle of a body are no failure of ours', async () => {
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const api = await startApi(world.config, log)
+  try {
+    const half = openUnfinished(
+      api.url,
+      5,
+      Buffer.from(`POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}content-length: 100\r\n\r\n{`),
+    )
+    const there = createClient(api.url, client.key)
+    expect((await there.get('/v1/customers')).status).toBe(200)
+    await half.reset()
+    expect((await there.get('/v1/customers')).status).toBe(200)
+    expect(lines).toEqual([])
+  } finally {
+    await api.close()
+  }
 })
 
 test('requests whose length can be read in two ways are refused', async () => {

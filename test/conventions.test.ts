@@ -1,5 +1,6 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { once } from 'node:events'
 import { openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
@@ -9,6 +10,7 @@ import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vites
 import { createLimit } from '#api/limit.ts'
 import { startApi } from '#api/main.ts'
 import { createSlowLane } from '#api/slow-lane.ts'
+import { createBodyReader } from '#core/bodies.ts'
 import { createListener } from '#core/listener.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -17,7 +19,7 @@ import type { Part } from '#core/run.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
-import { requestBytes, sendBytes } from '#test/raw.ts'
+import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -317,6 +319,24 @@ test('a request that never ends keeps nothing from being closed', async () => {
   expect(app.server.listening).toBe(false)
 })
 
+test('a body in chunks of one byte takes the memory of its bytes', async () => {
+  const app = createListener('test', LISTENER)
+  onTestFinished(() => app.close())
+  const readBody = createBodyReader()
+  app.addContentTypeParser('*', (request: FastifyRequest) => readBody(request))
+  app.post('/', () => 'read')
+  const accepted = once(app.server, 'connection') as Promise<[Socket]>
+  const chunks = '1\r\nx\r\n'.repeat(200_000)
+  const bytes = Buffer.from(`POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${chunks}`)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const before = memoryInUse().heapUsed
+  const half = openUnfinished(url, 1, bytes)
+  const [socket] = await accepted
+  await until('it has arrived', () => socket.bytesRead === bytes.length)
+  expect(memoryInUse().heapUsed - before).toBeLessThan(10 * 1024 * 1024)
+  await half.reset()
+})
+
 /** A tenant whose page of 100 customers has 1.6 MB. */
 async function largeLists(): ReturnType<World['clientOf']> {
   const client = await world.clientOf()
@@ -346,6 +366,20 @@ function pipelined(
     },
   }
 }
+
+test('an address has a budget for what needs no key; probes and keys do not share it', async () => {
+  const url = await startedApi({})
+  const outside = createClient(url, '')
+  // A large answer counts as several.
+  let answered = 0
+  while (answered < 1_000 && (await outside.get('/openapi.json')).status === 200) answered += 1
+  expect(answered).toBeLessThan(1_000)
+  const refused = await outside.get('/docs/guides')
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect((await outside.get('/healthz')).status).toBe(200)
+  expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
+})
 
 test('the first request of a key leaves the rest of its burst, whatever the clock says', () => {
   const limit = createLimit({ rps: 1, burst: 3 })

@@ -112,6 +112,16 @@ test('the search finds sections by words, and escapes what was typed', async () 
   }
 })
 
+test('the search looks for the first eight different words', async () => {
+  const found = async (words: string) => {
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
+    return page.text.includes('<mark>')
+  }
+  expect(await found('whsec no-such-word')).toBe(false)
+  expect(await found(`${'whsec '.repeat(9)} no-such-word`)).toBe(false)
+  expect(await found('a e i o u t n s no-such-word')).toBe(true)
+})
+
 test('common search words lead to the right guide, here and in the reference', async () => {
   const { description } = (await reader.get('/openapi.json')).body.info
   // The reference finds the headings of its description.

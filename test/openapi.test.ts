@@ -1,7 +1,9 @@
 // The OpenAPI document: whole, true to the routes, and true to what they answer.
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/areas.ts'
@@ -9,6 +11,7 @@ import { signStripe } from '#emulators/stripe/main.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
+import { memoryInUse } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -579,6 +582,31 @@ test('errors link to the documentation, which loads nothing from other hosts', a
       "frame-ancestors 'none'",
     ]),
   )
+})
+
+test('the files of the reference are revalidated, and sent from memory that all their readers share', async () => {
+  const outside = createClient(world.client.url, '')
+  const path = '/docs/js/scalar.js'
+  const first = await outside.get(path)
+  expect([first.status, first.headers.get('cache-control')]).toEqual([200, 'no-cache'])
+  const again = await outside.get(path, { 'if-none-match': first.headers.get('etag')! })
+  expect([again.status, again.text, again.headers.get('etag')]).toEqual([304, '', first.headers.get('etag')])
+  const other = await outside.get('/docs/', { 'if-none-match': first.headers.get('etag')! })
+  expect(other.status).toBe(200)
+
+  const before = memoryInUse().arrayBuffers
+  const { hostname, port } = new URL(world.client.url)
+  const greedy = connect(Number(port), hostname)
+  onTestFinished(() => void greedy.destroy())
+  greedy.on('error', () => {})
+  greedy.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(100))
+  await once(greedy, 'readable')
+  expect((await outside.get('/healthz')).status).toBe(200)
+  expect(memoryInUse().arrayBuffers - before).toBeLessThan(50 * 1024 * 1024)
+  // Whoever leaves so many answers unread is disconnected.
+  let received = 0
+  for await (const chunk of greedy) received += (chunk as Buffer).length
+  expect(received).toBeLessThan(20 * first.text.length)
 })
 
 test('/healthz and the document need no key', async () => {

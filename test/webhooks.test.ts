@@ -3,6 +3,7 @@ import { createConnection, createServer, type AddressInfo, type Socket } from 'n
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { pino } from 'pino'
+import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -12,7 +13,8 @@ import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from './support/books.ts'
 import { eventually, heldPayment } from './support/payments.ts'
-import { sendBytes } from './support/raw.ts'
+import { until } from './support/process.ts'
+import { memoryInUse, openUnfinished, requestBytes, sendBytes } from './support/raw.ts'
 import {
   deliver,
   deliverAll,
@@ -26,7 +28,6 @@ import {
   stateOf,
   storyOf,
 } from './support/stripe-events.ts'
-import { until } from './support/process.ts'
 import { urlAs } from './support/users.ts'
 import { createWorld, type World } from './support/world.ts'
 
@@ -292,7 +293,8 @@ describe('a signed body', () => {
       createLog('silent', 'test'),
     )
     try {
-      const head = 'POST /stripe HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n'
+      const signature = sign('')['stripe-signature']
+      const head = `POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: ${signature}\r\ncontent-length: 100000\r\n\r\n`
       const answer = await sendBytes(host.url, head, (socket) => {
         const timer = setInterval(() => socket.write(' '), 200)
         return () => clearInterval(timer)
@@ -357,6 +359,42 @@ describe('a signed body', () => {
     })
     expect(await Promise.all(blocked)).toEqual([200, 200, 200, 200])
     expect(await Promise.all(gathered)).toEqual([200, 200, 500, 200, 200])
+  })
+
+  test('without a signature that may be valid is refused before it has arrived', async () => {
+    const body = '{"id":'
+    const v1 = sign(body)['stripe-signature'].split('v1=')[1]!
+    for (const [path, header, status] of [
+      ['/stripe', {}, 400],
+      ['/stripe', { 'stripe-signature': 'nonsense' }, 400],
+      ['/stripe', { 'stripe-signature': `t=${nowS() - 400},v1=${v1}` }, 400],
+      ['/nowhere', sign(body), 404],
+    ] as const) {
+      const headers = { ...header, 'content-type': 'application/json', 'content-length': '1000' }
+      const half = openUnfinished(world.config.WEBHOOKS_URL!, 20, requestBytes('POST', path, headers, body))
+      await until('all are refused', () => half.statuses.length === 20)
+      expect(new Set(half.statuses)).toEqual(new Set([status]))
+      await half.reset()
+    }
+  })
+
+  test('that never ends takes little memory among others like it, and an event is taken beside them', async () => {
+    const bytes = 1024 * 1024
+    const headers = { 'content-length': String(bytes), ...sign('') }
+    const before = memoryInUse().arrayBuffers
+    const half = openUnfinished(
+      world.config.WEBHOOKS_URL!,
+      100,
+      requestBytes('POST', '/stripe', headers, Buffer.alloc(bytes - 1, ' ')),
+    )
+    const most = BODIES_ON_THEIR_WAY_BYTES / bytes
+    await until('those longest on their way are given up', () => half.statuses.length === 100 - most)
+    expect(new Set(half.statuses)).toEqual(new Set([503]))
+    expect(memoryInUse().arrayBuffers - before).toBeLessThan(BODIES_ON_THEIR_WAY_BYTES + 8 * bytes)
+    expect(
+      (await deliver(world, madeUp('customer.created', { id: 'cus_11', object: 'customer' }))).status,
+    ).toBe(200)
+    await half.reset()
   })
 
   test('with characters and nesting that a database refuses is not a 500', async () => {

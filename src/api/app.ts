@@ -1,6 +1,7 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
+import { createBodyReader } from '#core/bodies.ts'
 import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
@@ -10,6 +11,7 @@ import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
+import { createKeyless } from './keyless.ts'
 import { createLimit } from './limit.ts'
 import { createLists } from './lists.ts'
 import { openapiRoutes } from './openapi/routes.ts'
@@ -24,11 +26,16 @@ const BYTES_PER_REQUEST = 16 * 1024
 /** The most statements that may run or wait for each connection; further requests are refused. */
 const STATEMENTS_PER_CONNECTION = 500
 
+/** For load balancers, which may share an address with callers: no budget holds for it. */
+const PROBE = '/healthz'
+
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const { config, areas, sql, lanes, log } = context
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const keyless = createKeyless()
+  const readBody = createBodyReader()
   const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
@@ -55,15 +62,12 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     // A body is read only on routes that need a key.
-    if (!isV1(request.url) && !isV1(request.routeOptions.url ?? '')) return done(null, null)
-    try {
-      charge(request, body.length)
-      done(null, parseBody(body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
+    if (!needsKey(request)) return null
+    const bytes = await readBody(request)
+    charge(request, bytes.length)
+    return parseBody(bytes)
   })
   app.addHook('onListen', (done) => {
     origin ||= app.listeningOrigin
@@ -80,21 +84,22 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
-    const hosts = countHosts(request.raw.rawHeaders)
-    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) {
-      const message = hosts === 0 ? 'The header Host is missing.' : 'The header Host was sent twice.'
-      throw new AppError('invalid_request', { message, param: 'Host' })
+    if (!needsKey(request)) {
+      keyless.countUnread(request, reply)
+      if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
+      checkHost(request)
+      return checkPath(request.url)
     }
-    const {
-      url,
-      config: { scope, area },
-    } = request.routeOptions
-    // The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of
-    // the URL.
-    if (!isV1(request.url) && !isV1(url ?? '')) return checkPath(request.url)
     reply.header('cache-control', 'no-store')
-    if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
-    request.credentials = await authenticate(request, reply)
+    try {
+      checkHost(request)
+      if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
+      request.credentials = await authenticate(request, reply)
+    } catch (error) {
+      keyless.countUnread(request, reply)
+      throw error
+    }
+    const { scope, area } = request.routeOptions.config
     limit(request.credentials.key_id, reply)
     // `/v1/customers/` is not the customer without an id.
     if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
@@ -122,6 +127,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     const bytes =
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
     if (isV1(request.routeOptions.url ?? '')) charge(request, bytes)
+    else keyless.charge(request, bytes)
     done(null, payload)
   })
   app.addHook('onClose', () => pressure.close())
@@ -133,7 +139,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   for (const add of ROUTES) add(app, routes)
   areaRoutes(app)
 
-  app.get('/healthz', () => ({ status: 'ok' }))
+  app.get(PROBE, () => ({ status: 'ok' }))
   app.get('/', (_request, reply) => reply.redirect('/docs'))
   guidesRoutes(app)
   docsRoutes(app)
@@ -142,8 +148,16 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 }
 
 /** Counts Host headers in the raw list: Node's parsed headers keep only the first. */
-function countHosts(rawHeaders: string[]): number {
-  return rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
+function checkHost({ raw: { rawHeaders, httpVersion } }: FastifyRequest): void {
+  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
+  if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return
+  const message = hosts === 0 ? 'The header Host is missing.' : 'The header Host was sent twice.'
+  throw new AppError('invalid_request', { message, param: 'Host' })
+}
+
+// The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of the URL.
+function needsKey({ url, routeOptions }: FastifyRequest): boolean {
+  return isV1(url) || isV1(routeOptions.url ?? '')
 }
 
 function noSuchRoute({ method, url }: FastifyRequest): AppError {

@@ -1,26 +1,43 @@
 // The reference at `/docs`, loaded when somebody first looks: its package alone takes 40 MB of memory.
 import { createHash } from 'node:crypto'
+import type { OutgoingHttpHeaders } from 'node:http'
 import helmet from '@fastify/helmet'
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
+
+/** The page, and its script of 4 MB. */
+const PATHS = ['/docs/', '/docs/js/scalar.js']
+
+/** What is sent, the same bytes to everybody: answers that wait for slow readers share them. */
+type File = { headers: OutgoingHttpHeaders; etag: string; bytes: Buffer }
 
 export function docsRoutes(app: FastifyInstance): void {
-  let loaded: Promise<FastifyInstance> | undefined
-
-  async function answer(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    loaded ??= loadReference()
-    const reference = await loaded
-    const page = await reference.inject({ method: 'GET', url: request.url })
-    if (page.statusCode === 404) return reply.callNotFound()
-    if (String(page.headers['content-type']).startsWith('text/html'))
-      reply.header('content-security-policy', contentPolicy(page.payload))
-    return reply.code(page.statusCode).headers(page.headers).send(page.rawPayload)
-  }
+  let reference: Promise<FastifyInstance> | undefined
 
   // Browsers ask for it by themselves.
   app.get('/favicon.ico', (_request, reply) => reply.code(204).send())
-  app.get('/docs', answer)
-  app.get('/docs/*', answer)
-  app.addHook('onClose', async () => await (await loaded)?.close())
+  app.get('/docs', (_request, reply) => reply.redirect('/docs/', 301))
+  for (const path of PATHS) {
+    let loaded: Promise<File> | undefined
+    app.get(path, async (request, reply) => {
+      loaded ??= (reference ??= loadReference()).then((from) => loadFile(from, path))
+      const { headers, etag, bytes } = await loaded
+      reply.headers({ ...headers, etag, 'cache-control': 'no-cache' })
+      if (request.headers['if-none-match']?.includes(etag)) return await reply.code(304).send()
+      return await reply.send(bytes)
+    })
+  }
+  app.addHook('onClose', async () => await (await reference)?.close())
+}
+
+async function loadFile(reference: FastifyInstance, path: string): Promise<File> {
+  const { headers, rawPayload: bytes, payload } = await reference.inject(path)
+  const { date: _date, connection: _connection, ...lasting } = headers
+  const isPage = String(headers['content-type']).startsWith('text/html')
+  return {
+    headers: isPage ? { ...lasting, 'content-security-policy': contentPolicy(payload) } : lasting,
+    etag: `"${createHash('sha256').update(bytes).digest('base64url')}"`,
+    bytes,
+  }
 }
 
 /** Allows the page to load from this host only, and to run no script but its own inline ones, by their hashes. */

@@ -9,9 +9,10 @@ export type Limit = ((id: string, reply: FastifyReply, requests?: number) => voi
   charge(id: string, requests: number): void
 }
 
-/** `burst` requests of each id at once, and `rps` a second. */
-export function createLimit({ rps, burst }: { rps: number; burst: number }): Limit {
-  const buckets = createBuckets({ rps, burst })
+/** `burst` requests of each id at once, and `rps` a second; at most `most` ids are remembered. */
+export function createLimit(budget: { rps: number; burst: number; most?: number }): Limit {
+  const { rps, burst } = budget
+  const buckets = createBuckets(budget)
 
   function take(id: string, reply: FastifyReply, requests = 1): void {
     const { left, enough_in_ms, full_in_ms } = buckets.without(id, requests)

@@ -52,7 +52,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
 
   return {
     refuse(error, request, reply) {
-      const refusal = asAppError(error, request)
+      const refusal = asAppError(error)
       const { code, retry_after_s, status } = refusal
       // Areas that are not deployed are logged at the start.
       if (status >= 500 && code !== 'misconfigured_gateway') {
@@ -73,14 +73,10 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   }
 }
 
-function asAppError(error: unknown, request: FastifyRequest): AppError {
+function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>
   if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
-    return new AppError('payload_too_large', {
-      message: `The body is above ${request.routeOptions.bodyLimit} bytes.`,
-    })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
   if (code === 'FST_ERR_BAD_URL')
     return new AppError('invalid_request', { message: 'The path is not valid percent-encoded UTF-8.' })

@@ -6,9 +6,21 @@ const TOLERANCE_S = 300
 export type SignatureVerdict = 'valid' | 'malformed' | 'stale' | 'mismatch'
 
 /**
+ * What can be said of a `Stripe-Signature` header without the body: undefined if it may be valid. `now_s`: unix seconds;
+ * 300 off, past or future, still pass. Throws for no input.
+ */
+export function checkStripeHeader(
+  header: string | undefined,
+  now_s: number,
+): 'malformed' | 'stale' | undefined {
+  const parsed = parseHeader(header)
+  if (!parsed) return 'malformed'
+  return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? undefined : 'stale'
+}
+
+/**
  * Checks a `Stripe-Signature` header over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several
- * during a rotation. `now_s`: unix seconds. `stale` is said only of a true signature: 300 s off, past or future,
- * still passes. Throws for no input.
+ * during a rotation. `now_s`: unix seconds. `stale` is said only of a true signature. Throws for no input.
  */
 export function verifyStripe(
   raw: Buffer,

@@ -1,8 +1,10 @@
 // The webhooks host: verifies notifications, stores each once, with a job if it may be news, rings for that job and
 // answers 200.
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
+import { createBodyReader } from '#core/bodies.ts'
 import { isUnavailable } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
 import { metrics } from '#core/metrics.ts'
@@ -30,8 +32,11 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     // A path that cannot be decoded.
     frameworkErrors: (_error, request, reply) => void noSuchRoute(reply.header('x-request-id', request.id)),
   })
+  const readBody = createBodyReader()
   // The signature covers the bytes as they came.
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addContentTypeParser('*', async (request: FastifyRequest) =>
+    request.is404 ? null : await readBody(request),
+  )
 
   app.decorateRequest('news')
 
@@ -68,13 +73,18 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
         .header('retry-after', 1)
         .send({ error: { code: 'database_unavailable', message: 'Try again.' } })
     }
+    if (error instanceof AppError) {
+      const { status, code, message } = error
+      if (status === 503) reply.header('retry-after', 1)
+      return reply.code(status).send({ error: { code, message } })
+    }
     const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
     if (status === 500)
       log.error(
         { err: error, request_id: request.id, route: request.routeOptions.url },
         'a notification failed',
       )
-    const code = status === 413 ? 'payload_too_large' : status === 500 ? 'internal_error' : 'invalid_request'
+    const code = status === 500 ? 'internal_error' : 'invalid_request'
     return reply.code(status).send({
       error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
     })

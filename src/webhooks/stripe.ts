@@ -1,12 +1,12 @@
 // Notifications from Stripe: `POST /stripe`.
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { need } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { metrics } from '#core/metrics.ts'
 import { seldom } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
-import { verifyStripe } from '#providers/signatures.ts'
+import { checkStripeHeader, verifyStripe, type SignatureVerdict } from '#providers/signatures.ts'
 import { readEvent } from '#providers/stripe/news.ts'
 import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
 
@@ -25,21 +25,22 @@ function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, tak
     warn(reason, ip)
   }
 
-  app.post(stripeNotifications.path, async (request, reply) => {
+  const refuse = (verdict: SignatureVerdict, { ip }: FastifyRequest, reply: FastifyReply) => {
+    refused(verdict, ip)
+    return reply.code(400).send({
+      error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
+    })
+  }
+
+  // What anybody can see to be no signature of ours is refused without reading the body.
+  async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+    const verdict = checkStripeHeader(signatureOf(request), nowS())
+    return verdict && (await refuse(verdict, request, reply))
+  }
+  app.post(stripeNotifications.path, { onRequest }, async (request, reply) => {
     const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-    const header = request.headers['stripe-signature']
-    const verdict = verifyStripe(
-      raw,
-      Array.isArray(header) ? header[0] : header,
-      secrets,
-      Math.floor(Date.now() / 1000),
-    )
-    if (verdict !== 'valid') {
-      refused(verdict, request.ip)
-      return await reply.code(400).send({
-        error: { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
-      })
-    }
+    const verdict = verifyStripe(raw, signatureOf(request), secrets, nowS())
+    if (verdict !== 'valid') return await refuse(verdict, request, reply)
     const event = readEvent(parsed(raw))
     // A look is only ever written by us: it would be believed to carry our ids.
     if (event === undefined || event.kind === LOOK_KIND) {
@@ -51,6 +52,15 @@ function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, tak
     const fresh = await take(notificationOf('stripe', event), request)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
+}
+
+function signatureOf({ headers }: FastifyRequest): string | undefined {
+  const header = headers['stripe-signature']
+  return Array.isArray(header) ? header[0] : header
+}
+
+function nowS(): number {
+  return Math.floor(Date.now() / 1000)
 }
 
 function parsed(raw: Buffer): unknown {

@@ -1,5 +1,8 @@
 // HTTP as bytes, for what a well-behaved client would not send.
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string; body: any }
 
@@ -24,6 +27,39 @@ export async function sendBytes(
     socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
   })
   return parse(Buffer.concat(chunks).toString('utf8'))
+}
+
+/** So many connections that each send these bytes and then wait. `statuses`: of the answers so far. */
+export function openUnfinished(
+  url: string,
+  count: number,
+  bytes: Buffer,
+): { statuses: number[]; reset(): Promise<void> } {
+  const { hostname, port } = new URL(url)
+  const statuses: number[] = []
+  const sockets = Array.from({ length: count }, () => {
+    const socket = connect(Number(port), hostname)
+    socket.on('error', () => {})
+    socket.once('data', (chunk) => statuses.push(parse(chunk.toString('latin1')).status))
+    socket.write(bytes)
+    return socket
+  })
+  return {
+    statuses,
+    async reset() {
+      const open = sockets.filter(({ closed }) => !closed)
+      const all = Promise.all(open.map((socket) => once(socket, 'close')))
+      for (const socket of open) socket.resetAndDestroy()
+      await all
+    },
+  }
+}
+
+/** The memory of this process, in bytes, without what is garbage. */
+export function memoryInUse(): NodeJS.MemoryUsage {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage()
 }
 
 /** The bytes of a request with a body, that asks for the connection to be closed. */

@@ -9,8 +9,16 @@ const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 /** As the first line of a guide; it is not shown. */
 const KEYWORDS = /^<!-- keywords: (.*) -->\n+/
 
+/** More words cost more to look for, and hardly find more. */
+const MOST_WORDS = 8
+
 /** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
-export type Section = { anchor: string; title: string; text: string }
+export type Section = { anchor: string; title: string; text: string; sought: Sought }
+
+type Passage = Omit<Section, 'sought'>
+
+/** What is searched, in lower case. `all`: with the title and the keywords of the guide. */
+type Sought = { title: string; text: string; all: string }
 
 export type Guide = {
   /** As in the address; empty for the index. */
@@ -35,9 +43,13 @@ export async function loadLibrary(): Promise<Library> {
   return { index, guides: await Promise.all(names.map((name) => readGuide(name, name))) }
 }
 
-/** What is looked for, as words. */
-export function wordsOf(query: string): string[] {
-  return query.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
+/** What is looked for: the first eight different words. */
+export function soughtWords(query: string): string[] {
+  return [...new Set(wordsOf(query))].slice(0, MOST_WORDS)
+}
+
+function wordsOf(text: string): string[] {
+  return text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
 }
 
 /**
@@ -48,11 +60,10 @@ export function search(guides: Guide[], words: string[]): { guide: Guide; sectio
   if (words.length === 0) return []
   const found = guides.flatMap((guide) =>
     guide.sections.map((section) => {
-      const [top, title, text] = [guide.title, section.title, section.text].map((each) => each.toLowerCase())
-      const keywords = guide.keywords.join(' ')
-      const holds = words.every((word) => `${keywords} ${top} ${title} ${text}`.includes(word))
-      const here = words.filter((word) => title!.includes(word) || text!.includes(word)).length
-      const titled = words.filter((word) => title!.includes(word)).length
+      const { title, text, all } = section.sought
+      const holds = words.every((word) => all.includes(word))
+      const here = words.filter((word) => title.includes(word) || text.includes(word)).length
+      const titled = words.filter((word) => title.includes(word)).length
       // A keyword leads to the top of its guide.
       const named = section.anchor === '' ? words.filter((word) => guide.keywords.includes(word)).length : 0
       return { guide, section, score: holds && here + named > 0 ? here + 5 * titled + 10 * named : 0 }
@@ -71,18 +82,26 @@ export function escapeHtml(text: string): string {
 
 async function readGuide(name: string, file: string): Promise<Guide> {
   const written = await readFile(join(FOLDER, `${file}.md`), 'utf8')
-  const [comment = '', keywords = ''] = KEYWORDS.exec(written) ?? []
+  const [comment = '', listed = ''] = KEYWORDS.exec(written) ?? []
   const text = written.slice(comment.length)
   // In the folder a link names a file.
   const tokens = marked.lexer(text.replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1'))
+  const keywords = wordsOf(listed)
   const sections = sectionsOf(tokens)
+  const { title } = sections[0]!
+  const before = `${keywords.join(' ')} ${title.toLowerCase()}`
   return {
     name,
-    title: sections[0]!.title,
+    title,
     html: marked.parser(tokens),
-    keywords: wordsOf(keywords),
-    sections,
+    keywords,
+    sections: sections.map((section) => ({ ...section, sought: soughtIn(section, before) })),
   }
+}
+
+function soughtIn(section: Passage, before: string): Sought {
+  const [title, text] = [section.title.toLowerCase(), section.text.toLowerCase()]
+  return { title, text, all: `${before} ${title} ${text}` }
 }
 
 const marked = new Marked({
@@ -121,8 +140,8 @@ function anchorOf(text: string): string {
     .replaceAll(' ', '-')
 }
 
-function sectionsOf(tokens: Token[]): Section[] {
-  const sections: Section[] = []
+function sectionsOf(tokens: Token[]): Passage[] {
+  const sections: Passage[] = []
   for (const token of tokens) {
     if (token.type === 'heading') {
       const { depth, text } = token as Tokens.Heading

@@ -1,5 +1,5 @@
 // The guides as pages: no script, nothing from another host.
-import { escapeHtml, search, wordsOf, type Guide, type Library, type Section } from './library.ts'
+import { escapeHtml, search, soughtWords, type Guide, type Library, type Section } from './library.ts'
 
 const EXCERPT = 220
 const SHOWN = 30
@@ -20,11 +20,12 @@ export function guidePage(library: Library, guide: Guide): string {
 
 /** What a search finds. */
 export function searchPage(library: Library, query: string): string {
-  const words = wordsOf(query)
+  const words = soughtWords(query)
   const found = search(library.guides, words)
   const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, words))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
-  const said = words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(query)}”.`
+  const said =
+    words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(words.join(' '))}”.`
   return page(library, {
     title: 'Search',
     current: null,
@@ -85,10 +86,10 @@ function nextOf({ guides }: Library, guide: Guide): string {
   return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escapeHtml(next.title)}</a></p>`
 }
 
-function result(guide: Guide, { anchor, title, text }: Section, words: string[]): string {
+function result(guide: Guide, { anchor, title, text, sought }: Section, words: string[]): string {
   const address = `/docs/guides/${guide.name}${anchor === '' ? '' : `#${anchor}`}`
   const name = title === guide.title ? title : `${guide.title}: ${title}`
-  const at = Math.max(0, ...words.map((word) => text.toLowerCase().indexOf(word)))
+  const at = Math.max(0, ...words.map((word) => sought.text.indexOf(word)))
   const from = at < EXCERPT / 2 ? 0 : text.indexOf(' ', at - EXCERPT / 2)
   const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).replace(/\s+\S*$/, '')} …`
   return `<li><a href="${address}">${marked(name, words)}</a><p>${marked(excerpt, words)}</p></li>`

@@ -16,12 +16,13 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
       routes.push({ method, path: url, literal: of.literal })
   })
 
-  // Anybody may ask for them, so they are written once.
+  // Anybody may ask for them, so they are written once, and all answers share the bytes.
   const served = (path: string, document: () => unknown) => {
-    let text: string | undefined
-    app.get(path, (_request, reply) =>
-      reply.type('application/json; charset=utf-8').send((text ??= JSON.stringify(document()))),
-    )
+    let bytes: Buffer | undefined
+    app.get(path, (_request, reply) => {
+      bytes ??= Buffer.from(JSON.stringify(document()))
+      return reply.type('application/json; charset=utf-8').send(bytes)
+    })
   }
   served('/openapi.json', () =>
     // Whoever reads the reference under another name of this host may send requests only there.

@@ -1,0 +1,47 @@
+// Limits what callers without a valid key may cost.
+import type { Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { AppError } from '#core/errors.ts'
+import { networkOf } from './failures.ts'
+import { createLimit } from './limit.ts'
+
+/** The budget of each address on routes that need no key. A search of the guides takes about two milliseconds. */
+const BUDGET = { rps: 100, burst: 1_000, most: 20_000 }
+/** This many bytes of an answer count as one request. */
+const BYTES_PER_REQUEST = 64 * 1024
+/** The answers that may wait on one connection until the caller reads them. Browsers leave one at most. */
+const MOST_UNREAD = 16
+
+export type Keyless = {
+  /** Counts a request. Throws `rate_limited` when its address has used up its budget. */
+  limit(request: FastifyRequest, reply: FastifyReply): void
+  /** Counts an answer of so many bytes. */
+  charge(request: FastifyRequest, bytes: number): void
+  /** Counts an answer until it is sent. Disconnects a caller who leaves too many unread, and throws `rate_limited`. */
+  countUnread(request: FastifyRequest, reply: FastifyReply): void
+}
+
+export function createKeyless(): Keyless {
+  const limit = createLimit(BUDGET)
+  const unread = new WeakMap<Socket, number>()
+
+  return {
+    limit: ({ ip }, reply) => limit(networkOf(ip), reply),
+    charge({ ip }, bytes) {
+      const extra = Math.floor(bytes / BYTES_PER_REQUEST)
+      if (extra > 0) limit.charge(networkOf(ip), extra)
+    },
+    countUnread({ raw: { socket } }, { raw: response }) {
+      const count = (change: number) => {
+        const waiting = (unread.get(socket) ?? 0) + change
+        unread.set(socket, waiting)
+        return waiting
+      }
+      if (count(1) > MOST_UNREAD) {
+        socket.destroy()
+        throw new AppError('rate_limited', { retry_after_s: 1 })
+      }
+      response.once('finish', () => count(-1))
+    },
+  }
+}
