@@ -324,7 +324,7 @@ describe('a signed body', () => {
 
   test('that cannot be stored is refused alone, not with what is stored in one statement with it', async () => {
     const url = urlAs('webhooks', world.config.DATABASE_URL!)
-    const sql = connectDatabase(url, { max: 4, application_name: 'test' })
+    const sql = connectDatabase(url, { max: 4, application_name: 'refused alone' })
     onTestFinished(() => sql.end())
     let come = 0
     const admits = () => {
@@ -350,7 +350,8 @@ describe('a signed body', () => {
         blocked.push(post(small()))
         await until('its statement waits', async () => {
           const waiting = await tx`
-            select from pg_locks where relation = 'notifications'::regclass and not granted`
+            select from pg_locks l join pg_stat_activity a on a.pid = l.pid
+            where l.relation = 'notifications'::regclass and not l.granted and a.application_name = 'refused alone'`
           return waiting.length === blocked.length
         })
       }
