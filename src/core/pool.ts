@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { need, type Config } from './config.ts'
 import type { Log } from './log.ts'
 import { isoFromPostgres } from './time.ts'
-import type { Sql } from './db.ts'
+import { isUnavailable, type Sql } from './db.ts'
 
 type PoolOptions = {
   max: number
@@ -225,6 +225,17 @@ export async function warnOfRights(sql: Sql, log: { warn: (message: string) => v
  */
 export function isLateWrite(error: unknown): boolean {
   return error instanceof TypeError && /nextWrite .*postgres.*connection\.js/.test(error.stack ?? '')
+}
+
+/**
+ * Whether this error is node-postgres telling of a lost connection while nobody listens: BullMQ listens to a client only after
+ * it is connected, and not while one of its pool is in use. It is safe to ignore: what is asked of such a client next
+ * is rejected.
+ */
+export function isUnheardLoss(error: unknown): boolean {
+  if (!(error instanceof Error) || !/[\\/]node_modules[\\/]pg(-protocol)?[\\/]/.test(error.stack ?? ''))
+    return false
+  return error.message === 'Connection terminated unexpectedly' || isUnavailable(error)
 }
 
 /** The text of an array as PostgreSQL reads it. */

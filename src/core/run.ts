@@ -1,7 +1,7 @@
 // Runs a process: from its start to an orderly stop on a signal, or when its supervisor is gone.
 import { parseArgs } from 'node:util'
 import type { Log } from './log.ts'
-import { isLateWrite } from './pool.ts'
+import { isLateWrite, isUnheardLoss } from './pool.ts'
 import { errorText } from './startup.ts'
 import { isSupervised, onSupervisorGone, reportStart, type Addresses } from './supervised.ts'
 
@@ -64,7 +64,7 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
     if (stopped_at === undefined) stop('the supervisor is gone')
   })
   process.on('uncaughtException', (error) => {
-    if (isLateWrite(error)) return
+    if (isLateWrite(error) || isUnheardLoss(error)) return
     process.stderr.write(`${error.stack ?? String(error)}\n`)
     process.exit(1)
   })

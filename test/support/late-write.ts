@@ -1,6 +1,7 @@
-// A process whose database ends a connection that it has reserved: what it asks on it next is written to nothing. With THROWS it
-// then fails as no process should.
+// A process whose database ends a connection that it has reserved: what it asks on it next is written to nothing. It also ends one
+// of the queue's driver, on which nobody listens. With THROWS it then fails as no process should.
 import postgres from 'postgres'
+import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run } from '#core/run.ts'
 
@@ -13,6 +14,10 @@ await run('', async () => {
   await other`select pg_terminate_backend(${row!.pid})`
   await sleep(200)
   reserved`select 1`.catch(() => {})
+  const client = new Client({ connectionString: process.env.DATABASE_URL! })
+  await client.connect()
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  await other`select pg_terminate_backend(${rows[0]!.pid})`
   await sleep(200)
   process.stdout.write('it lives\n')
   if (process.env.THROWS)
