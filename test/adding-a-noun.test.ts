@@ -10,8 +10,10 @@ import { createClient, freshKey } from '#test/client.ts'
 import { runCommand, type Ran } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createKey } from '#test/environment.ts'
-import { PARTS } from '#test/parts.ts'
+import { PARTS, type PartName } from '#test/parts.ts'
+import { heldPayment } from '#test/payments.ts'
 import { startProcess, until } from '#test/process.ts'
+import { deliver, listEvents } from '#test/stripe-events.ts'
 import { asUser } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { patchedCopy, type Patch } from '../torture/copy.ts'
@@ -87,6 +89,13 @@ const ENTRIES = {
   },`,
     ),
   ],
+  'which events of it need no look': [
+    after(
+      'src/domain/subjects.ts',
+      '      side: parcelSide,',
+      '      tellsNothing: (sql) => sql`said.status = r.status`,',
+    ),
+  ],
   'which of its rows are under way': [
     after(
       'src/domain/subjects.ts',
@@ -118,6 +127,13 @@ const ENTRIES = {
       'migrations/roles.sql',
       "    ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),",
       "    ('sluice_api', 'parcels', 'select, insert (tenant_id, id, idempotency_key, address)'),\n    ('sluice_worker', 'parcels', 'select, update (status, tracking, updated_at)'),",
+    ),
+  ],
+  'what the webhooks host may read of it': [
+    after(
+      'migrations/roles.sql',
+      '    -- Whether a notification brings news.',
+      "    ('sluice_webhooks', 'parcels', 'select (tenant_id, id, carrier, tracking, status)'),",
     ),
   ],
   'an area that is new': [
@@ -210,13 +226,13 @@ test(
       stdout: 'Applied 0900_parcels.sql.\n',
     })
     const env = { ...world.env, LOG_LEVEL: 'info', RECONCILE_EVERY_S: '1', CARRIER_URL: carrier.url }
-    const start = async (name: 'api' | 'worker') => {
+    const start = async (name: PartName) => {
       const { file, ready } = PARTS[name]
       const process = await startProcess(file, { root: path, env: asUser(name, env), ready })
       onTestFinished(async () => void (await process.end()))
       return process
     }
-    const [api, worker] = await Promise.all([start('api'), start('worker')])
+    const [api, worker, host] = await Promise.all([start('api'), start('worker'), start('webhooks')])
     const { url } = JSON.parse(api.ready) as { url: string }
     const scopes = [...SCOPES, 'parcels:read', 'parcels:write'] as Scope[]
     const client = createClient(url, (await createKey(world.sql, 'acme', scopes)).secret)
@@ -256,6 +272,13 @@ test(
     expect(paths['/v1/parcels'].post.description).toContain('does not wait')
     const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
     expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
+
+    // What it compares with events of its own is none of the payments' business.
+    const { processor_reference } = await heldPayment(client)
+    const there = { ...world, config: { ...world.config, WEBHOOKS_URL: JSON.parse(host.ready).url } }
+    const told = await listEvents(world, processor_reference)
+    expect(told.length).toBeGreaterThan(0)
+    for (const event of told) expect((await deliver(there, event)).status).toBe(200)
 
     // One that nothing works on is found by the audit, and looked up by the reconciler.
     const [forgotten] = await world.sql<{ id: string }[]>`
@@ -316,6 +339,10 @@ test(
     expect(await runCommand('src/commands/migrate.ts', [], world.env)).toMatchObject({ code: 0 })
     expect((await client.post('/v1/parcels', another())).status).toBe(500)
     await api.says('permission denied for table parcels')
+    await host.end()
+    const refused = await startProcess(PARTS.webhooks.file, { root: path, env: asUser('webhooks', env) })
+    expect(await refused.ended).toMatchObject({ code: 1 })
+    expect(refused.output()).toContain('permission denied for table parcels')
   },
 )
 
@@ -336,6 +363,7 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
       'the index of routes',
       'its subject, with its view and events',
       'which of its rows are under way',
+      'which events of it need no look',
       'its refusals',
       'an area that is new',
       'a provider that is new',

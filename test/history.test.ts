@@ -124,6 +124,23 @@ test('jobs are not moved while they are open, discarded, just finished, or their
   await world.sql`delete from jobs where id = ${notificationId(lost)} or queue = 'nobody'`
 })
 
+test.each([
+  ['jobs', 'job_history', []],
+  ['job_attempts', 'job_attempt_history', ['finished_at timestamp with time zone']],
+  ['notifications', 'notification_history', ['finished_at timestamp with time zone']],
+])(
+  'the columns of %s stand in its history in the same order: they are moved by position',
+  async (table, history, first) => {
+    const columnsOf = async (name: string) => {
+      const rows = await world.sql<{ name: string; type: string }[]>`
+      select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
+      where attrelid = ${name}::regclass and attnum > 0 and not attisdropped order by attnum`
+      return rows.map((column) => `${column.name} ${column.type}`)
+    }
+    expect(await columnsOf(history)).toEqual([...first, ...(await columnsOf(table))])
+  },
+)
+
 describe('partitions', () => {
   const named = async (parent: string) =>
     (

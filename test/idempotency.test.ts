@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
 import { createKey } from '#test/environment.ts'
 import { capturedPayment, fault, refund } from '#test/payments.ts'
@@ -49,6 +50,25 @@ test('a replay answers 201 and byte for byte what was answered first', async () 
     expect([second.status, second.text, replayed(second)]).toEqual([201, first.text, true])
   }
   expect(await count('customers', body.idempotency_key)).toBe(1)
+})
+
+test('where the key was seen, a replay makes no accepting statement', async () => {
+  const accepting = async (step: string) => {
+    const { values } = await metrics.statement.get()
+    const ofStep = ({ metricName, labels }: (typeof values)[number]) =>
+      metricName === 'sluice_statement_seconds_count' && labels['step'] === step
+    return values.find(ofStep)?.value
+  }
+  for (const [path, step, body] of [
+    ['/v1/customers', 'create_customer', { idempotency_key: freshKey(), name: 'Ada' }],
+    ['/v1/payments', 'create_payment', { idempotency_key: freshKey(), ...payment }],
+  ] as const) {
+    await world.client.post(path, body)
+    const before = await accepting(step)
+    expect(before).toBeGreaterThan(0)
+    expect(replayed(await world.client.post(path, body))).toBe(true)
+    expect([step, await accepting(step)]).toEqual([step, before])
+  }
 })
 
 test('what one process accepted is replayed by another, for customers and payments, and so is what it refuses', async () => {
@@ -124,12 +144,7 @@ test('a key is 1 to 255 visible characters, wherever it stands', async () => {
     const refused = await world.client.post('/v1/customers', {}, { 'idempotency-key': key })
     expect([key, refused.status]).toEqual([key, 400])
   }
-  for (const key of [
-    '1',
-    'x'.repeat(255 - freshKey().length) + freshKey(),
-    `ключ-${freshKey()}`,
-    `💳-${freshKey()}`,
-  ]) {
+  for (const key of ['1', freshKey().padStart(255, 'x'), `ключ-${freshKey()}`, `💳-${freshKey()}`]) {
     const accepted = await world.client.post('/v1/customers', { idempotency_key: key })
     expect([accepted.status, accepted.body.idempotency_key]).toEqual([201, key])
     expect(

@@ -1,6 +1,7 @@
 // Notifications that bring no news: over as they are stored, without a job and without asking the processor.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { BEGINNING, moveNotifications } from '#domain/history.ts'
 import { API_VERSION, readEvent } from '#providers/stripe/news.ts'
@@ -66,6 +67,15 @@ function changed(event: StripeEvent, object: object, rest: object = {}): StripeE
     id: `${event.id}_${copies}`,
     data: { object: { ...event.data.object, ...object } },
   }
+}
+
+/** How many notifications are counted as stored, or as having waited, with this state. */
+async function counted(
+  counter: 'notificationsStored' | 'notificationsWaited',
+  state: string,
+): Promise<number> {
+  const { values } = await metrics[counter].get()
+  return values.find(({ labels }) => labels['state'] === state)?.value ?? 0
 }
 
 async function asked(path: string): Promise<number> {
@@ -157,6 +167,9 @@ test('whatever says anything else is looked at', async () => {
   const refunded = await capturedPayment(world.client)
   await refund(world.client, refunded.id, { amount_minor: 100 })
   const made = await only(refunded.processor_reference, 'refund.created')
+  const disputed = await capturedPayment(world.client)
+  await refund(world.client, disputed.id, { amount_minor: 100 })
+  await drift(world, disputed.id)
   const cases: [string, StripeEvent][] = [
     ['more was captured', changed(captured, { amount_received: 1001 })],
     ['another amount', changed(captured, { amount: 999 })],
@@ -179,6 +192,7 @@ test('whatever says anything else is looked at', async () => {
       ),
     ],
     ['an open drift', await only(differing.processor_reference, HELD)],
+    ["a refund under its payment's open drift", await only(disputed.processor_reference, 'refund.created')],
     ['a refund that succeeded otherwise', changed(made, { amount: 99 })],
     ['a refund that failed', changed(made, { status: 'failed' }, { type: 'refund.failed' })],
     ['a refund of another currency', changed(made, { currency: 'eur' })],
@@ -208,6 +222,10 @@ describe('what comes while our own call is under way', () => {
       .provider('stripe')
       .effects({ 'metadata[sluice_payment_id]': body.id })
     const event = await only(reference, HELD)
+    const before = [
+      await counted('notificationsStored', 'waiting'),
+      await counted('notificationsWaited', 'applied'),
+    ]
     // The reference is not known here yet.
     expect(await taken(event)).toEqual({ state: 'waiting', job: false })
     expect((await auditEverything(world.sql)).problems).toEqual([])
@@ -216,6 +234,12 @@ describe('what comes while our own call is under way', () => {
     await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
     expect(await asked(`/v1/payment_intents/${reference}`)).toBe(0)
     expect((await world.sql`select from jobs where id = ${notificationId(event)}`).count).toBe(0)
+    await eventually(async () =>
+      expect([
+        await counted('notificationsStored', 'waiting'),
+        await counted('notificationsWaited', 'applied'),
+      ]).toEqual(before.map((count) => count + 1)),
+    )
   })
 
   test('is looked at when that takes long, or when nobody knows what came of it', async () => {
@@ -246,6 +270,19 @@ describe('what comes while our own call is under way', () => {
     await world.drain()
     await checkBooks(world)
   })
+})
+
+test('what became of each is counted', async () => {
+  const { processor_reference: reference } = await heldPayment(world.client)
+  const event = await only(reference, HELD)
+  const states = ['applied', 'received', 'ignored', 'duplicate']
+  const stored = () => Promise.all(states.map((state) => counted('notificationsStored', state)))
+  const before = await stored()
+  await taken(event)
+  await taken(changed(event, { amount: 999 }))
+  await taken(changed(event, {}, { type: 'charge.succeeded' }))
+  await deliver(world, event)
+  expect(await stored()).toEqual(before.map((count) => count + 1))
 })
 
 test('several notifications of one object share a look', async () => {
@@ -284,6 +321,34 @@ test('one that came during a look at its object is not taken for known by it', a
   await held.remove()
   await world.drain()
   expect((await storyOf(world, id)).refunds).toMatchObject([{ status: 'succeeded', amount_minor: 250 }])
+  await checkBooks(world)
+})
+
+test('one that has waited for a look for longer than five seconds gets a job, and so does what comes then', async () => {
+  const { processor_reference: reference } = await capturedPayment(world.client)
+  const made = await refundInDashboard(world, reference, 250)
+  const created = await only(reference, 'refund.created')
+  const held = await fault(world, {
+    match: { method: 'GET', path: `^/v1/refunds/${made.id}$` },
+    fault: 'hold',
+  })
+  await deliver(world, created)
+  await held.hit()
+  const waits = changed(created, {})
+  expect(await taken(waits)).toEqual({ state: 'waiting', job: false })
+  const cameAgo = async (event: StripeEvent, seconds: number) =>
+    await world.sql`
+      update notifications set received_at = now() - ${seconds} * interval '1 second' where id = ${notificationId(event)}`
+  // As if looks followed one another: this one stays young.
+  await cameAgo(created, -60)
+  await cameAgo(waits, 6)
+  await eventually(async () =>
+    expect(await world.sql`select from jobs where id = ${notificationId(waits)}`).toHaveLength(1),
+  )
+  await cameAgo(created, 6)
+  expect(await taken(changed(created, {}))).toEqual({ state: 'received', job: true })
+  await held.remove()
+  await world.drain()
   await checkBooks(world)
 })
 

@@ -9,7 +9,7 @@ import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { waking } from '#domain/notifications/settle.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { waitingNews } from '#domain/reconciliation/drift.ts'
+import { parkedNews } from '#domain/reconciliation/drift.ts'
 import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
@@ -409,7 +409,7 @@ test('waking and listing parked notifications are look-ups by key, even if plann
     expect(lines[at]).toContain('Index Scan using notifications_parked on')
     expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
 
-    const about = await fresh.sql`explain select ${waitingNews(fresh.sql, 'payment', null)} from payments p`
+    const about = await fresh.sql`explain select ${parkedNews(fresh.sql, 'payment', null)} from payments p`
     const all = about.map((row) => String(row['QUERY PLAN'])).join('\n')
     expect(all).toMatch(
       /notifications_subject on .*\n.*Index Cond: .*tenant_id = p\.tenant_id.*subject_id = p\.id/,

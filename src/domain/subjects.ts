@@ -15,7 +15,13 @@ import {
   paymentTellsNothing,
   refundsInWords,
 } from './payments/side.ts'
-import { AMOUNT_SIDE, type Difference, type Side, type SideSchema } from './reconciliation/side.ts'
+import {
+  AMOUNT_SIDE,
+  sameAmount,
+  type Difference,
+  type Side,
+  type SideSchema,
+} from './reconciliation/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
 type AnySubject = {
@@ -58,8 +64,8 @@ export type AtProvider = {
    */
   agrees: Readonly<Record<string, readonly string[]>>
   /**
-   * The condition under which what an event `said` brings nothing new to our row `r`, given that amount and currency are
-   * equal; without it each event is looked at. The webhooks host reads the columns that it names.
+   * The condition under which what an event `said` brings nothing new to our row `r`; it says all that is compared.
+   * Without it each event is looked at. The webhooks host reads the columns that it names.
    */
   tellsNothing?(sql: Sql | Tx): Fragment
   /** How two sides differ beside status, amount and currency, where that is not for each column to be equal. */
@@ -115,7 +121,7 @@ export const SUBJECTS = {
       provider: 'processor',
       reference: 'processor_reference',
       side: z.object(AMOUNT_SIDE),
-      tellsNothing: (sql) => sql`said.status in ('pending', r.status)`,
+      tellsNothing: (sql) => sql`${sameAmount(sql)} and said.status in ('pending', r.status)`,
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,

@@ -1,9 +1,11 @@
 // The `webhooks` process: {webhooks_url}.
 import type { Config } from '#core/config.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
@@ -12,11 +14,24 @@ import { NOTIFICATION_ROUTES } from './routes.ts'
 /** Notifications belong to no tenant until they are applied, so all of them share one larger window. */
 const WINDOW_FACTOR = 8
 
+/**
+ * Stores nothing, to hear now what the database would refuse each time: what every noun compares is in one statement, and a
+ * right that is missing on one table stops the notifications of all.
+ */
+async function checkStoring(sql: Sql): Promise<void> {
+  try {
+    await storeNotifications(sql, [])
+  } catch (error) {
+    if (!isUnavailable(error)) throw error
+  }
+}
+
 /** Starts the webhooks host against the servers that `config` names. */
 export async function startWebhooks(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
   ends.defer(() => endAll(sql))
+  await checkStoring(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)

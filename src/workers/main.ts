@@ -18,7 +18,7 @@ import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
 import { createJobLog } from './job-log.ts'
-import { settleWhatWaits } from './recurring/waiting.ts'
+import { compareWhatWaits } from './recurring/waiting.ts'
 import { sweep, watch } from './sweep.ts'
 
 /** Starts a worker against the servers that `config` names. */
@@ -74,7 +74,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
     expire(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
-    settleWhatWaits(context),
+    compareWhatWaits(context),
     gauge(context),
     retain(context, config.RETENTION_DAYS),
     audits(context, config.AUDIT_EVERY_S),

@@ -67,7 +67,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'job of a notification',
     tables: ['jobs'],
-    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|settled\.id)/,
+    part: /from jobs j where j\.id = (n\.id and j\.state = \$\d+ and j\.run_at > now\(\)|written\.id)/,
     reason: 'it belongs to the system, and has the id of the notification',
   },
   {

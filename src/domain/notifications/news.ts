@@ -19,13 +19,12 @@ export function judging(sql: Sql | Tx, arrived: Fragment): Fragment {
     const filed_id = sql`r.${sql(filedBy(noun))}`
     return sql`
       select r.tenant_id, ${root} as subject, ${filed_id} as subject_id,
-        r.amount_minor = said.amount_minor and r.currency = said.currency and ${at_provider.tellsNothing(sql)}
-          and not exists (
-            select from drifts d
-            where d.tenant_id = r.tenant_id and d.mended_at is null
-              and (d.subject = ${noun} and d.subject_id = r.id
-                or d.subject = ${root} and d.subject_id = ${filed_id})
-          ) as known
+        (${at_provider.tellsNothing(sql)}) and not exists (
+          select from drifts d
+          where d.tenant_id = r.tenant_id and d.mended_at is null
+            and (d.subject = ${noun} and d.subject_id = r.id
+              or d.subject = ${root} and d.subject_id = ${filed_id})
+        ) as known
       from ${sql(table)} r
       where said.subject = ${noun} and r.${sql(at_provider.provider)} = arrived.provider
         and r.${sql(at_provider.reference)} = said.reference`

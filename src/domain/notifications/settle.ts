@@ -72,8 +72,8 @@ export function filing(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
     notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
-        said = null, due_at = null,
-        parked_at = null, tenant_id = told.tenant_id, subject = ${noun}, subject_id = ${sql(`told.${noun}_id`)}
+        said = null, due_at = null, parked_at = null, tenant_id = told.tenant_id, subject = ${noun},
+        subject_id = ${sql(`told.${noun}_id`)}
       from told where n.id = told.notification_id
     )`
 }

@@ -109,7 +109,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
  * for which something is still under way wait on, and the others get jobs. If one of them cannot be compared, all that
  * are due with it get jobs. Returns what became of each.
  */
-export async function settleWaiting(sql: Sql, most: number): Promise<Waited[]> {
+export async function compareWaiting(sql: Sql, most: number): Promise<Waited[]> {
   const due = sql`
     select n.id, n.provider, n.event_id, n.object_id, n.received_at, n.said from notifications n
     where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${most} for update skip locked`
@@ -126,11 +126,11 @@ export async function settleWaiting(sql: Sql, most: number): Promise<Waited[]> {
       from judged
     )`
   try {
-    return await settlePlaced(sql, compared)
+    return await writePlaced(sql, compared)
   } catch (error) {
     // Cardinality, data, integrity: a row that causes one of these would fail each time, and hold up the others.
     if (!/^(21|22|23)/.test(databaseCode(error) ?? '')) throw error
-    return await settlePlaced(
+    return await writePlaced(
       sql,
       sql`
         due as materialized (${due}),
@@ -142,15 +142,18 @@ export async function settleWaiting(sql: Sql, most: number): Promise<Waited[]> {
   }
 }
 
-/** `placing`: parts of the statement, the last of them `placed (id, state, tenant_id, subject, subject_id)`. */
-async function settlePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
+/**
+ * Writes what becomes of waiting notifications. `placing`: parts of the statement, the last of them `placed (id, state,
+ * tenant_id, subject, subject_id)`.
+ */
+async function writePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
   const to_apply = sql`
-    select settled.id, settled.provider, settled.account, settled.event_id, false as rung, settled.request_id
-    from settled where settled.state = 'received'
-      and not exists (select from jobs j where j.id = settled.id offset 0)`
+    select written.id, written.provider, written.account, written.event_id, false as rung, written.request_id
+    from written where written.state = 'received'
+      and not exists (select from jobs j where j.id = written.id offset 0)`
   return await sql<Waited[]>`
     with ${placing},
-    settled as (
+    written as (
       update notifications n set state = placed.state,
         said = case when placed.state = 'waiting' then n.said end,
         due_at = case when placed.state = 'waiting' then now() + ${WAIT_MS} * interval '1 millisecond' end,
@@ -163,7 +166,7 @@ async function settlePlaced(sql: Sql, placing: Fragment): Promise<Waited[]> {
         placed.tenant_id, placed.subject, placed.subject_id
     ),
     job as (${enqueue(sql, applyNotification, toApply(sql, to_apply))})
-    select id, state, event_id, request_id, tenant_id, subject, subject_id from settled`
+    select id, state, event_id, request_id, tenant_id, subject, subject_id from written`
 }
 
 /**

@@ -1,7 +1,7 @@
 // A payment as one side of a comparison with the processor: its amounts, and what they say beside the status.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { AMOUNT_SIDE, type Difference } from '../reconciliation/side.ts'
+import { AMOUNT_SIDE, sameAmount, type Difference } from '../reconciliation/side.ts'
 
 const { status, amount_minor, ...others } = AMOUNT_SIDE
 
@@ -66,7 +66,7 @@ export function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
  */
 export function paymentTellsNothing(sql: Sql | Tx): Fragment {
   return sql`
-    case said.status
+    ${sameAmount(sql)} and case said.status
       when 'authorized' then r.status = 'captured'
         or (r.status in ('authorized', 'capturing', 'canceling') and r.amount_capturable_minor = said.part_minor)
       when 'captured' then r.status = 'captured' and r.amount_captured_minor = said.part_minor

@@ -11,13 +11,13 @@ export type Disagreement = Difference & { state: 'stale' | 'differs' }
  */
 export function disagreement(
   subject: ProviderNoun,
-  { ours, worked_on, waiting }: Pick<Ours, 'ours' | 'worked_on' | 'waiting'>,
+  { ours, worked_on, parked }: Pick<Ours, 'ours' | 'worked_on' | 'parked'>,
   theirs: Side | null,
 ): Disagreement | null {
   const { at_provider } = providerSubjectOf(subject)
-  if (waiting.length > 0) {
+  if (parked.length > 0) {
     const sides = theirs && at_provider.inWords?.(ours, theirs)
-    const facts = [...waiting.map(inWords), ...(sides == null ? [] : [sides])]
+    const facts = [...parked.map(inWords), ...(sides == null ? [] : [sides])]
     return { state: 'differs', detail: facts.join('; '), passing: false }
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
@@ -52,7 +52,7 @@ function differing(at_provider: AtProvider, ours: Side, theirs: Side): string[] 
   )
 }
 
-function inWords({ object_id, reason }: Ours['waiting'][number]): string {
+function inWords({ object_id, reason }: Ours['parked'][number]): string {
   return reason === 'does_not_fit'
     ? `${object_id} of the processor does not fit beside what is captured and reserved here`
     : `news of ${object_id} is parked (${reason})`

@@ -209,7 +209,7 @@ export type Ours = {
   since: string
   worked_on: boolean
   /** Notifications about it that were given up, or that have not fitted for more than `WAITS_MS`. */
-  waiting: { object_id: string; reason: string }[]
+  parked: { object_id: string; reason: string }[]
 }
 
 /** For this long the processor may be ahead of us without a drift. */
@@ -217,7 +217,7 @@ export const WAITS_MS = 5_000
 
 /**
  * Our side of a row as it is now; undefined when there is no such row. `news`: a notification that does not count as
- * waiting.
+ * parked.
  */
 export async function findOurs(
   sql: Sql,
@@ -227,7 +227,7 @@ export async function findOurs(
   const [row] = await sql<Ours[]>`
     select ${sideOf(sql, 'p', at_provider.side)} as ours, ${sql(`p.${at_provider.reference}`)} as reference,
       ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since,
-      ${waitingNews(sql, subject, news)} as waiting,
+      ${parkedNews(sql, subject, news)} as parked,
       exists (
         select from jobs j
         where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(filedBy(subject))} and j.finished_at is null
@@ -236,8 +236,8 @@ export async function findOurs(
   return row
 }
 
-/** Notifications about the row `p` that do not fit into our books, except `besides`. */
-export function waitingNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
+/** The parked notifications about the row `p` that do not fit into our books, except `besides`. */
+export function parkedNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]')
     -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.

@@ -1,6 +1,7 @@
 // The sides of a comparison: ours and the provider's view of a row, in our words.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** One side: the status, and the other columns that the row's noun compares. */
 export type Side = { status: string } & Readonly<Record<string, SideValue>>
@@ -18,6 +19,11 @@ export const AMOUNT_SIDE = {
     .string()
     .nullable()
     .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
+}
+
+/** The condition under which what an event `said` is of the same amount as our row `r`. */
+export function sameAmount(sql: Sql | Tx): Fragment {
+  return sql`(r.amount_minor = said.amount_minor and r.currency = said.currency)`
 }
 
 /** How two sides differ whose statuses agree. */

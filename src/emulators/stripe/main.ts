@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { list } from '#core/config/list.ts'
 import { runUntilStopped, type Started } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
@@ -177,7 +178,7 @@ async function main(): Promise<Started> {
       port: { type: 'string', default: '12111' },
       'api-key': { type: 'string' },
       'webhook-url': { type: 'string' },
-      'webhook-secret': { type: 'string', default: process.env.STRIPE_WEBHOOK_SECRET?.split(',')[0]?.trim() },
+      'webhook-secret': { type: 'string', default: list(process.env.STRIPE_WEBHOOK_SECRET ?? '')[0] },
       'webhook-events': { type: 'string' },
       'data-dir': { type: 'string' },
       'capture-window-ms': { type: 'string' },

@@ -1,6 +1,6 @@
 // Compares waiting notifications once more when they are due.
 import { metrics } from '#core/metrics.ts'
-import { settleWaiting } from '#domain/notifications/store.ts'
+import { compareWaiting } from '#domain/notifications/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -10,7 +10,7 @@ const LOOK_MS = 100
 const SELDOM_MS = 1_000
 
 /** Starts the loop; safe in several workers at once. */
-export function settleWhatWaits({ sql, log, job_log }: WorkerContext): Loop {
+export function compareWhatWaits({ sql, log, job_log }: WorkerContext): Loop {
   let found = 0
   return every(
     log,
@@ -18,9 +18,9 @@ export function settleWhatWaits({ sql, log, job_log }: WorkerContext): Loop {
     () => (found === AT_ONCE ? 0 : found > 0 ? LOOK_MS : SELDOM_MS),
     async () => {
       found = 0
-      const settled = await settleWaiting(sql, AT_ONCE)
-      found = settled.length
-      for (const one of settled) {
+      const compared = await compareWaiting(sql, AT_ONCE)
+      found = compared.length
+      for (const one of compared) {
         if (one.state === 'waiting') continue
         metrics.notificationsWaited.inc({ state: one.state })
         job_log.waited(one)

@@ -29,7 +29,7 @@ export function sided<T>(looked: Outcome<T | null>, sideOf: (record: T) => Side)
  *
  * `patient`: when a difference may soon pass, opens nothing and returns since when our row has been as it is, so that
  * the caller can look again. `reference`: the provider's id, for a row that has not stored it. `news`: the
- * notification that is being applied; it does not count as waiting.
+ * notification that is being applied; it does not count as parked.
  */
 export async function compare(
   context: WorkerContext,

@@ -9,7 +9,7 @@ import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, settling, type Tells, type Told } from '../../settle.ts'
 
 /** The reasons with a schedule here. After `no_answer` see `askAgain`; `poison` waits for an operator. */
-type WaitingReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
+type ParkedFor = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -18,12 +18,12 @@ const DAY_MS = 24 * HOUR_MS
  * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
  * parking.
  */
-const LOOKS_BY_REASON_MS: { [Reason in WaitingReason]?: number[] } = {
+const LOOKS_BY_REASON_MS: { [Reason in ParkedFor]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
-const REASONS: Record<WaitingReason, string> = {
+const REASONS: Record<ParkedFor, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
@@ -66,7 +66,7 @@ export function hasWaited(notification: StoredNotification, reason: ParkedReason
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
-  reason: WaitingReason,
+  reason: ParkedFor,
   about: About = {},
 ): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
@@ -85,7 +85,7 @@ export function parkFor(
 }
 
 // Until the next look; undefined when the last one is over.
-function delayOf(reason: WaitingReason, parked_ms: number): number | undefined {
+function delayOf(reason: ParkedFor, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_BY_REASON_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'refunds_differ') return WAITS_MS

@@ -82,7 +82,7 @@ async function applyPayment(
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(of)
   const theirs = sideOf(looked.value)
-  const differs = disagreement('payment', { ours: payment, worked_on: true, waiting: [] }, theirs)
+  const differs = disagreement('payment', { ours: payment, worked_on: true, parked: [] }, theirs)
   const patient = !hasWaited(notification, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
