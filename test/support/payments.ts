@@ -55,12 +55,17 @@ export async function refund(
 }
 
 /** Waits until the payment is in `status`, and answers it. */
-export async function paymentIn(client: Client, id: string, status: string): Promise<any> {
+export async function paymentIn(
+  client: Client,
+  id: string,
+  status: string,
+  timeout_ms?: number,
+): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/payments/${id}`)
     expect(body).toMatchObject({ status })
     return body
-  })
+  }, timeout_ms)
 }
 
 /** Scripts a failure of the processor. */
