@@ -9,10 +9,15 @@ import { metrics } from './metrics.ts'
  */
 const PATIENCE_MS = 20
 /**
+ * A run starts no sooner than this after the start of the one before, unless enough items are waiting. Every statement
+ * has a price of its own, however few items it carries, and under load the next ones are here in a moment.
+ */
+const GATHER_MS = 4
+/**
  * With this many items waiting, another run starts beside those under way, up to `SIDE_BY_SIDE` runs. With only one run
  * at a time, all callers would wait for the database together and then be busy together.
  */
-const WORTH_A_RUN = 8
+const WORTH_A_RUN = 24
 const SIDE_BY_SIDE = 3
 /** A connection can go silent without an error. After this long we give up; the statement may or may not have run. */
 const DEADLINE_MS = 10_000
@@ -23,9 +28,9 @@ const MAX_WAITING = 5_000
 
 /**
  * Turns a function that handles many items in one statement into one that takes a single item. `run` gets 1 to `max`
- * items and returns one result for each, in the same order. Items that arrive during a run are gathered for the next
- * one, which starts beside it when enough are waiting or the run takes long, up to `concurrency` runs. A single item
- * on an idle system runs at once.
+ * items and returns one result for each, in the same order. Items that arrive during a run, or within `gather_ms` of its
+ * start, are gathered for the next one, which starts beside it when enough are waiting or the run takes long, up to
+ * `concurrency` runs. A single item on an idle system runs at once.
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
  * forbids), each item is tried alone, so that no caller fails because of another. Items with the same `key` (or one key in common, if `key`
@@ -39,31 +44,45 @@ export function batcher<I, O>(
   {
     max = 100,
     concurrency = 4,
+    gather_ms = GATHER_MS,
     key,
-  }: { max?: number; concurrency?: number; key?: (item: I) => string | string[] } = {},
+  }: {
+    max?: number
+    concurrency?: number
+    gather_ms?: number
+    key?: (item: I) => string | string[]
+  } = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
   let running = 0
+  let began_at = -Infinity
   const underWay = new Set<string>()
   let impatient: NodeJS.Timeout | undefined
 
   function next(): void {
     if (waiting.length === 0 || running >= concurrency) return
-    if (running === 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
+    if (running === 0) stopWaiting()
+    const rest_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
+    if (rest_ms <= 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
     else
       impatient ??= setTimeout(() => {
         impatient = undefined
         if (waiting.length > 0 && running < concurrency) start()
-      }, PATIENCE_MS)
+      }, rest_ms)
+  }
+
+  function stopWaiting(): void {
+    clearTimeout(impatient)
+    impatient = undefined
   }
 
   function start(): void {
-    clearTimeout(impatient)
-    impatient = undefined
+    stopWaiting()
     const { batch, keys } = take()
     if (batch.length === 0) return
     running += 1
+    began_at = performance.now()
     keys.forEach((name) => underWay.add(name))
     void runBatch(batch).finally(() => {
       running -= 1

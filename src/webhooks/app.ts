@@ -15,6 +15,10 @@ import type { Take, WebhooksContext } from './context.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
+/**
+ * Notifications are gathered for this long: nobody waits for their answers, and those of one payment come close together.
+ */
+const GATHER_MS = 15
 /** A silent database connection raises no error, so storing is limited to this time; the provider waits longer. */
 const ANSWER_MS = 5_000
 
@@ -40,15 +44,19 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
 
   app.decorateRequest('news')
 
-  const store = batcher<Arrival, Stored | undefined>('store_notification', async (notifications) => {
-    const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
-    return notifications.map(({ id }) => {
-      const one = stored.get(id)
-      // Of equal notifications in one batch only the first is new.
-      stored.delete(id)
-      return one
-    })
-  })
+  const store = batcher<Arrival, Stored | undefined>(
+    'store_notification',
+    async (notifications) => {
+      const stored = new Map((await storeNotifications(sql, notifications)).map((one) => [one.id, one]))
+      return notifications.map(({ id }) => {
+        const one = stored.get(id)
+        // Of equal notifications in one batch only the first is new.
+        stored.delete(id)
+        return one
+      })
+    },
+    { gather_ms: GATHER_MS },
+  )
   const take: Take = async (notification, request) => {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
