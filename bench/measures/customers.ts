@@ -1,7 +1,7 @@
 // Creating customers: everything that is done for one, against one INSERT.
 import { freshKey } from '#test/client.ts'
 import { alternate } from '../compare.ts'
-import { closedLoop, request } from '../load.ts'
+import { closedLoop, openLoop, request } from '../load.ts'
 import type { Key, System } from '../system.ts'
 import { atLeast, cost, info } from '../table.ts'
 import { peer, type Measure } from './measure.ts'
@@ -112,8 +112,14 @@ function createCustomer(path: string, { authorization }: Key, idempotency_key: s
 /** The durable floor, for measures that are compared with it. */
 export async function durableFloor(system: System) {
   const floor = await system.startFloor('insert')
+  const url = String(floor.told['url'])
   return {
-    run: (seconds: number) => createCustomers(String(floor.told['url']), '/customers', system.keys, seconds),
+    run: (seconds: number) => createCustomers(url, '/customers', system.keys, seconds),
+    at(rate: number, seconds: number) {
+      let turn = 0
+      const next = () => createCustomer('/customers', system.keys[turn++ % system.keys.length]!, freshKey())
+      return openLoop({ url, connections: 64, seconds, rate, expect: 201, next })
+    },
     [Symbol.asyncDispose]: () => floor.stop(),
   }
 }

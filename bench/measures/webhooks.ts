@@ -64,7 +64,8 @@ async function takeIn(system: System, url: string, name: string, events: Events)
     product: () => take(seconds),
   })
   const rate = Math.round(product.rate / 2)
-  const { half } = await alternate(rounds, {
+  const { half, floor_there } = await alternate(rounds, {
+    floor_there: () => floor.at(rate, seconds),
     half: () => {
       const signed = sign(system, events, rate * seconds)
       return openLoop({ url, connections: 64, seconds, rate, expect: 200, next: () => signed.pop() })
@@ -79,6 +80,10 @@ async function takeIn(system: System, url: string, name: string, events: Events)
     ),
     info({ ...row, unit: 'ms', name: `${name}, p99 at that rate`, measured: product.p99_ms }),
     below({ ...row, unit: 'ms', name: `${name}, p99 at ${rate}/s, half of it`, measured: half.p99_ms }, 25),
+    info(
+      { ...row, unit: 'ms', name: `${name}, p99 at ${rate}/s`, measured: half.p99_ms },
+      { name: 'durable floor', value: floor_there.p99_ms },
+    ),
     cost({ ...row, name }, product, { ...durable, name: 'durable floor' }),
   ]
 }
