@@ -38,12 +38,6 @@ test('many items do not wait for more', async () => {
   expect(runs).toEqual([[0], many])
 })
 
-test('with nothing to gather for, each run starts when the one before has ended', async () => {
-  const { runs, send } = batches(0)
-  for (const item of [1, 2, 3]) await send(item)
-  expect(runs).toEqual([[1], [2], [3]])
-})
-
 test('what arrived during a short run waits no longer than what came after it', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
@@ -68,4 +62,20 @@ test('what arrived during a short run waits no longer than what came after it', 
   expect(ends).toHaveLength(2)
   ends[1]!()
   expect(await second).toBe(2)
+})
+
+test('one refused item fails alone, and few statements find it', async () => {
+  let runs = 0
+  const refused = Object.assign(new Error('duplicate key'), { code: '23505' })
+  const send = batcher<number, number>('test', async (items) => {
+    runs += 1
+    if (items.includes(17)) throw refused
+    return items
+  })
+  const answers = await Promise.allSettled(Array.from({ length: 100 }, (_, item) => send(item)))
+  expect(answers.filter(({ status }) => status === 'rejected')).toEqual([
+    { status: 'rejected', reason: refused },
+  ])
+  expect(answers[17]!.status).toBe('rejected')
+  expect(runs).toBeLessThanOrEqual(15)
 })

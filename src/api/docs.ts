@@ -11,26 +11,35 @@ const PATHS = ['/docs/', '/docs/js/scalar.js']
 type File = { headers: OutgoingHttpHeaders; etag: string; bytes: Buffer }
 
 export function docsRoutes(app: FastifyInstance): void {
-  let reference: Promise<FastifyInstance> | undefined
+  const reference = onDemand(loadReference)
 
   // Browsers ask for it by themselves.
   app.get('/favicon.ico', (_request, reply) => reply.code(204).send())
   app.get('/docs', (_request, reply) => reply.redirect('/docs/', 301))
   for (const path of PATHS) {
-    let loaded: Promise<File> | undefined
+    const load = onDemand(async () => await loadFile(await reference(), path))
     app.get(path, async (request, reply) => {
-      loaded ??= (reference ??= loadReference()).then((from) => loadFile(from, path))
-      const { headers, etag, bytes } = await loaded
+      const { headers, etag, bytes } = await load()
       reply.headers({ ...headers, etag, 'cache-control': 'no-cache' })
       if (request.headers['if-none-match']?.includes(etag)) return await reply.code(304).send()
       return await reply.send(bytes)
     })
   }
-  app.addHook('onClose', async () => await (await reference)?.close())
+}
+
+/** Loads when it is first asked, and keeps what came; after a failure, e.g. for want of files, it loads again. */
+function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
+  let kept: Promise<T> | undefined
+  return () =>
+    (kept ??= load().catch((error: unknown) => {
+      kept = undefined
+      throw error
+    }))
 }
 
 async function loadFile(reference: FastifyInstance, path: string): Promise<File> {
-  const { headers, rawPayload: bytes, payload } = await reference.inject(path)
+  const { statusCode, headers, rawPayload: bytes, payload } = await reference.inject(path)
+  if (statusCode !== 200) throw new Error(`the reference answered ${statusCode} to ${path}`)
   const { date: _date, connection: _connection, ...lasting } = headers
   const isPage = String(headers['content-type']).startsWith('text/html')
   return {

@@ -1,5 +1,5 @@
 // Batching: requests that arrive while a statement is running are gathered into the next statement.
-import { databaseCode } from './db.ts'
+import { isOfOneRow, isRolledBack } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 
@@ -33,10 +33,11 @@ const MAX_WAITING = 5_000
  * `concurrency` runs. A single item on an idle system runs at once.
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
- * forbids), each item is tried alone, so that no caller fails because of another. Items with the same `key` (or one key in common, if `key`
- * returns several) never share a run, because a statement cannot write one row twice; they wait for a run with that
- * key to end, because its locks would only block them. `step` names the run in the metrics. Errors: those of `run`;
- * `overloaded` when too many items wait; `database_unavailable` when the database does not answer.
+ * forbids), its halves are tried, down to single items, so that no caller fails because of another. Items with the same
+ * `key` (or one key in common, if `key` returns several) never share a run, because a statement cannot write one row
+ * twice; they wait for a run with that key to end, because its locks would only block them. `step` names the run in the
+ * metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database does
+ * not answer.
  */
 export function batcher<I, O>(
   step: string,
@@ -58,27 +59,28 @@ export function batcher<I, O>(
   let running = 0
   let began_at = -Infinity
   const underWay = new Set<string>()
-  let impatient: NodeJS.Timeout | undefined
+  /** Starts the next run: when enough time was given to gather, or when the one under way takes long. */
+  let timer: NodeJS.Timeout | undefined
 
   function next(): void {
     if (waiting.length === 0 || running >= concurrency) return
-    if (running === 0) stopWaiting()
-    const rest_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
-    if (rest_ms <= 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
+    if (running === 0) stopTimer()
+    const wait_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
+    if (wait_ms <= 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
     else
-      impatient ??= setTimeout(() => {
-        impatient = undefined
+      timer ??= setTimeout(() => {
+        timer = undefined
         if (waiting.length > 0 && running < concurrency) start()
-      }, rest_ms)
+      }, wait_ms)
   }
 
-  function stopWaiting(): void {
-    clearTimeout(impatient)
-    impatient = undefined
+  function stopTimer(): void {
+    clearTimeout(timer)
+    timer = undefined
   }
 
   function start(): void {
-    stopWaiting()
+    stopTimer()
     const { batch, keys } = take()
     if (batch.length === 0) return
     running += 1
@@ -117,8 +119,11 @@ export function batcher<I, O>(
       done()
       batch.forEach(({ resolve }, index) => resolve(results[index]!))
     } catch (error) {
-      if (batch.length === 1 || !concernsOneItem(error)) batch.forEach(({ reject }) => reject(error))
-      else for (const one of batch) await runBatch([one])
+      if (batch.length === 1 || !(isOfOneRow(error) || isRolledBack(error)))
+        return batch.forEach(({ reject }) => reject(error))
+      const half = Math.ceil(batch.length / 2)
+      await runBatch(batch.slice(0, half))
+      await runBatch(batch.slice(half))
     }
   }
 
@@ -135,11 +140,6 @@ export function batcher<I, O>(
         next()
       })
     })
-}
-
-/** Cardinality, data, integrity, rollback, a policy, a limit of the server such as the length of a text. */
-function concernsOneItem(error: unknown): boolean {
-  return /^(21|22|23|40|42501|54)/.test(databaseCode(error) ?? '')
 }
 
 async function inTime<T>(work: Promise<T>): Promise<T> {

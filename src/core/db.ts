@@ -31,6 +31,19 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
+/**
+ * Whether a row that the statement reads or writes is why it was refused: cardinality, data, integrity, a policy, a limit
+ * of the server such as the length of a text. Repeated with the same row it would be refused again.
+ */
+export function isOfOneRow(error: unknown): boolean {
+  return /^(21|22|23|42501|54)/.test(databaseCode(error) ?? '')
+}
+
+/** Whether the database ended the transaction for another's sake, e.g. in a deadlock. */
+export function isRolledBack(error: unknown): boolean {
+  return databaseCode(error)?.startsWith('40') === true
+}
+
 /** True when the database could not be reached or went away, so that the statement may be tried again. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable'

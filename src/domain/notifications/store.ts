@@ -1,5 +1,5 @@
 // Stores notifications, each once. What brings no news is over as it is stored; for the rest a job is asked.
-import { databaseCode, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
+import { isOfOneRow, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueue } from '#jobs/job.ts'
@@ -128,8 +128,8 @@ export async function compareWaiting(sql: Sql, most: number): Promise<Waited[]> 
   try {
     return await writePlaced(sql, compared)
   } catch (error) {
-    // Cardinality, data, integrity: a row that causes one of these would fail each time, and hold up the others.
-    if (!/^(21|22|23)/.test(databaseCode(error) ?? '')) throw error
+    // The row that causes it would cause it each time, and hold up the others.
+    if (!isOfOneRow(error)) throw error
     return await writePlaced(
       sql,
       sql`
