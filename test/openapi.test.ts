@@ -6,6 +6,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
+import { originOfLinks } from '#core/startup.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { createClient, freshKey } from '#test/client.ts'
@@ -542,6 +543,15 @@ test('an answer that does not match its schema would be found', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])
     expect(schemaOf(document, route, 200).safeParse(answer).success).toBe(false)
+})
+
+test('links lead to where the API listens, and are paths where that is every address', () => {
+  expect(originOfLinks('127.0.0.1', 'http://127.0.0.1:3000')).toBe('http://127.0.0.1:3000')
+  for (const [host, listening] of [
+    ['0.0.0.0', 'http://0.0.0.0:3000'],
+    ['::', 'http://[::]:3000'],
+  ] as const)
+    expect(originOfLinks(host, listening)).toBe('')
 })
 
 test('errors link to the documentation, which loads nothing from other hosts', async () => {

@@ -5,6 +5,7 @@ import { createBodyReader } from '#core/bodies.ts'
 import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
+import { originOfLinks } from '#core/startup.ts'
 import { areaRoutes } from './areas.ts'
 import { createAuthenticate } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
@@ -70,7 +71,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     return parseBody(bytes)
   })
   app.addHook('onListen', (done) => {
-    origin ||= app.listeningOrigin
+    origin ||= originOfLinks(config.HOST, app.listeningOrigin)
     done()
   })
   app.decorateRequest('credentials')

@@ -53,6 +53,14 @@ export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
 }
 
 /**
+ * The origin of links to what listens on `host`, at `listening`: empty where it listens on all addresses, since that is
+ * none to lead to. A path leads to where the page came from.
+ */
+export function originOfLinks(host: string, listening: string): string {
+  return ['0.0.0.0', '::'].includes(host) ? '' : listening
+}
+
+/**
  * Turns the error of a port that cannot be used into a message for the operator. Other errors are returned unchanged.
  */
 export function portError(error: unknown, place: ListenAddress): unknown {

@@ -35,7 +35,7 @@ const LEAST: Record<string, number> = {
   thb: 1000,
 }
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
-const NO_DECIMALS = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf ugx vnd vuv xaf xof xpf'.split(' '))
+const NO_DECIMALS = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
 const THREE_DECIMALS = new Set('bhd jod kwd omr tnd'.split(' '))
 
 /** In the smallest unit. */
