@@ -30,7 +30,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
     logged_part: config.logged_part,
-    about: ({ news }) => news ?? {},
+    about: ({ facts }) => facts ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // A path that cannot be decoded.
@@ -42,7 +42,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     request.is404 ? null : await readBody(request),
   )
 
-  app.decorateRequest('news')
+  app.decorateRequest('facts')
 
   const store = batcher<Arrival, Stored | undefined>(
     'store_notification',
@@ -60,12 +60,12 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
   const take: Take = async (notification, request) => {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
-    request.news = ids
+    request.facts = ids
     const rung = doorbell.admits(applyNotification.queue, SYSTEM_TENANT_ID)
     // It may still be stored when a silent database comes back; then what the provider sends again is a duplicate.
     const stored = await within(store({ ...notification, rung, request_id: request.id }), ANSWER_MS)
     const state = stored?.state ?? 'duplicate'
-    request.news = { ...ids, ...(stored ? factsOfStored(stored) : { state }) }
+    request.facts = { ...ids, ...(stored ? factsOfStored(stored) : { state }) }
     metrics.notificationsStored.inc({ provider, state })
     if (state === 'received' && rung)
       doorbell.ring({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })

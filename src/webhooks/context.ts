@@ -9,7 +9,7 @@ import type { Doorbell } from '#queue/doorbell.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** What its log line says of the notification that it brought, once that is known. */
-    news?: Record<string, unknown>
+    facts?: Record<string, unknown>
   }
 }
 

@@ -3,9 +3,9 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { filedBy, PROVIDER_NOUNS, providerSubjectOf, rootOf } from '../subjects.ts'
 
 /**
- * A part of a statement: `judged`, the rows of `arrived` (notifications; `said` is a provider's `Said`) and for each `tenant_id, subject,
- * subject_id` of the row that it is filed under; `known`: our row says the same, so it brings nothing; `in_hand`: a
- * job of ours works on that row right now, in its first attempt, and will probably know.
+ * A part of a statement: `judged`, the rows of `arrived` (notifications; `said` is a provider's `Said`) and for each
+ * `tenant_id, subject, subject_id` of the row that it is filed under; `known`: our row says the same, so it brings
+ * nothing; `in_hand`: a job of ours works on that row right now, in its first attempt, and will probably know.
  *
  * No row is locked: a row that changes meanwhile only moves forward, past what was said. Only the pairs that a noun
  * lists are known. Everything else needs a look: other amounts, a row with an open drift, a row that has not stored

@@ -1,7 +1,6 @@
 // What applying notifications of different nouns has in common.
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { WAITS_MS } from '#domain/reconciliation/drift.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import { done, goOn, type Decision } from '../../decision.ts'
@@ -11,11 +10,6 @@ import { askAgain, over } from './parked.ts'
 /** Whether we wrote the notification ourselves, to have an object looked at. */
 export function isLook({ kind }: StoredNotification): boolean {
   return kind === LOOK_KIND
-}
-
-/** Whether it was parked for so long that it may have been shown as a drift. */
-export function wasDrift({ parked_ms }: StoredNotification): boolean {
-  return (parked_ms ?? 0) >= WAITS_MS
 }
 
 /**

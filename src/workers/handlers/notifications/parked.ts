@@ -9,7 +9,7 @@ import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, settling, type Tells, type Told } from '../../settle.ts'
 
 /** The reasons with a schedule here. After `no_answer` see `askAgain`; `poison` waits for an operator. */
-type ParkedFor = Exclude<ParkedReason, 'no_answer' | 'poison'>
+type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -18,12 +18,12 @@ const DAY_MS = 24 * HOUR_MS
  * for appears earlier, that wakes it. The first look comes soon, because that may have appeared at the moment of
  * parking.
  */
-const LOOKS_BY_REASON_MS: { [Reason in ParkedFor]?: number[] } = {
+const LOOKS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
   not_known_here: [WAITS_MS, HOUR_MS, DAY_MS],
   not_at_processor: [WAITS_MS, HOUR_MS, DAY_MS],
   not_ours: [5 * 60_000],
 }
-const REASONS: Record<ParkedFor, string> = {
+const REASONS: Record<ScheduledReason, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
@@ -57,16 +57,21 @@ export function over(
   return done({ tells: becoming(notification, becomes, about) })
 }
 
+/** Whether it was parked for so long that it may have been shown as a drift. */
+export function wasDrift({ parked_ms }: StoredNotification): boolean {
+  return (parked_ms ?? 0) >= WAITS_MS
+}
+
 /** Whether it has been parked for this reason so long that other notifications on their way would have arrived. */
-export function hasWaited(notification: StoredNotification, reason: ParkedReason): boolean {
-  return notification.reason === reason && (notification.parked_ms ?? 0) >= WAITS_MS
+export function wasParkedFor(notification: StoredNotification, reason: ParkedReason): boolean {
+  return notification.reason === reason && wasDrift(notification)
 }
 
 /** Parks a notification until what it waits for wakes it or its next look is due; ignores it after the last look. */
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
-  reason: ParkedFor,
+  reason: ScheduledReason,
   about: About = {},
 ): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
@@ -79,13 +84,13 @@ export function parkFor(
     metrics.parkedGone.inc({ reason })
     const { id, kind, object_id } = notification
     if (reason !== 'not_ours')
-      log.warn({ notification_id: id, kind, object_id, reason }, 'a notification waited in vain')
+      log.warn({ notification_id: id, kind, object_id, reason }, 'a parked notification was given up')
   })
   return done({ tells })
 }
 
 // Until the next look; undefined when the last one is over.
-function delayOf(reason: ParkedFor, parked_ms: number): number | undefined {
+function delayOf(reason: ScheduledReason, parked_ms: number): number | undefined {
   const looks_ms = LOOKS_BY_REASON_MS[reason]
   if (looks_ms !== undefined) return looks_ms.find((look_ms) => look_ms > parked_ms)
   if (reason === 'refunds_differ') return WAITS_MS

@@ -14,9 +14,9 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { paymentTold, settlingPayment } from '../told.ts'
-import { applied, isLook, wasDrift } from './apply.ts'
+import { applied, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, hasWaited, over, parkFor } from './parked.ts'
+import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
 export const comparedPayment: ComparedNoun = {
   noun: 'payment',
@@ -69,7 +69,7 @@ async function applyPayment(
   if (
     payment !== undefined &&
     looked.value === null &&
-    (is_look || hasWaited(notification, 'not_at_processor'))
+    (is_look || wasParkedFor(notification, 'not_at_processor'))
   ) {
     const compared = await compare(context, comparedPayment, payment, null)
     if (compared.kind !== 'done') return askAgain(notification, compared)
@@ -83,7 +83,7 @@ async function applyPayment(
   addLogFacts(of)
   const theirs = sideOf(looked.value)
   const differs = disagreement('payment', { ours: payment, worked_on: true, parked: [] }, theirs)
-  const patient = !hasWaited(notification, 'refunds_differ')
+  const patient = !wasParkedFor(notification, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
   const told = paymentTold(context, of, looked.value)

@@ -11,9 +11,9 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { refundFailure, refundTold, settlingRefund } from '../told.ts'
-import { applied, isLook, wasDrift } from './apply.ts'
+import { applied, isLook } from './apply.ts'
 import { COMPARED, compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, hasWaited, over, parkFor } from './parked.ts'
+import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
 import { comparedPayment, filedUnder, findRow, ownerOf } from './payments.ts'
 
 const comparedRefund: ComparedNoun = {
@@ -57,7 +57,7 @@ async function applyRefund(
   const refund = looked.value
   if (refund === null) {
     const known = await find()
-    if (known !== undefined && (is_look || hasWaited(notification, 'not_at_processor'))) {
+    if (known !== undefined && (is_look || wasParkedFor(notification, 'not_at_processor'))) {
       const compared = await compare(context, comparedRefund, known, null)
       if (compared.kind !== 'done') return askAgain(notification, compared)
     }
@@ -155,7 +155,7 @@ async function waitForRoom(
   payment: KnownPayment,
   { payment_reference }: ProcessorRefund,
 ): Promise<Decision> {
-  if (hasWaited(notification, 'does_not_fit')) {
+  if (wasParkedFor(notification, 'does_not_fit')) {
     const compared = await compare(context, comparedPayment, payment, null, { reference: payment_reference })
     if (compared.kind !== 'done') return askAgain(notification, compared)
   }
