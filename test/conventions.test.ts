@@ -116,6 +116,28 @@ test('a large body counts as several requests, also when it is refused; without 
   expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
 })
 
+test('what came of a body counts as well when it breaks off or turns out to be above the limit', async () => {
+  const head =
+    'POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n'
+  const half = `content-length: 250000\r\n\r\n${' '.repeat(200_000)}`
+  const large = `transfer-encoding: chunked\r\n\r\n${`10000\r\n${' '.repeat(0x10000)}\r\n`.repeat(5)}0\r\n\r\n`
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
+  for (const rest of [half, large]) {
+    const { key } = await world.clientOf()
+    for (let n = 0; n < 4; n++)
+      await sendBytes(url, `${head}authorization: Bearer ${key}\r\n${rest}`, (socket) => {
+        if (rest === half) socket.once('connect', () => socket.end())
+        return () => {}
+      })
+    let asked = 0
+    await until('the key has to wait', async () => {
+      asked += 1
+      return (await createClient(url, key).get('/v1/nope')).status === 429
+    })
+    expect(asked).toBeLessThan(20)
+  }
+})
+
 test('pipelined requests are charged like any others, each before the next is answered', async () => {
   const greedy = await largeLists()
   const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })

@@ -18,9 +18,9 @@ export type ReadBody = (request: FastifyRequest) => Promise<Buffer>
 /**
  * A body takes room for what has come of it, not for what it announces, which costs a caller nothing. When there is no
  * room, those longest on their way are given up: refusing the newest would let a few callers who never finish keep out
- * all others.
+ * all others. `onRead` is told how much of a body has come, also of one that never arrived whole.
  */
-export function createBodyReader(): ReadBody {
+export function createBodyReader(onRead?: (request: FastifyRequest, bytes: number) => void): ReadBody {
   /** How to give up each that holds anything, the oldest first. */
   const on_their_way = new Set<() => void>()
   let held = 0
@@ -83,6 +83,7 @@ export function createBodyReader(): ReadBody {
         raw.off('data', onData).off('end', onEnd).off('close', onClose)
         on_their_way.delete(giveUp)
         held -= body.length
+        onRead?.(request, length)
       }
       raw.on('data', onData).once('end', onEnd).once('close', onClose)
     })
