@@ -146,7 +146,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   return app
 }
 
-/** Counts Host headers in the raw list: Node's parsed headers keep only the first. */
+/** Throws unless there is exactly one Host; Node's parsed headers keep only the first. HTTP/1.0 needs none. */
 function checkHost({ raw: { rawHeaders, httpVersion } }: FastifyRequest): void {
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return
