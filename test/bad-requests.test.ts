@@ -97,12 +97,14 @@ test('bodies that never end are given up when there is no room for newer ones', 
   const announced = openUnfinished(
     client.url,
     most,
-    Buffer.from(`${head}content-length: ${BODY_LIMIT_BYTES}\r\n\r\n{`),
+    Buffer.from(`${head}content-length: ${BODY_LIMIT_BYTES}\r\n\r\n${' '.repeat(BODY_LIMIT_BYTES - 1)}`),
   )
   const chunked = openUnfinished(
     client.url,
     20,
-    Buffer.from(`${head}transfer-encoding: chunked\r\n\r\n1\r\n{\r\n`),
+    Buffer.from(
+      `${head}transfer-encoding: chunked\r\n\r\n${BODY_LIMIT_BYTES.toString(16)}\r\n${' '.repeat(BODY_LIMIT_BYTES)}\r\n`,
+    ),
   )
   await until('as many are given up', () => announced.statuses.length + chunked.statuses.length === 20)
   expect(new Set([...announced.statuses, ...chunked.statuses])).toEqual(new Set([503]))

@@ -1,5 +1,6 @@
 // What holds for every request: ids, limits, authentication before routing, timestamps, methods.
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -113,6 +114,28 @@ test('a large body counts as several requests, also when it is refused; without 
     statuses.push((await client.send('POST', '/v1/customers', { body, headers })).status)
   expect(new Set(statuses)).toEqual(new Set([400, 429]))
   expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
+})
+
+test('what came of a body counts as well when it breaks off or turns out to be above the limit', async () => {
+  const head =
+    'POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n'
+  const half = `content-length: 250000\r\n\r\n${' '.repeat(200_000)}`
+  const large = `transfer-encoding: chunked\r\n\r\n${`10000\r\n${' '.repeat(0x10000)}\r\n`.repeat(5)}0\r\n\r\n`
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
+  for (const rest of [half, large]) {
+    const { key } = await world.clientOf()
+    for (let n = 0; n < 4; n++)
+      await sendBytes(url, `${head}authorization: Bearer ${key}\r\n${rest}`, (socket) => {
+        if (rest === half) socket.once('connect', () => socket.end())
+        return () => {}
+      })
+    let asked = 0
+    await until('the key has to wait', async () => {
+      asked += 1
+      return (await createClient(url, key).get('/v1/nope')).status === 429
+    })
+    expect(asked).toBeLessThan(20)
+  }
 })
 
 test('pipelined requests are charged like any others, each before the next is answered', async () => {
@@ -335,6 +358,44 @@ test('a body in chunks of one byte takes the memory of its bytes', async () => {
   await until('it has arrived', () => socket.bytesRead === bytes.length)
   expect(memoryInUse().heapUsed - before).toBeLessThan(10 * 1024 * 1024)
   await half.reset()
+})
+
+test('a body is read as it was sent, at once or in pieces, with a known length or without', async () => {
+  const app = createListener('test', LISTENER)
+  onTestFinished(() => app.close())
+  const readBody = createBodyReader()
+  app.addContentTypeParser('*', (request: FastifyRequest) => readBody(request))
+  const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+  app.post('/', ({ body }) => hashOf(body as Buffer))
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const head = 'POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n'
+  for (const [bytes, piece] of [
+    [1, 1],
+    [10, 3],
+    [4_097, 1_000],
+    [8_192, 8_191],
+    [12_289, 4_096],
+    [300_000, 70_000],
+    [1024 * 1024, 200_000],
+  ] as const) {
+    const body = randomBytes(bytes)
+    const pieces = Array.from({ length: Math.ceil(bytes / piece) }, (_, nth) =>
+      body.subarray(nth * piece, (nth + 1) * piece),
+    )
+    const chunks = pieces.flatMap((each) => [`${each.length.toString(16)}\r\n`, each, '\r\n'])
+    const chunked = [`${head}transfer-encoding: chunked\r\n\r\n`, ...chunks, '0\r\n\r\n']
+    const known = `${head}content-length: ${bytes}\r\n\r\n`
+    const answers = [
+      await sendBytes(url, Buffer.concat(chunked.map((each) => Buffer.from(each as Buffer)))),
+      await sendBytes(url, Buffer.concat([Buffer.from(known), body])),
+      await sendBytes(url, known, (socket) => {
+        const left = [...pieces]
+        const timer = setInterval(() => left.length > 0 && socket.write(left.shift()!), 5)
+        return () => clearInterval(timer)
+      }),
+    ]
+    expect([bytes, ...answers.map(({ text }) => text)]).toEqual([bytes, ...Array(3).fill(hashOf(body))])
+  }
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */

@@ -1,6 +1,8 @@
 // The webhooks host: what it lets in, how it answers, and that everything is stored and applied once.
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { pino } from 'pino'
 import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
@@ -361,6 +363,7 @@ describe('a signed body', () => {
   test('that never ends takes little memory among others like it, and an event is taken beside them', async () => {
     const bytes = 1024 * 1024
     const headers = { 'content-length': String(bytes), ...sign('') }
+    const waiting = openUnfinished(world.config.WEBHOOKS_URL!, 5, requestBytes('POST', '/stripe', headers))
     const before = memoryInUse().arrayBuffers
     const half = openUnfinished(
       world.config.WEBHOOKS_URL!,
@@ -374,7 +377,29 @@ describe('a signed body', () => {
     expect(
       (await deliver(world, madeUp('customer.created', { id: 'cus_11', object: 'customer' }))).status,
     ).toBe(200)
+    // Nothing would be gained by giving up those that hold nothing.
+    expect(waiting.statuses).toEqual([])
     await half.reset()
+    await waiting.reset()
+  })
+
+  test('that comes a moment after its headers is taken, however many others announce one and send nothing', async () => {
+    const url = world.config.WEBHOOKS_URL!
+    const body = JSON.stringify(madeUp('customer.created', { id: 'cus_12', object: 'customer' }))
+    // The host has read the headers when it says 100.
+    const headers = { expect: '100-continue', 'content-length': String(body.length), ...sign(body) }
+    const event = request(`${url}/stripe`, { method: 'POST', headers })
+    const answered = once(event, 'response') as Promise<[IncomingMessage]>
+    await once(event, 'continue')
+    const head = `POST /stripe HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nstripe-signature: ${sign('')['stripe-signature']}\r\n`
+    const empty = ['content-length: 1048576', 'transfer-encoding: chunked'].map((length) =>
+      openUnfinished(url, 100, Buffer.from(`${head}${length}\r\n\r\n`)),
+    )
+    await until('all are there', () => empty.every(({ statuses }) => statuses.length === 100))
+    event.end(body)
+    const [answer] = await answered
+    expect(answer.statusCode).toBe(200)
+    for (const others of empty) await others.reset()
   })
 
   test('with characters and nesting that a database refuses is not a 500', async () => {

@@ -36,7 +36,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const keyless = createKeyless()
-  const readBody = createBodyReader()
+  // A body that is refused or breaks off has cost what came of it.
+  const readBody = createBodyReader(charge)
   const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
@@ -66,9 +67,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     // A body is read only on routes that need a key.
     if (!needsKey(request)) return null
-    const bytes = await readBody(request)
-    charge(request, bytes.length)
-    return parseBody(bytes)
+    return parseBody(await readBody(request))
   })
   app.addHook('onListen', (done) => {
     origin ||= originOfLinks(config.HOST, app.listeningOrigin)
@@ -148,7 +147,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   return app
 }
 
-/** Counts Host headers in the raw list: Node's parsed headers keep only the first. */
+/** Throws unless there is exactly one Host; Node's parsed headers keep only the first. HTTP/1.0 needs none. */
 function checkHost({ raw: { rawHeaders, httpVersion } }: FastifyRequest): void {
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return

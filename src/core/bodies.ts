@@ -2,8 +2,12 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from './errors.ts'
 
-/** The bytes of all bodies on their way to this process, as announced; without Content-Length the limit counts. */
+/** The bytes that all bodies on their way to this process may hold. */
 export const BODIES_ON_THEIR_WAY_BYTES = 64 * 1024 * 1024
+/** A body that comes in more than one chunk gets room for at least so much, if it may become as long. */
+const LEAST_BYTES = 4096
+
+const NOTHING: Buffer = Buffer.alloc(0)
 
 /**
  * Reads a body, up to the `bodyLimit` of its route. Throws `payload_too_large`; `overloaded` when newer bodies need the
@@ -12,36 +16,58 @@ export const BODIES_ON_THEIR_WAY_BYTES = 64 * 1024 * 1024
 export type ReadBody = (request: FastifyRequest) => Promise<Buffer>
 
 /**
- * When there is no room for a body, those longest on their way are given up: refusing the newest would let a few
- * callers who never finish keep out all others.
+ * A body takes room for what has come of it, not for what it announces, which costs a caller nothing. When there is no
+ * room, those longest on their way are given up: refusing the newest would let a few callers who never finish keep out
+ * all others. `onRead` is told how much of a body has come, also of one that never arrived whole.
  */
-export function createBodyReader(): ReadBody {
-  /** How to give up each, the oldest first. */
+export function createBodyReader(onRead?: (request: FastifyRequest, bytes: number) => void): ReadBody {
+  /** How to give up each that holds anything, the oldest first. */
   const on_their_way = new Set<() => void>()
-  let reserved = 0
+  let held = 0
 
-  // Not within the function that waits: it would keep hold of the last one that it gave up.
-  function makeRoom(bytes: number): void {
-    for (const giveUp of on_their_way) {
-      if (reserved + bytes <= BODIES_ON_THEIR_WAY_BYTES) return
-      giveUp()
+  /** False when whoever asks was given up for it. */
+  function takeRoom(bytes: number, giveUp: () => void): boolean {
+    on_their_way.add(giveUp)
+    for (const giveUpOldest of on_their_way) {
+      if (held + bytes <= BODIES_ON_THEIR_WAY_BYTES) break
+      giveUpOldest()
+      if (giveUpOldest === giveUp) return false
     }
+    held += bytes
+    return true
   }
 
-  return async ({ raw, headers, routeOptions: { bodyLimit } }) => {
+  return async (request) => {
+    const { raw, headers, routeOptions } = request
+    const { bodyLimit } = routeOptions
     const tooLarge = () =>
       new AppError('payload_too_large', { message: `The body is above ${bodyLimit} bytes.` })
-    const bytes = Number(headers['content-length'] ?? bodyLimit)
-    if (bytes > bodyLimit) throw tooLarge()
+    const most = Number(headers['content-length'] ?? bodyLimit)
+    // Also if it is not a number.
+    if (!(most <= bodyLimit)) throw tooLarge()
     if (raw.destroyed) throw new AppError('request_timeout')
-    makeRoom(bytes)
     return await new Promise<Buffer>((resolve, reject) => {
-      // One buffer from the beginning: a list of small chunks can take hundreds of times the bytes that are in them.
-      const body = Buffer.allocUnsafe(bytes)
+      // One buffer that grows: a list of small chunks can take hundreds of times the bytes that are in them.
+      let body = NOTHING
       let length = 0
       const onData = (chunk: Buffer) => {
-        if (length + chunk.length > bytes) return refuse(tooLarge())
-        length += chunk.copy(body, length)
+        const before = length
+        length += chunk.length
+        if (length > most) return refuse(tooLarge())
+        // Most bodies come in one chunk, which is kept as it is.
+        if (before === 0) {
+          if (takeRoom(length, giveUp)) body = chunk
+        } else if (length <= body.length || grow(before)) chunk.copy(body, before)
+      }
+      /** Makes room for `length` bytes and keeps what is there; false when this body was given up for it. */
+      function grow(there: number): boolean {
+        const bytes = Math.min(most, Math.max(length, 2 * body.length, LEAST_BYTES))
+        if (!takeRoom(bytes - body.length, giveUp)) return false
+        // Not out of the pool, whose blocks would be kept as long as any body in them.
+        const larger = Buffer.allocUnsafeSlow(bytes)
+        body.copy(larger, 0, 0, there)
+        body = larger
+        return true
       }
       const onEnd = () => {
         leave()
@@ -56,10 +82,9 @@ export function createBodyReader(): ReadBody {
       function leave(): void {
         raw.off('data', onData).off('end', onEnd).off('close', onClose)
         on_their_way.delete(giveUp)
-        reserved -= bytes
+        held -= body.length
+        onRead?.(request, length)
       }
-      on_their_way.add(giveUp)
-      reserved += bytes
       raw.on('data', onData).once('end', onEnd).once('close', onClose)
     })
   }
