@@ -1,6 +1,6 @@
 // `npm start`: the whole system, its parts as child processes of this one, with embedded servers and emulators where
 // nothing is configured.
-import { fchmodSync, openSync } from 'node:fs'
+import { existsSync, fchmodSync, openSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -17,9 +17,10 @@ import { areaStates, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, OPENING, unusable, type LockedFolder } from './data-dir.ts'
+import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
-import { findDatabase, startPostgres } from './postgres.ts'
+import { startPostgres } from './postgres.ts'
 import { emulates, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
@@ -59,8 +60,9 @@ async function startAll(given: Config): Promise<Started> {
     // Earlier versions made the file readable by everybody.
     fchmodSync(log_descriptor, 0o600)
     const log = createLog(given.LOG_LEVEL, 'start', log_descriptor)
-    const earlier = given.DATABASE_URL === undefined ? await findDatabase(join(data_dir, 'postgres')) : null
-    const secrets = await loadSecrets(data_dir, earlier)
+    const place = given.DATABASE_URL === undefined ? await makeServerFolder(join(data_dir, 'postgres')) : null
+    const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
+    const secrets = await loadSecrets(data_dir, earlier_database)
     const places = await choosePlaces(given)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key

@@ -16,16 +16,8 @@ import {
   makeServerFolder,
   readableCopy,
 } from './folders.ts'
-import {
-  type ServerProcess,
-  endLeftover,
-  freePort,
-  isFree,
-  portTaken,
-  serverEnvironment,
-  spawnServer,
-  untilReady,
-} from './processes.ts'
+import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
+import { type ServerProcess, endLeftover, serverEnvironment, spawnServer, untilReady } from './processes.ts'
 
 export type PostgresOptions = {
   /** Where its data, password and log are kept; made when it is not there. */
@@ -72,7 +64,18 @@ const START_LIMIT_MS = 60_000
  * process group, creates accounts on the machine (useradd) and cannot tell what a killed run has left.
  */
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
-  const { host = '127.0.0.1', port: wantedPort = 0, log = () => {} } = options
+  const {
+    host = '127.0.0.1',
+    port: wanted_port = 0,
+    port_variable = 'POSTGRES_PORT',
+    log = () => {},
+  } = options
+  const wanted: WantedPort = {
+    what: 'the embedded PostgreSQL',
+    host,
+    port: wanted_port,
+    variable: port_variable,
+  }
   const place = await makeServerFolder(options.data_dir)
   const native = await binaries(place.account)
   log(
@@ -80,11 +83,11 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   )
 
   await clearLeftover(place, log)
-  if (wantedPort !== 0 && !(await isFree(host, wantedPort))) throw takenPort(options)
+  await assertFree(wanted)
   const password = await initialise(place, native, log)
 
   const settings = { ...defaultSettings(native), listen_addresses: host, ...options.settings }
-  const { server: first, port } = await launchOnPort()
+  const { server: first, port } = await launchOnPort(wanted, launch)
   let server = first
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
@@ -112,20 +115,6 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     },
   }
 
-  async function launchOnPort(): Promise<{ server: ServerProcess; port: number }> {
-    for (let tries = 1; ; tries++) {
-      const port = wantedPort === 0 ? await freePort(host) : wantedPort
-      try {
-        return { server: await launch(port), port }
-      } catch (error) {
-        if (!String(error).includes('Address already in use')) throw error
-        if (wantedPort !== 0) throw takenPort(options)
-        // Another process took the port that we had found free.
-        if (tries === 5) throw error
-      }
-    }
-  }
-
   async function launch(port: number): Promise<ServerProcess> {
     const deadline = Date.now() + START_LIMIT_MS
     for (;;) {
@@ -150,12 +139,6 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       await sleep(100)
     }
   }
-}
-
-/** The folder in which an earlier start with this `data_dir` keeps its database; null when there is none. */
-export async function findDatabase(data_dir: string): Promise<string | null> {
-  const { folder, data } = await makeServerFolder(data_dir)
-  return existsSync(data) ? folder : null
 }
 
 /** The folder with bin, lib and share, readable by the account. */
@@ -284,9 +267,4 @@ async function createDatabase(url: string): Promise<void> {
   } finally {
     await sql.end()
   }
-}
-
-function takenPort(options: PostgresOptions): Error {
-  const { host = '127.0.0.1', port = 0, port_variable: variable = 'POSTGRES_PORT' } = options
-  return portTaken('the embedded PostgreSQL', host, port, variable)
 }

@@ -13,7 +13,6 @@ import {
   statSync,
 } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
@@ -147,35 +146,6 @@ export async function endLeftover(
   if (runs())
     throw new ConfigError(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
   return { pid: occupant.pid, was_running }
-}
-
-/**
- * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections,
- * so that it is still free when the server comes back from a restart.
- */
-export async function freePort(host: string): Promise<number> {
-  for (let tries = 0; tries < 100; tries++) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    if (await isFree(host, port)) return port
-  }
-  throw new ConfigError(`No free port between 20000 and 32000 was found on ${host}.`)
-}
-
-/** The refusal to start on a port that somebody else has. */
-export function portTaken(what: string, host: string, port: number, variable: string): Error {
-  return new ConfigError(
-    `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
-      `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
-  )
-}
-
-/** Whether nobody listens on that port. */
-export async function isFree(host: string, port: number): Promise<boolean> {
-  const probe = createServer()
-  return new Promise((resolve) => {
-    probe.once('error', () => resolve(false))
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(true)))
-  })
 }
 
 /** The first of these programs that is on the PATH, with its folder; null when none is. */
