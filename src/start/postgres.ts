@@ -2,13 +2,14 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import postgres from 'postgres'
+import { makePrivateFile } from './files.ts'
 import {
   type Account,
   type ServerFolder,
@@ -186,8 +187,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
   await makePrivateFolder(unfinished, place.account)
   // The account of the server cannot read our copy of the password.
   const copy = join(place.folder, 'password-for-initdb')
-  await writeFile(copy, password, { mode: 0o600 })
-  if (place.account) await chown(copy, place.account.uid, place.account.gid)
+  await makePrivateFile(copy, password, place.account)
   const startedAt = performance.now()
   try {
     await promisify(execFile)(
@@ -215,7 +215,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
     await rm(copy, { force: true })
   }
   // Which addresses can connect is decided by the one that it listens on.
-  await writeFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n')
+  await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', place.account)
   await rename(unfinished, place.data)
   log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
   return password

@@ -1,11 +1,12 @@
 // The redis-server or valkey-server of this machine: for development, tests and demos, where no REDIS_URL is given.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '#core/config.ts'
+import { makePrivateFile } from './files.ts'
 import { type Account, type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
 import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
 import { type ServerProcess, endLeftover, findProgram, spawnServer, untilReady } from './processes.ts'
@@ -140,13 +141,14 @@ function defaults(place: ServerFolder, options: RedisOptions): Record<string, st
   }
 }
 
-/** In a file that only the server may read: a command line is for everybody. Answers its path. */
+/**
+ * In a file that only the server may read: a command line is for everybody. Not in the server's own folder, where what
+ * we write could be led elsewhere. Answers its path.
+ */
 async function writeConfiguration(place: ServerFolder, settings: Record<string, string>): Promise<string> {
-  const path = join(place.data, 'redis.conf')
+  const path = join(place.folder, 'redis.conf')
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`)
-  await rm(path, { force: true })
-  await writeFile(path, lines.join(''), { mode: 0o600 })
-  if (place.account) await chown(path, place.account.uid, place.account.gid)
+  await makePrivateFile(path, lines.join(''), place.account)
   return path
 }
 
