@@ -1,7 +1,7 @@
 // The servers that `start` brings: they keep what was committed, whatever ends them, and leave nothing running.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { link, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -166,6 +166,21 @@ describe('a link that the account of a server puts into its own folder', () => {
     for (let starts = 0; starts < 5; starts++) await (await startedRedis(data_dir)).stop()
     expect(await look()).toEqual(before)
   })
+})
+
+test('a record of a server that has another name too is refused, and nothing that it names is ended', async () => {
+  const data_dir = await folder()
+  const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
+  onTestFinished(() => void bystander.kill('SIGKILL'))
+  const pid = bystander.pid!
+  const started = processStarted(pid)
+  const record = join(data_dir, 'server.json')
+  const text = JSON.stringify({ pid, started, owner_pid: 1, owner_started: 'never' })
+  await writeFile(record, text, { mode: 0o600 })
+  await link(record, `${record}.2`)
+  for (const start of [startPostgres, startRedis])
+    await expect(start({ data_dir })).rejects.toThrow(`${record} is a hard link`)
+  expect(processStarted(pid)).toBe(started)
 })
 
 test('servers end when the process that started them is killed', async () => {

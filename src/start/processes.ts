@@ -2,20 +2,11 @@
 // found and stopped.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { ConfigError } from '#core/config.ts'
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  statSync,
-} from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+import { accessSync, closeSync, constants, existsSync, fstatSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
+import { openOurs, readOurs, writeOurs } from './files.ts'
 import type { Account } from './folders.ts'
 
 export type ServerProcess = {
@@ -59,7 +50,7 @@ export async function spawnServer(options: {
   // A file and not a pipe: a pipe that we are too busy to read would stop the server in the middle of its work.
   const logFile = join(options.folder, 'server.log')
   const tooLong = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > 10_000_000
-  const output = openSync(logFile, tooLong ? 'w' : 'a', 0o600)
+  const output = openOurs(logFile, tooLong ? 'write' : 'append')
   const logStart = fstatSync(output).size
   const child = spawn(options.command, options.args, {
     detached: true,
@@ -75,7 +66,7 @@ export async function spawnServer(options: {
   const pid = await pidOf(child)
   const watcher = watchOverUs(pid, options.end_signal)
   void ended.then(() => watcher.kill('SIGKILL'))
-  await recordOccupant(options.folder, pid)
+  recordOccupant(options.folder, pid)
   child.unref()
 
   const running = () => child.exitCode === null && child.signalCode === null
@@ -126,7 +117,7 @@ export async function endLeftover(
   signals: NodeJS.Signals[],
   limit_ms: number,
 ): Promise<{ pid: number; was_running: boolean } | null> {
-  const occupant = await readOccupant(folder)
+  const occupant = readOccupant(folder)
   if (!occupant) return null
   const runs = () => processStarted(occupant.pid) === occupant.started
   const was_running = runs()
@@ -232,18 +223,18 @@ async function pidOf(child: ChildProcess): Promise<number> {
   throw error
 }
 
-async function recordOccupant(folder: string, pid: number): Promise<void> {
+function recordOccupant(folder: string, pid: number): void {
   const occupant: z.infer<typeof Occupant> = {
     pid,
     started: processStarted(pid) ?? 'ended',
     owner_pid: process.pid,
     owner_started: processStarted(process.pid) ?? '',
   }
-  await writeFile(join(folder, 'server.json'), JSON.stringify(occupant), { mode: 0o600 })
+  writeOurs(join(folder, 'server.json'), JSON.stringify(occupant))
 }
 
-async function readOccupant(folder: string): Promise<z.infer<typeof Occupant> | null> {
-  const text = await readFile(join(folder, 'server.json'), 'utf8').catch(() => '')
+function readOccupant(folder: string): z.infer<typeof Occupant> | null {
+  const text = readOurs(join(folder, 'server.json')) ?? ''
   try {
     return Occupant.parse(JSON.parse(text))
   } catch {
