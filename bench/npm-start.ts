@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '#start/processes.ts'
+import { freePort } from '#start/ports.ts'
 import { untilAnswers } from './processes.ts'
 
 const root = fileURLToPath(new URL('../', import.meta.url))

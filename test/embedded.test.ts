@@ -1,16 +1,19 @@
 // The servers that `start` brings: they keep what was committed, whatever ends them, and leave nothing running.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, stat } from 'node:fs/promises'
+import { link, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import { Redis } from 'ioredis'
 import postgres from 'postgres'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { type PostgresOptions, startPostgres } from '#start/postgres.ts'
 import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
+import { until } from '#test/process.ts'
 
 test('Postgres keeps what was committed through an immediate restart', async () => {
   const server = await startedPostgres({ data_dir: await folder() })
@@ -119,6 +122,65 @@ test('Redis without a folder forgets everything', async () => {
   await first.kill()
   const second = await startedRedis(null, first.port)
   expect(await withRedis(second.url, (redis) => redis.get('gone'))).toBeNull()
+})
+
+describe('a link that the account of a server puts into its own folder', () => {
+  /** A file that no server may touch, and how to tell that none did. */
+  async function victim() {
+    const file = join(await folder(), 'victim')
+    await writeFile(file, 'kept', { mode: 0o600 })
+    const look = async () => {
+      const { uid, gid, mode } = await stat(file)
+      return { uid, gid, mode, text: await readFile(file, 'utf8') }
+    }
+    return { file, look, before: await look() }
+  }
+
+  test('leads the configuration of PostgreSQL nowhere', async () => {
+    const { file, look, before } = await victim()
+    const data_dir = await folder()
+    const starting = startedPostgres({ data_dir })
+    const unfinished = join(data_dir, 'unfinished')
+    // By then initdb has written all of its configuration.
+    await until('initdb makes tables', () =>
+      stat(join(unfinished, 'global', 'pg_control')).catch(() => false),
+    )
+    await rm(join(unfinished, 'pg_hba.conf'))
+    await symlink(file, join(unfinished, 'pg_hba.conf'))
+    await Promise.allSettled([starting])
+    expect(await look()).toEqual(before)
+    const { url } = await starting
+    expect(await query(url, 'select auth_method from pg_hba_file_rules')).toEqual([
+      { auth_method: 'scram-sha-256' },
+    ])
+  })
+
+  test('leads the password of Redis nowhere', async () => {
+    const { file, look, before } = await victim()
+    const data_dir = await folder()
+    await (await startedRedis(data_dir)).stop()
+    const paths = [file, join(data_dir, 'data', 'redis.conf')]
+    const busy = `for (;;) try { require('node:fs').symlinkSync(...${JSON.stringify(paths)}) } catch {}`
+    const account = new Worker(busy, { eval: true })
+    onTestFinished(async () => void (await account.terminate()))
+    for (let starts = 0; starts < 5; starts++) await (await startedRedis(data_dir)).stop()
+    expect(await look()).toEqual(before)
+  })
+})
+
+test('a record of a server that has another name too is refused, and nothing that it names is ended', async () => {
+  const data_dir = await folder()
+  const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
+  onTestFinished(() => void bystander.kill('SIGKILL'))
+  const pid = bystander.pid!
+  const started = processStarted(pid)
+  const record = join(data_dir, 'server.json')
+  const text = JSON.stringify({ pid, started, owner_pid: 1, owner_started: 'never' })
+  await writeFile(record, text, { mode: 0o600 })
+  await link(record, `${record}.2`)
+  for (const start of [startPostgres, startRedis])
+    await expect(start({ data_dir })).rejects.toThrow(`${record} is a hard link`)
+  expect(processStarted(pid)).toBe(started)
 })
 
 test('servers end when the process that started them is killed', async () => {

@@ -1,8 +1,8 @@
 // What can be wrong at a start is said in a plain line, with what to do.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { spawn } from 'node:child_process'
-import { chmod, chown, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync, spawn } from 'node:child_process'
+import { chmod, chown, link, mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
@@ -194,7 +194,7 @@ test(
     await symlink('/dev/full', join(path, 'full', 'postgres', 'password'))
     await mkdir(join(path, '.env'))
     await mkdir(join(path, 'cut'))
-    await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":')
+    await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
     const cases: [string, RegExp, string?][] = [
       [join(path, 'file'), /^DATA_DIR: \S+file is, or is in, a file and not a folder\..+\n$/],
       [join(path, 'file', 'below'), /^DATA_DIR: \S+below is, or is in, a file and not a folder\..+\n$/],
@@ -226,7 +226,7 @@ describe('a folder in which somebody else has prepared something', () => {
     const pid = bystander.pid!
     const part = { pid, started: processStarted(pid) }
     const record = { pid: 1, started: 'never', parts: { worker: part } }
-    await writeFile(join(path, 'running.json'), JSON.stringify(record))
+    await writeFile(join(path, 'running.json'), JSON.stringify(record), { mode: 0o600 })
     return { path, lives: () => processStarted(pid) === part.started }
   }
 
@@ -287,6 +287,63 @@ describe('a folder in which somebody else has prepared something', () => {
         `DATA_DIR: ${join(path, name)} is a symbolic link. Remove it, or choose another folder, e.g. DATA_DIR=/var/lib/sluice\n`,
       ])
       expect(JSON.parse(await readFile(target, 'utf8'))).toEqual(secrets)
+    },
+  )
+
+  const theirs = async (file: string) => {
+    await chmod(file, 0o666)
+    await chown(file, 65_534, 65_534)
+  }
+  const planted: [string, string, (file: string) => Promise<void>][] = [
+    [
+      'secrets.json',
+      'is a hard link: the file has another name too. Remove it',
+      (file) => link(file, `${file}.2`),
+    ],
+    [
+      'secrets.json',
+      'can be written to by other users. End that (chmod go-w FILE) if nobody has changed it, else remove it',
+      (file) => chmod(file, 0o660),
+    ],
+    [
+      'secrets.json',
+      'is no plain file. Remove it',
+      async (file) => {
+        await rm(file)
+        execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', file])
+      },
+    ],
+    // Only root can give a file to somebody else.
+    ...['running.json', 'running.json.new', 'secrets.json', 'sluice.log', 'dev.json']
+      .filter(() => process.getuid!() === 0)
+      .map((name): (typeof planted)[number] => [
+        name,
+        'belongs to another user (uid 65534). Remove it',
+        theirs,
+      ]),
+  ]
+  test.for(planted)(
+    'gets nothing read or written in a file of theirs: %s %s',
+    async ([name, fault, plant]) => {
+      const { path, remove } = await makeFolder()
+      onTestFinished(remove)
+      const file = join(path, name)
+      const secrets = {
+        api_key: '',
+        encryption_key: env['ENCRYPTION_KEY'],
+        stripe_webhook_secret: 'whsec_known',
+      }
+      await writeFile(file, JSON.stringify(secrets), { mode: 0o600 })
+      await plant(file)
+      const look = async () => {
+        const { uid, mode, size, mtimeMs } = await stat(file)
+        return { uid, mode, size, mtimeMs }
+      }
+      const before = await look()
+      const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
+      const said = fault.replace('FILE', file)
+      expect([code, stderr]).toEqual([1, `${file} ${said}, or choose another folder with DATA_DIR.\n`])
+      expect(await look()).toEqual(before)
     },
   )
 })

@@ -1,10 +1,10 @@
 // DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
-import { constants } from 'node:fs'
-import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
+import { readOurs, writeOurs } from './files.ts'
 import { assertOurs } from './folders.ts'
 import { commandOfOurs, processStarted } from './processes.ts'
 import { isProgram } from './programs.ts'
@@ -16,14 +16,6 @@ const Running = z.object({ api_url: z.string() })
 
 /** How long the parts of a start that was killed may take to end by themselves. */
 const LEFTOVER_MS = 10_000
-
-const { O_RDONLY, O_WRONLY, O_APPEND, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants
-/** How files of the folder are opened: a link would lead to a file that is not ours to read or write. */
-export const OPENING = {
-  read: O_RDONLY | O_NOFOLLOW,
-  write: O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-  append: O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
-} as const
 
 export type LockedFolder = {
   /** Records the process in which a part runs now, so that it is found when we are killed. */
@@ -50,9 +42,9 @@ export async function lockFolder(data_dir: string): Promise<LockedFolder> {
 
 async function lock(data_dir: string): Promise<LockedFolder> {
   const path = join(data_dir, 'running.json')
-  const holder = await read(path, Holder)
+  const holder = read(path, Holder)
   if (holder !== undefined && processStarted(holder.pid) === holder.started) {
-    const running = await read(join(data_dir, 'dev.json'), Running)
+    const running = read(join(data_dir, 'dev.json'), Running)
     const where = running === undefined ? '' : `, its API at ${running.api_url}`
     throw new ConfigError(
       `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 METRICS_PORT=0`,
@@ -68,7 +60,7 @@ async function lock(data_dir: string): Promise<LockedFolder> {
   let writing = Promise.resolve()
   async function write(): Promise<void> {
     // Renamed when it is complete, so that nobody reads half a record.
-    await writeFile(`${path}.new`, JSON.stringify(us), { mode: 0o600, flag: OPENING.write })
+    writeOurs(`${path}.new`, JSON.stringify(us))
     await rename(`${path}.new`, path)
   }
   await write()
@@ -144,9 +136,11 @@ async function makeFolder(path: string): Promise<boolean> {
   }
 }
 
-async function read<T extends z.ZodType>(path: string, schema: T): Promise<z.output<T> | undefined> {
+/** Undefined when it is not there, and when it says something else. Throws ConfigError when it is not ours alone. */
+function read<T extends z.ZodType>(path: string, schema: T): z.output<T> | undefined {
+  const text = readOurs(path)
   try {
-    return schema.parse(JSON.parse(await readFile(path, { encoding: 'utf8', flag: OPENING.read })))
+    return schema.parse(JSON.parse(text ?? ''))
   } catch {
     return undefined
   }

@@ -1,7 +1,6 @@
 // `npm start`: the whole system, its parts as child processes of this one, with embedded servers and emulators where
 // nothing is configured.
-import { fchmodSync, openSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { neededBy } from '#core/config/variables.ts'
@@ -16,10 +15,12 @@ import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areaStates, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
-import { lockFolder, OPENING, unusable, type LockedFolder } from './data-dir.ts'
+import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
+import { openOurs, writeOurs } from './files.ts'
+import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
-import { findDatabase, startPostgres } from './postgres.ts'
+import { startPostgres } from './postgres.ts'
 import { emulates, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
@@ -55,12 +56,11 @@ async function startAll(given: Config): Promise<Started> {
     await checkAddresses([api, webhooks, ...(emulates(given) ? [emulator] : []), metrics])
     // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
     // is lost when it is killed.
-    const log_descriptor = openSync(log_file, OPENING.append, 0o600)
-    // Earlier versions made the file readable by everybody.
-    fchmodSync(log_descriptor, 0o600)
+    const log_descriptor = openOurs(log_file, 'append')
     const log = createLog(given.LOG_LEVEL, 'start', log_descriptor)
-    const earlier = given.DATABASE_URL === undefined ? await findDatabase(join(data_dir, 'postgres')) : null
-    const secrets = await loadSecrets(data_dir, earlier)
+    const place = given.DATABASE_URL === undefined ? await makeServerFolder(join(data_dir, 'postgres')) : null
+    const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
+    const secrets = loadSecrets(data_dir, earlier_database)
     const places = await choosePlaces(given)
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
@@ -116,8 +116,7 @@ async function startAll(given: Config): Promise<Started> {
       emulators: emulates(given) ? { stripe_url: places.emulator.url } : {},
       webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET },
     }
-    const dev = `${JSON.stringify(started, null, 2)}\n`
-    await writeFile(join(data_dir, 'dev.json'), dev, { mode: 0o600, flag: OPENING.write })
+    writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     process.stdout.write(
       banner(
         { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url },
@@ -209,7 +208,7 @@ async function seed(
     if ((await findCredentials(sql, secrets.api_key)) === undefined) {
       const key = await createApiKey(sql, tenant, { name: 'Demo', scopes: [...SCOPES], expires_at: null })
       secrets.api_key = key.secret
-      await saveSecrets(data_dir, secrets)
+      saveSecrets(data_dir, secrets)
     }
     return { tenant_id: tenant.id, api_key: secrets.api_key }
   } finally {

@@ -1,7 +1,7 @@
 // Where the parts of `npm start` listen.
 import type { Config } from '#core/config.ts'
 import { listenAddresses } from '#core/startup.ts'
-import { freePort } from './processes.ts'
+import { freePort } from './ports.ts'
 
 export type PartPlaces = { api: PartPlace; webhooks: PartPlace; emulator: PartPlace }
 type PartPlace = { port: number; url: string }

@@ -2,13 +2,14 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import postgres from 'postgres'
+import { makePrivateFile } from './files.ts'
 import {
   type Account,
   type ServerFolder,
@@ -16,16 +17,8 @@ import {
   makeServerFolder,
   readableCopy,
 } from './folders.ts'
-import {
-  type ServerProcess,
-  endLeftover,
-  freePort,
-  isFree,
-  portTaken,
-  serverEnvironment,
-  spawnServer,
-  untilReady,
-} from './processes.ts'
+import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
+import { type ServerProcess, endLeftover, serverEnvironment, spawnServer, untilReady } from './processes.ts'
 
 export type PostgresOptions = {
   /** Where its data, password and log are kept; made when it is not there. */
@@ -72,7 +65,18 @@ const START_LIMIT_MS = 60_000
  * process group, creates accounts on the machine (useradd) and cannot tell what a killed run has left.
  */
 export async function startPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
-  const { host = '127.0.0.1', port: wantedPort = 0, log = () => {} } = options
+  const {
+    host = '127.0.0.1',
+    port: wanted_port = 0,
+    port_variable = 'POSTGRES_PORT',
+    log = () => {},
+  } = options
+  const wanted: WantedPort = {
+    what: 'the embedded PostgreSQL',
+    host,
+    port: wanted_port,
+    variable: port_variable,
+  }
   const place = await makeServerFolder(options.data_dir)
   const native = await binaries(place.account)
   log(
@@ -80,11 +84,11 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   )
 
   await clearLeftover(place, log)
-  if (wantedPort !== 0 && !(await isFree(host, wantedPort))) throw takenPort(options)
+  await assertFree(wanted)
   const password = await initialise(place, native, log)
 
   const settings = { ...defaultSettings(native), listen_addresses: host, ...options.settings }
-  const { server: first, port } = await launchOnPort()
+  const { server: first, port } = await launchOnPort(wanted, launch)
   let server = first
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
@@ -112,20 +116,6 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     },
   }
 
-  async function launchOnPort(): Promise<{ server: ServerProcess; port: number }> {
-    for (let tries = 1; ; tries++) {
-      const port = wantedPort === 0 ? await freePort(host) : wantedPort
-      try {
-        return { server: await launch(port), port }
-      } catch (error) {
-        if (!String(error).includes('Address already in use')) throw error
-        if (wantedPort !== 0) throw takenPort(options)
-        // Another process took the port that we had found free.
-        if (tries === 5) throw error
-      }
-    }
-  }
-
   async function launch(port: number): Promise<ServerProcess> {
     const deadline = Date.now() + START_LIMIT_MS
     for (;;) {
@@ -150,12 +140,6 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
       await sleep(100)
     }
   }
-}
-
-/** The folder in which an earlier start with this `data_dir` keeps its database; null when there is none. */
-export async function findDatabase(data_dir: string): Promise<string | null> {
-  const { folder, data } = await makeServerFolder(data_dir)
-  return existsSync(data) ? folder : null
 }
 
 /** The folder with bin, lib and share, readable by the account. */
@@ -203,8 +187,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
   await makePrivateFolder(unfinished, place.account)
   // The account of the server cannot read our copy of the password.
   const copy = join(place.folder, 'password-for-initdb')
-  await writeFile(copy, password, { mode: 0o600 })
-  if (place.account) await chown(copy, place.account.uid, place.account.gid)
+  await makePrivateFile(copy, password, place.account)
   const startedAt = performance.now()
   try {
     await promisify(execFile)(
@@ -232,7 +215,7 @@ async function initialise(place: ServerFolder, native: string, log: (line: strin
     await rm(copy, { force: true })
   }
   // Which addresses can connect is decided by the one that it listens on.
-  await writeFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n')
+  await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', place.account)
   await rename(unfinished, place.data)
   log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
   return password
@@ -284,9 +267,4 @@ async function createDatabase(url: string): Promise<void> {
   } finally {
     await sql.end()
   }
-}
-
-function takenPort(options: PostgresOptions): Error {
-  const { host = '127.0.0.1', port = 0, port_variable: variable = 'POSTGRES_PORT' } = options
-  return portTaken('the embedded PostgreSQL', host, port, variable)
 }

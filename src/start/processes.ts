@@ -2,21 +2,11 @@
 // found and stopped.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { ConfigError } from '#core/config.ts'
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  statSync,
-} from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { accessSync, closeSync, constants, existsSync, fstatSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
+import { openOurs, readOurs, writeOurs } from './files.ts'
 import type { Account } from './folders.ts'
 
 export type ServerProcess = {
@@ -60,7 +50,7 @@ export async function spawnServer(options: {
   // A file and not a pipe: a pipe that we are too busy to read would stop the server in the middle of its work.
   const logFile = join(options.folder, 'server.log')
   const tooLong = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > 10_000_000
-  const output = openSync(logFile, tooLong ? 'w' : 'a', 0o600)
+  const output = openOurs(logFile, tooLong ? 'write' : 'append')
   const logStart = fstatSync(output).size
   const child = spawn(options.command, options.args, {
     detached: true,
@@ -76,7 +66,7 @@ export async function spawnServer(options: {
   const pid = await pidOf(child)
   const watcher = watchOverUs(pid, options.end_signal)
   void ended.then(() => watcher.kill('SIGKILL'))
-  await recordOccupant(options.folder, pid)
+  recordOccupant(options.folder, pid)
   child.unref()
 
   const running = () => child.exitCode === null && child.signalCode === null
@@ -127,7 +117,7 @@ export async function endLeftover(
   signals: NodeJS.Signals[],
   limit_ms: number,
 ): Promise<{ pid: number; was_running: boolean } | null> {
-  const occupant = await readOccupant(folder)
+  const occupant = readOccupant(folder)
   if (!occupant) return null
   const runs = () => processStarted(occupant.pid) === occupant.started
   const was_running = runs()
@@ -147,35 +137,6 @@ export async function endLeftover(
   if (runs())
     throw new ConfigError(`The server ${occupant.pid}, left over in ${folder}, could not be stopped.`)
   return { pid: occupant.pid, was_running }
-}
-
-/**
- * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections,
- * so that it is still free when the server comes back from a restart.
- */
-export async function freePort(host: string): Promise<number> {
-  for (let tries = 0; tries < 100; tries++) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    if (await isFree(host, port)) return port
-  }
-  throw new ConfigError(`No free port between 20000 and 32000 was found on ${host}.`)
-}
-
-/** The refusal to start on a port that somebody else has. */
-export function portTaken(what: string, host: string, port: number, variable: string): Error {
-  return new ConfigError(
-    `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
-      `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
-  )
-}
-
-/** Whether nobody listens on that port. */
-export async function isFree(host: string, port: number): Promise<boolean> {
-  const probe = createServer()
-  return new Promise((resolve) => {
-    probe.once('error', () => resolve(false))
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(true)))
-  })
 }
 
 /** The first of these programs that is on the PATH, with its folder; null when none is. */
@@ -262,18 +223,18 @@ async function pidOf(child: ChildProcess): Promise<number> {
   throw error
 }
 
-async function recordOccupant(folder: string, pid: number): Promise<void> {
+function recordOccupant(folder: string, pid: number): void {
   const occupant: z.infer<typeof Occupant> = {
     pid,
     started: processStarted(pid) ?? 'ended',
     owner_pid: process.pid,
     owner_started: processStarted(process.pid) ?? '',
   }
-  await writeFile(join(folder, 'server.json'), JSON.stringify(occupant), { mode: 0o600 })
+  writeOurs(join(folder, 'server.json'), JSON.stringify(occupant))
 }
 
-async function readOccupant(folder: string): Promise<z.infer<typeof Occupant> | null> {
-  const text = await readFile(join(folder, 'server.json'), 'utf8').catch(() => '')
+function readOccupant(folder: string): z.infer<typeof Occupant> | null {
+  const text = readOurs(join(folder, 'server.json')) ?? ''
   try {
     return Occupant.parse(JSON.parse(text))
   } catch {

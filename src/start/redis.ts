@@ -1,22 +1,15 @@
 // The redis-server or valkey-server of this machine: for development, tests and demos, where no REDIS_URL is given.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '#core/config.ts'
+import { makePrivateFile } from './files.ts'
 import { type Account, type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
-import {
-  type ServerProcess,
-  endLeftover,
-  findProgram,
-  freePort,
-  isFree,
-  portTaken,
-  spawnServer,
-  untilReady,
-} from './processes.ts'
+import { assertFree, launchOnPort, type WantedPort } from './ports.ts'
+import { type ServerProcess, endLeftover, findProgram, spawnServer, untilReady } from './processes.ts'
 
 export type RedisOptions = {
   /** Where its append-only file and log are kept; null: it forgets everything when it ends. */
@@ -61,7 +54,8 @@ const START_LIMIT_MS = 60_000
  * process uses the folder, and, with the end of the server's log, when it does not come up within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
-  const { port: wantedPort = 0, port_variable: variable = 'REDIS_PORT', log = () => {} } = options
+  const { port: wanted_port = 0, port_variable = 'REDIS_PORT', log = () => {} } = options
+  const wanted: WantedPort = { what: 'Redis', host: HOST, port: wanted_port, variable: port_variable }
   const temporary = options.data_dir === null ? await mkdtemp(join(tmpdir(), 'sluice-redis-')) : null
   const place = await makeServerFolder(options.data_dir ?? temporary ?? '')
   const { account } = place
@@ -74,8 +68,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     log(`Redis keeps its data in ${place.folder}${account ? ` and runs as ${account.name}` : ''}`)
   const leftover = await endLeftover(place.folder, ['SIGTERM', 'SIGKILL'], END_LIMIT_MS)
   if (leftover?.was_running) log(`Stopped the Redis ${leftover.pid} that an earlier run had left`)
-  if (wantedPort !== 0 && !(await isFree(HOST, wantedPort)))
-    throw portTaken('Redis', HOST, wantedPort, variable)
+  await assertFree(wanted)
 
   if (!existsSync(place.data)) await makePrivateFolder(place.data, account)
   const password = options.password ?? randomBytes(24).toString('base64url')
@@ -83,7 +76,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     ...defaults(place, options),
     requirepass: password,
   })
-  const { server: first, port } = await launchOnPort(program)
+  const { server: first, port } = await launchOnPort(wanted, (one) => launch(program, one))
   let server = first
 
   async function end(signals: NodeJS.Signals[]): Promise<void> {
@@ -107,20 +100,6 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     },
     stop: () => end(['SIGTERM', 'SIGKILL']),
     kill: () => end(['SIGKILL']),
-  }
-
-  async function launchOnPort(command: string): Promise<{ server: ServerProcess; port: number }> {
-    for (let tries = 1; ; tries++) {
-      const port = wantedPort === 0 ? await freePort(HOST) : wantedPort
-      try {
-        return { server: await launch(command, port), port }
-      } catch (error) {
-        if (!String(error).includes('Address already in use')) throw error
-        if (wantedPort !== 0) throw portTaken('Redis', HOST, port, variable)
-        // Another process took the port that we had found free.
-        if (tries === 5) throw error
-      }
-    }
   }
 
   async function launch(command: string, port: number): Promise<ServerProcess> {
@@ -162,13 +141,14 @@ function defaults(place: ServerFolder, options: RedisOptions): Record<string, st
   }
 }
 
-/** In a file that only the server may read: a command line is for everybody. Answers its path. */
+/**
+ * In a file that only the server may read: a command line is for everybody. Not in the server's own folder, where what
+ * we write could be led elsewhere. Answers its path.
+ */
 async function writeConfiguration(place: ServerFolder, settings: Record<string, string>): Promise<string> {
-  const path = join(place.data, 'redis.conf')
+  const path = join(place.folder, 'redis.conf')
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`)
-  await rm(path, { force: true })
-  await writeFile(path, lines.join(''), { mode: 0o600 })
-  if (place.account) await chown(path, place.account.uid, place.account.gid)
+  await makePrivateFile(path, lines.join(''), place.account)
   return path
 }
 

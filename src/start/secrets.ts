@@ -1,10 +1,9 @@
 // The secrets of a folder of `npm start`: generated once, kept for the next start.
 import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { OPENING } from './data-dir.ts'
+import { readOurs, writeOurs } from './files.ts'
 
 const secretsSchema = z.looseObject({
   /** Empty until the demo tenant has one. */
@@ -16,17 +15,12 @@ export type Secrets = z.output<typeof secretsSchema>
 
 /**
  * Makes new secrets only where there are none: what is sealed with a lost key is lost too. `database`: the folder of a
- * database that an earlier start has made. Throws ConfigError when the secrets cannot be read, or are not there although
- * the database is.
+ * database that an earlier start has made. Throws ConfigError when the secrets cannot be read or are not ours alone, or
+ * are not there although the database is.
  */
-export async function loadSecrets(data_dir: string, database: string | null): Promise<Secrets> {
+export function loadSecrets(data_dir: string, database: string | null): Secrets {
   const path = join(data_dir, 'secrets.json')
-  const kept = await readFile(path, { encoding: 'utf8', flag: OPENING.read }).catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
-      return undefined
-    },
-  )
+  const kept = readOurs(path)
   if (kept === undefined && database !== null)
     throw new ConfigError(
       `DATA_DIR: ${path} is missing, and the database of an earlier start in ${database} needs it. Restore it, or remove that folder too, to start afresh: rm -r ${database}`,
@@ -37,7 +31,7 @@ export async function loadSecrets(data_dir: string, database: string | null): Pr
       encryption_key: randomBytes(32).toString('base64'),
       stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
     }
-    await saveSecrets(data_dir, secrets)
+    saveSecrets(data_dir, secrets)
     return secrets
   }
   try {
@@ -49,7 +43,6 @@ export async function loadSecrets(data_dir: string, database: string | null): Pr
   }
 }
 
-export async function saveSecrets(data_dir: string, secrets: Secrets): Promise<void> {
-  const text = `${JSON.stringify(secrets, null, 2)}\n`
-  await writeFile(join(data_dir, 'secrets.json'), text, { mode: 0o600, flag: OPENING.write })
+export function saveSecrets(data_dir: string, secrets: Secrets): void {
+  writeOurs(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
 }

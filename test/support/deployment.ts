@@ -1,5 +1,5 @@
 // A deployment of real processes for crash tests: each part by itself, to be killed, frozen and started again.
-import { freePort } from '#start/processes.ts'
+import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey, HOST, type Environment } from './environment.ts'
 import { PARTS, type PartName } from './parts.ts'

@@ -6,7 +6,7 @@ import { createApiKey } from '#domain/api-keys.ts'
 import { SCOPES, type Scope } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/queue.ts'
-import { freePort } from '#start/processes.ts'
+import { freePort } from '#start/ports.ts'
 import { createDatabase } from './databases.ts'
 import { COMPILE_CACHE } from './process.ts'
 import {

@@ -1,7 +1,7 @@
 // One Redis of a test's own: it forgets everything when it ends, and comes back where it was.
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { freePort } from '#start/processes.ts'
+import { freePort } from '#start/ports.ts'
 import { startRedis, type EmbeddedRedis, type RedisOptions } from '#start/redis.ts'
 
 export type OwnRedis = {

@@ -1,0 +1,65 @@
+// The ports that embedded servers and parts listen on.
+import { createServer } from 'node:net'
+import { ConfigError } from '#core/config.ts'
+
+/** Where a server is to listen. */
+export type WantedPort = {
+  /** As the operator knows the server. */
+  what: string
+  host: string
+  /** 0: any free one. */
+  port: number
+  /** The variable that sets the port. */
+  variable: string
+}
+
+/**
+ * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections,
+ * so that it is still free when the server comes back from a restart.
+ */
+export async function freePort(host: string): Promise<number> {
+  for (let tries = 0; tries < 100; tries++) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    if (await isFree(host, port)) return port
+  }
+  throw new ConfigError(`No free port between 20000 and 32000 was found on ${host}.`)
+}
+
+/** Throws when somebody else has the wanted port. */
+export async function assertFree(wanted: WantedPort): Promise<void> {
+  if (wanted.port !== 0 && !(await isFree(wanted.host, wanted.port))) throw portTaken(wanted)
+}
+
+/** Launches a server on the wanted port, and says which one that is. Throws when somebody else has it. */
+export async function launchOnPort<Server>(
+  wanted: WantedPort,
+  launch: (port: number) => Promise<Server>,
+): Promise<{ server: Server; port: number }> {
+  for (let tries = 1; ; tries++) {
+    const port = wanted.port === 0 ? await freePort(wanted.host) : wanted.port
+    try {
+      return { server: await launch(port), port }
+    } catch (error) {
+      if (!String(error).includes('Address already in use')) throw error
+      if (wanted.port !== 0) throw portTaken(wanted)
+      // Another process took the port that we had found free.
+      if (tries === 5) throw error
+    }
+  }
+}
+
+function portTaken({ what, host, port, variable }: WantedPort): Error {
+  return new ConfigError(
+    `Port ${port} on ${host} is taken, ${what} cannot listen there. ` +
+      `Stop what listens on it, or set ${variable} to another port, e.g. ${variable}=${port + 1} (0: any free port).`,
+  )
+}
+
+/** Whether nobody listens on that port. */
+async function isFree(host: string, port: number): Promise<boolean> {
+  const probe = createServer()
+  return new Promise((resolve) => {
+    probe.once('error', () => resolve(false))
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(true)))
+  })
+}
