@@ -15,6 +15,7 @@ import { openQueue } from '#queue/queue.ts'
 import { lockFolder } from '#start/data-dir.ts'
 import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
+import { loadSecrets } from '#start/secrets.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -215,6 +216,20 @@ test(
     expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
   },
 )
+
+test('secrets that cannot be written whole leave those that were there', async () => {
+  const { path, remove } = await makeFolder()
+  onTestFinished(remove)
+  const secrets = loadSecrets(path, null)
+  const save = `import { saveSecrets } from '#start/secrets.ts'
+    saveSecrets(${JSON.stringify(path)}, ${JSON.stringify({ ...secrets, api_key: 'another' })})`
+  // No file may grow, as on a full disk.
+  const limited = 'ulimit -f 0; exec "$0" --input-type=module -e "$1"'
+  expect(() => execFileSync('sh', ['-c', limited, process.execPath, save], { stdio: 'ignore' })).toThrow(
+    'Command failed',
+  )
+  expect(loadSecrets(path, null)).toEqual(secrets)
+})
 
 describe('a folder in which somebody else has prepared something', () => {
   /** A folder that takes this process for a part that an earlier start has left. */

@@ -1,10 +1,10 @@
 // DATA_DIR, the folder of `npm start`: created, checked, and used by one start at a time.
-import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, mkdir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { readOurs, writeOurs } from './files.ts'
+import { readOurs, replaceOurs } from './files.ts'
 import { assertOurs } from './folders.ts'
 import { commandOfOurs, processStarted } from './processes.ts'
 import { isProgram } from './programs.ts'
@@ -57,21 +57,18 @@ async function lock(data_dir: string): Promise<LockedFolder> {
     return await lock(data_dir)
   }
   const us: z.infer<typeof Holder> = { ...living(process.pid), parts: {} }
-  let writing = Promise.resolve()
-  async function write(): Promise<void> {
-    // Renamed when it is complete, so that nobody reads half a record.
-    writeOurs(`${path}.new`, JSON.stringify(us))
-    await rename(`${path}.new`, path)
-  }
-  await write()
+  const write = () => replaceOurs(path, JSON.stringify(us))
+  write()
   return {
     record(part, pid) {
       us.parts[part] = living(pid)
-      // The part runs all the same: this is only for the next start, after a crash.
-      writing = writing.then(write).catch(() => {})
+      try {
+        write()
+      } catch {
+        // The part runs all the same: this is only for the next start, after a crash.
+      }
     },
     async release() {
-      await writing
       await rm(path, { force: true })
     },
   }

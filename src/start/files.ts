@@ -4,9 +4,11 @@ import {
   constants,
   fchmodSync,
   fstatSync,
+  fsyncSync,
   ftruncateSync,
   openSync,
   readFileSync,
+  renameSync,
   writeFileSync,
   type Stats,
 } from 'node:fs'
@@ -47,6 +49,19 @@ export function readOurs(path: string): string | undefined {
   } finally {
     if (file !== undefined) closeSync(file)
   }
+}
+
+/** Replaces a file of ours, whole or not at all, also when we are killed or the disk is full. Throws as `openOurs`. */
+export function replaceOurs(path: string, text: string): void {
+  const complete = `${path}.new`
+  const file = openOurs(complete, 'write')
+  try {
+    writeFileSync(file, text)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(complete, path)
 }
 
 /** Makes or replaces what is in a file of ours. Throws as `openOurs`. */

@@ -156,7 +156,7 @@ async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Sta
   if (redis !== null) {
     ends.defer(keepRunning('Redis', redis, onDeath).end)
     config.REDIS_URL = redis.url
-    notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}`)
+    notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}, data in ${redis.folder}`)
   } else if (config.QUEUE === 'redis')
     throw new ConfigError(
       'QUEUE=redis, but REDIS_URL is not set and neither redis-server nor valkey-server is on the PATH.',

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
-import { readOurs, writeOurs } from './files.ts'
+import { readOurs, replaceOurs } from './files.ts'
 
 const secretsSchema = z.looseObject({
   /** Empty until the demo tenant has one. */
@@ -44,5 +44,5 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
 }
 
 export function saveSecrets(data_dir: string, secrets: Secrets): void {
-  writeOurs(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
+  replaceOurs(join(data_dir, 'secrets.json'), `${JSON.stringify(secrets, null, 2)}\n`)
 }
