@@ -330,6 +330,8 @@ test('one that has waited for a look for longer than five seconds gets a job, an
   const created = await only(reference, 'refund.created')
   const held = await fault(world, {
     match: { method: 'GET', path: `^/v1/refunds/${made.id}$` },
+    // Nobody learns of it before the end.
+    times: 10,
     fault: 'hold',
   })
   await deliver(world, created)
