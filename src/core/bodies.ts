@@ -63,7 +63,7 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
       function grow(there: number): boolean {
         const bytes = Math.min(most, Math.max(length, 2 * body.length, LEAST_BYTES))
         if (!takeRoom(bytes - body.length, giveUp)) return false
-        // Not out of the pool, whose blocks would be kept as long as any body in them.
+        // Node's pool would keep each of its blocks for as long as any body in it.
         const larger = Buffer.allocUnsafeSlow(bytes)
         body.copy(larger, 0, 0, there)
         body = larger
