@@ -2,9 +2,10 @@
 import type { CallDefinition } from './job.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
+import { payoutJobs } from './payouts.ts'
 import { refundJobs } from './refunds.ts'
 
-const JOBS = { ...paymentJobs, ...refundJobs, ...notificationJobs }
+const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...notificationJobs }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']

@@ -13,3 +13,11 @@ export const PAYMENTS = {
     kind: 'payment_intent.succeeded',
   },
 } as const
+
+/** The same of payouts. */
+export const PAYOUTS = {
+  provider: PAYMENTS.provider,
+  /** The form of its ids of payouts and transfers. */
+  reference: /^(po|tr)_\w+$/,
+  examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
+} as const

@@ -1,5 +1,6 @@
 // Stripe's statuses in our words.
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
+import type { ProcessorPayout } from '../payouts.ts'
 
 export const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
   ['requires_payment_method', 'requires_action'],
@@ -17,4 +18,13 @@ export const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
   ['succeeded', 'succeeded'],
   ['failed', 'failed'],
   ['canceled', 'failed'],
+])
+
+/** Of payouts; a transfer has no status. */
+export const PAYOUT_STATUS = new Map<string, ProcessorPayout['status']>([
+  ['pending', 'processing'],
+  ['in_transit', 'processing'],
+  ['paid', 'paid'],
+  ['failed', 'failed'],
+  ['canceled', 'canceled'],
 ])
