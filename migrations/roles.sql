@@ -134,7 +134,7 @@ begin
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
-    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, last_seq, last_at)'),
+    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),

@@ -37,6 +37,8 @@ type AnySubject = {
   events: Record<string, string>
   /** Checks of payments and what belongs to them, for the audit; they also work for some of the payments. */
   checks?: Checks
+  /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
+  reserves?: (sql: Sql | Tx) => Fragment
 }
 /** A noun that a provider keeps records of too. */
 type ProviderSubject = AnySubject & { under_way: UnderWay; at_provider: AtProvider }

@@ -34,8 +34,14 @@ export type AuditScope = {
   under_way: ReadonlyMap<string, Fragment>
   /** The tenants whose ledger accounts and transfers are audited: a condition on `tenant_id`. */
   whose: Fragment
-  /** Every noun that has rows, and the columns by which a provider knows them. */
-  subjects: readonly { noun: string; table: string; provider?: string; reference?: string }[]
+  /** Every noun that has rows, the columns by which a provider knows them, and which of them reserve their amount. */
+  subjects: readonly {
+    noun: string
+    table: string
+    provider?: string
+    reference?: string
+    reserves?: (sql: Sql | Tx) => Fragment
+  }[]
 }
 
 export type Limits = {
@@ -68,23 +74,36 @@ export function noNumbers(sql: Sql | Tx): Fragment {
   return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by`
 }
 
-/** Each balance is the sum of its transfers, and nothing is reserved without a request. */
-export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+/** Each balance is the sum of its transfers, and what is reserved is the sum of what asks for it. */
+export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
+  const reservations = subjects.flatMap(({ table, reserves }) =>
+    reserves === undefined
+      ? []
+      : [
+          sql`
+            select p.tenant_id, upper(p.currency) as currency, p.amount_minor from ${sql(table)} p
+            where ${whose} and ${reserves(sql)}`,
+        ],
+  )
+  const nothing = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
   return sql`
-    select finding.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
-      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what,
+    select finding.problem, tenant_id, null::uuid as payment_id, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by
-    from (select * from ledger_accounts where ${whose}) a
+    from (select *, name as account from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
       cross join lateral (values (debit_account, -amount_minor), (credit_account, amount_minor)) leg(account, delta)
       where ${whose} group by 1, 2, 3
-    ) t on t.tenant_id = a.tenant_id and t.currency = a.currency and t.account = a.name
+    ) t using (tenant_id, currency, account)
+    full join (
+      select tenant_id, currency, 'available' as account, sum(amount_minor) as reserved
+      from (${unionAll(sql, [nothing, ...reservations])}) asking group by 1, 2
+    ) r using (tenant_id, currency, account)
     cross join lateral (values
       ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
       ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
-      ('an account reserves what nobody asks for', 0, coalesce(a.reserved_minor, 0))
+      ('an account reserves another amount than is asked for', coalesce(r.reserved, 0), coalesce(a.reserved_minor, 0))
     ) as finding(problem, expected, found)
     where finding.found <> finding.expected`
 }

@@ -14,8 +14,8 @@ export function everything(sql: Sql | Tx): AuditScope {
     under_way: new Map(NOUNS.map((noun) => [noun, sql`${sql(subjectOf(noun).table)}`])),
     whose: sql`true`,
     subjects: NOUNS.map((noun) => {
-      const { table, at_provider } = subjectOf(noun)
-      return { noun, table, ...at_provider }
+      const { table, at_provider, reserves } = subjectOf(noun)
+      return { noun, table, reserves, ...at_provider }
     }),
   }
 }
