@@ -90,6 +90,9 @@ begin
       update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
+    ('sluice_api', 'payouts', 'select,
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
+      update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -98,8 +101,8 @@ begin
       key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
-    -- It opens accounts and moves no balance.
-    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name)'),
+    -- It opens accounts, and reserves on them; it moves no balance.
+    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
     ('sluice_api', 'events', 'select, insert'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
@@ -119,6 +122,8 @@ begin
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
+    ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
+      returned_minor)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
@@ -130,6 +135,7 @@ begin
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
+    ('sluice_worker', 'payouts', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),

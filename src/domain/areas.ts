@@ -1,7 +1,7 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
 import { ConfigError } from '#core/config.ts'
-import { PAYMENTS } from '#core/config/providers.ts'
+import { PAYMENTS, PAYOUTS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
@@ -38,8 +38,12 @@ const TABLE = {
   },
   payouts: {
     paths: ['/v1/payouts'],
+    provider: PAYOUTS.provider,
+    tags: {
+      payouts:
+        'Money that leaves your balance for a recipient. Its amount is reserved at once. [Payouts](/docs/guides/payouts).',
+    },
     scopes: { 'payouts:read': 'read payouts', 'payouts:write': 'create, cancel and fail payouts' },
-    posts: { '/v1/payouts/:id/fail': 'payouts:write' },
   },
   wallet: {
     paths: ['/v1/wallet'],

@@ -5,6 +5,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import type { Checks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
+import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -22,6 +23,8 @@ import {
   type Side,
   type SideSchema,
 } from './reconciliation/side.ts'
+import { PAYOUT_EVENTS, payoutSchema } from './payouts/payout.ts'
+import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 
 type AnySubject = {
@@ -74,6 +77,8 @@ export type AtProvider = {
   difference?(ours: Side, theirs: Side): Difference | null
   /** What else is to be said of two sides of which one does not fit. */
   inWords?(ours: Side, theirs: Side): string | null
+  /** What is said of two sides whose statuses do not agree. */
+  contradiction?(ours: Side, theirs: Side): string | null
   /** The condition under which two sides that agree close the row's drift; unless told always. */
   closesDrift?(sql: Sql, ours: Side): Fragment
 }
@@ -127,6 +132,32 @@ export const SUBJECTS = {
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,
+  },
+  payout: {
+    table: 'payouts',
+    view: payoutSchema,
+    events: PAYOUT_EVENTS,
+    reserves: (sql) => sql`p.open`,
+    under_way: {
+      open: (sql) => sql`p.open`,
+      // The processor works on it until it tells how it went.
+      left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: payoutSide,
+      tellsNothing: payoutTellsNothing,
+      contradiction: payoutContradiction,
+      agrees: {
+        // Whoever fails a payout by hand knows that the processor is not done with it.
+        processing: ['processing', 'failed'],
+        paid: ['paid'],
+        failed: ['failed', 'canceled'],
+        canceled: ['canceled', 'failed'],
+      },
+    },
+    checks: checksOfPayouts,
   },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 

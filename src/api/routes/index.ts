@@ -4,6 +4,7 @@ import type { RouteContext } from '../context.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { paymentRoutes } from './payments.ts'
+import { payoutRoutes } from './payouts.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 
@@ -11,6 +12,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   customerRoutes,
   paymentRoutes,
   refundRoutes,
+  payoutRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

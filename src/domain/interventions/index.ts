@@ -3,6 +3,7 @@ import type { Tx } from '#core/db.ts'
 import type { CallingNoun } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
+import { settlePayoutAsFailed } from '../payouts/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
 import type { Noun } from '../subjects.ts'
 
@@ -11,6 +12,7 @@ type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise
 
 const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   payment: settlePaymentAsFailed,
+  payout: settlePayoutAsFailed,
   refund: settleRefundAsFailed,
 }
 const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))

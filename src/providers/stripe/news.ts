@@ -4,7 +4,7 @@ import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
 import type { News, ProviderEvent, Said } from '../news.ts'
 import { isMarked } from '../payments.ts'
-import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
+import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS } from './statuses.ts'
 
 /** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
 export const API_VERSION = '2026-10-28.endive'
@@ -69,14 +69,17 @@ const amount = z.int().min(0)
 const sayingSchema = z.object({
   object: z.string(),
   id: z.string(),
-  status: z.string(),
+  /** A transfer has none. */
+  status: z.string().nullish(),
   amount,
   currency: z.string().length(3).toUpperCase(),
   amount_capturable: amount.nullable().catch(null),
   amount_received: amount.nullable().catch(null),
+  amount_reversed: amount.nullable().catch(null),
+  reversed: z.boolean().nullish(),
   // Stripe has a handful of short ones; whatever else it says here, it is asked again.
   cancellation_reason: z.string().max(255).nullish(),
-  metadata: z.object({ sluice_tenant_id: z.uuid(), sluice_payment_id: z.uuid() }).nullable().catch(null),
+  metadata: z.looseObject({ sluice_tenant_id: z.uuid() }).nullable().catch(null),
 })
 type SaidObject = z.output<typeof sayingSchema>
 
@@ -84,6 +87,8 @@ type Followed = {
   /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
   events: { saying: string[]; others: string[] }
   news: (object: EventObject) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
+  /** The mark with the id of the row under which our jobs for it are filed. */
+  filed_by?: string
   /** The status in our words, and the amount that goes with it. */
   said: (object: SaidObject) => { status: string | undefined; part_minor: number | null }
 }
@@ -105,8 +110,9 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
       ],
     },
     news: ({ id }) => ({ subject: 'payment', reference: id, part_of: null }),
+    filed_by: 'sluice_payment_id',
     said: ({ status, amount_capturable, amount_received }) => {
-      const ours = PAYMENT_STATUS.get(status)
+      const ours = PAYMENT_STATUS.get(status ?? '')
       const parts = { authorized: amount_capturable, captured: amount_received }
       return { status: ours, part_minor: parts[ours as keyof typeof parts] ?? null }
     },
@@ -114,7 +120,28 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
   refund: {
     events: { saying: ['refund.created', 'refund.failed', 'refund.updated'], others: [] },
     news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
-    said: ({ status }) => ({ status: REFUND_STATUS.get(status), part_minor: null }),
+    filed_by: 'sluice_payment_id',
+    said: ({ status }) => ({ status: REFUND_STATUS.get(status ?? null), part_minor: null }),
+  },
+  payout: {
+    events: {
+      saying: ['payout.canceled', 'payout.paid'],
+      // A failure is always news, and so may be when it arrives.
+      others: ['payout.failed', 'payout.updated'],
+    },
+    news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
+    filed_by: 'sluice_payout_id',
+    said: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), part_minor: null }),
+  },
+  // Paid as soon as it is made; what is reversed comes back, in parts perhaps.
+  transfer: {
+    events: { saying: ['transfer.created', 'transfer.updated'], others: ['transfer.reversed'] },
+    news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
+    filed_by: 'sluice_payout_id',
+    said: ({ reversed, amount_reversed }) => ({
+      status: reversed === false ? 'paid' : undefined,
+      part_minor: amount_reversed,
+    }),
   },
   // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
   charge: {
@@ -145,6 +172,7 @@ function saidBy(type: string, value: unknown): Said | null {
   const followed = FOLLOWED[object.object]!
   if (!followed.events.saying.includes(type)) return null
   const { status, part_minor } = followed.said(object)
+  const filed_id = z.uuid().safeParse(object.metadata?.[followed.filed_by ?? '']).data
   const about = followed.news({ ...object, metadata: null })
   if (status === undefined || about === null) return null
   return {
@@ -155,7 +183,7 @@ function saidBy(type: string, value: unknown): Said | null {
     currency: object.currency,
     part_minor,
     reason: object.cancellation_reason ?? null,
-    tenant_id: object.metadata?.sluice_tenant_id ?? null,
-    filed_id: object.metadata?.sluice_payment_id ?? null,
+    tenant_id: (filed_id && object.metadata?.sluice_tenant_id) ?? null,
+    filed_id: filed_id ?? null,
   }
 }

@@ -6,19 +6,10 @@ import { currencyCode } from '#core/money.ts'
 import { dateTime } from '#core/time.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
-import { timelineEntrySchema, listTimeline } from '#domain/timeline.ts'
+import { timelineEntrySchema } from '#domain/timeline.ts'
 import type { RouteContext } from '../../context.ts'
-import {
-  asInteger,
-  EXAMPLE_ID,
-  idParams,
-  idText,
-  linkBefore,
-  nextPage,
-  pageQuery,
-  pageSize,
-  route,
-} from '../../route.ts'
+import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { answerTimeline, timelinePage } from '../../timeline.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
 
@@ -52,13 +43,6 @@ const filters = pageQuery.extend({
       propertyNames: undefined,
       example: { order: 'A-17' },
     }),
-})
-
-const timelinePage = z.strictObject({
-  before: dateTime
-    .optional()
-    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
-  limit: pageSize(100),
 })
 
 export function readRoutes(
@@ -125,17 +109,8 @@ export function readRoutes(
     async (request, reply) => {
       const { tenant_id } = request.credentials
       await find({ tenant_id, id: request.params.id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(
-          lists_sql,
-          { tenant_id, subject: 'payment', subject_id: request.params.id },
-          request.query,
-        ),
-      )
-      const [first] = entries
-      if (first !== undefined && entries.length >= request.query.limit)
-        reply.header('link', linkBefore(request.url, first.at))
-      return entries
+      const of = { tenant_id, subject: 'payment', subject_id: request.params.id } as const
+      return await answerTimeline(lists, request, reply, of)
     },
   )
 }
