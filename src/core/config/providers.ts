@@ -1,4 +1,4 @@
-// Which provider is used for payments, and how its ids look. Apart from a provider's own files, no other file names it.
+// Which provider is used for payments and payouts, and how its ids look. Apart from a provider's own files, no other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
@@ -13,3 +13,6 @@ export const PAYMENTS = {
     kind: 'payment_intent.succeeded',
   },
 } as const
+
+/** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
+export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const
