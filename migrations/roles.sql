@@ -84,9 +84,17 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
+    -- What was verified of them is not its to say, nor where a recipient's money goes once that was said.
+    ('sluice_api', 'recipients', 'select,
+      insert (tenant_id, id, idempotency_key, name, email, type, currency, country, destination, metadata),
+      update (name, email, metadata, archived_at, updated_at)'),
+    ('sluice_api', 'merchants', 'select,
+      insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
+      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
     -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
     ('sluice_api', 'payments', 'select,
-      insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor),
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
+      metadata, processor),
       update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
@@ -139,6 +147,8 @@ begin
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id)'),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id)'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),

@@ -151,6 +151,23 @@ export const text = (max: number) =>
     .nullish()
     .transform((value) => value ?? null)
 
+/** What a name must have at least, and may have at most. */
+export const name = z.string().min(1).max(256)
+
+/** An email address, as far as its form shows. */
+export const emailAddress = z
+  .string()
+  .max(320)
+  .regex(/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u, { error: 'must be an email address' })
+
+/** A URL of the web. */
+export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
+
+/** What a change names; a body may be left out. */
+export function given<T extends object>(body: T | null | undefined): T {
+  return Object.fromEntries(Object.entries(body ?? {}).filter(([, value]) => value !== undefined)) as T
+}
+
 /** An idempotency key: 1 to 255 visible characters. */
 export const idempotencyKey = z
   .string()

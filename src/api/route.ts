@@ -85,11 +85,21 @@ export const pageSize = (standard: number) =>
       example: 25,
     })
 
-/** `before` and `limit` of a list, to be extended by its filters. */
+/** What every list takes, to be extended by its filters. */
 export const pageQuery = z.strictObject({
   before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
   limit: pageSize(25),
+  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
+  created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
+
+/** A filter that is true or false, false when left out. */
+export const flag = (description: string) =>
+  z
+    .enum(['true', 'false'])
+    .default('false')
+    .transform((text) => text === 'true')
+    .meta({ description, type: 'boolean', enum: undefined, standard: false, example: false })
 
 /** The `Link` header of a full page: the next page starts after the last item of this one. */
 export function nextPage(

@@ -8,6 +8,8 @@ export const ERRORS = {
   missing_scope: [403, 'The API key lacks a scope.'],
   route_not_found: [404, 'There is no such route.'],
   customer_not_found: [404, 'Customer not found.'],
+  recipient_not_found: [404, 'Recipient not found.'],
+  merchant_not_found: [404, 'Merchant not found.'],
   payment_not_found: [404, 'Payment not found.'],
   refund_not_found: [404, 'Refund not found.'],
   payout_not_found: [404, 'Payout not found.'],

@@ -51,14 +51,22 @@ const TABLE = {
   },
   recipients: {
     paths: ['/v1/recipients'],
+    tags: {
+      recipients:
+        'Whom payouts go to: a name and a token of the processor. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+    },
     scopes: {
       'recipients:read': 'read recipients of payouts',
-      'recipients:write': 'create and change recipients',
+      'recipients:write': 'create, change and archive recipients',
     },
   },
   merchants: {
     paths: ['/v1/merchants'],
-    scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create and change merchants' },
+    tags: {
+      merchants:
+        'On whose behalf you take payments. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+    },
+    scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create, change and archive merchants' },
   },
   compliance: {
     paths: ['/v1/compliance'],

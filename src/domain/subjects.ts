@@ -8,6 +8,7 @@ import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
+import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
 import {
   closesDriftOfPayment,
@@ -16,6 +17,7 @@ import {
   paymentTellsNothing,
   refundsInWords,
 } from './payments/side.ts'
+import { RECIPIENT_EVENTS, recipientSchema } from './recipients/recipient.ts'
 import {
   AMOUNT_SIDE,
   sameAmount,
@@ -85,6 +87,8 @@ export type AtProvider = {
 
 export const SUBJECTS = {
   customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
+  recipient: { table: 'recipients', view: recipientSchema, events: RECIPIENT_EVENTS },
+  merchant: { table: 'merchants', view: merchantSchema, events: MERCHANT_EVENTS },
   payment: {
     table: 'payments',
     view: paymentEventSchema,

@@ -3,13 +3,17 @@ import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
+import { merchantRoutes } from './merchants.ts'
 import { paymentRoutes } from './payments.ts'
 import { payoutRoutes } from './payouts.ts'
+import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
   customerRoutes,
+  merchantRoutes,
+  recipientRoutes,
   paymentRoutes,
   refundRoutes,
   payoutRoutes,

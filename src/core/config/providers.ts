@@ -1,4 +1,4 @@
-// Which provider is used for payments, and how its ids look. Apart from a provider's own files, no other file names it.
+// Which provider is used for payments and payouts, and how its ids look. Apart from a provider's own files, no other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
@@ -21,3 +21,5 @@ export const PAYOUTS = {
   reference: /^(po|tr)_\w+$/,
   examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
 } as const
+/** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
+export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const

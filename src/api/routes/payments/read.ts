@@ -26,11 +26,10 @@ const amount = (description: string) =>
 const filters = pageQuery.extend({
   status: paymentStatus.optional().meta({ description: 'Only those of this status.' }),
   customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
+  merchant_id: idText.optional().meta({ description: 'Only those of this merchant.', example: EXAMPLE_ID }),
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
   amount_min: amount('Only those of this `amount_minor` or more.'),
   amount_max: amount('Only those of this `amount_minor` or less.'),
-  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
-  created_to: dateTime.optional().meta({ description: 'Created before.' }),
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
