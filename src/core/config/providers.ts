@@ -21,5 +21,6 @@ export const PAYOUTS = {
   reference: /^(po|tr)_\w+$/,
   examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
 } as const
+
 /** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
 export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const

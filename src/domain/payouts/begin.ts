@@ -11,13 +11,13 @@ export type CallToBegin = { job_id: string; lease_token: string; tenant_id: stri
 export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
   const rows = await sql<{ job_id: string }[]>`
     with held as (
-      select c.* from (
-        select * from jsonb_to_recordset(${sql.json(calls)}) as c(
+      select l.* from (
+        select * from jsonb_to_recordset(${sql.json(calls)}) as l(
           job_id uuid, lease_token uuid, tenant_id uuid, payout_id uuid)
         order by job_id
-      ) c
+      ) l
       cross join lateral (
-        select from jobs j where j.id = c.job_id and j.lease_token = c.lease_token and j.lease_until > now() for update
+        select from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
       select h.* from (select * from held order by tenant_id, payout_id) h

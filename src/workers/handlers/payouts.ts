@@ -9,7 +9,6 @@ import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { factsOf } from '../job-log.ts'
 import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { payoutTold, settlingPayout } from './told.ts'
@@ -98,7 +97,7 @@ function refused(
   if (!lacksFunds({ failure })) return failed(failure, { tells: told(job, 'refused', failure) })
   metrics.platformLacksFunds.inc()
   log.error(
-    { ...factsOf(job), ...idsOf(job), currency: job.call.request.currency },
+    { job_id: job.id, ...idsOf(job), currency: job.call.request.currency },
     "a payout is parked until it is retried: the platform's balance at the processor is too low for it",
   )
   const reason = "the platform's balance at the processor is too low"
