@@ -76,6 +76,12 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     () => createPayment(client, { customer_id: NOBODY }),
     { param: 'customer_id' },
   ],
+  recipient_not_found: ['GET /v1/recipients/{id}', () => client.get(`/v1/recipients/${NOBODY}`)],
+  merchant_not_found: [
+    'POST /v1/payments',
+    () => createPayment(client, { merchant_id: NOBODY }),
+    { param: 'merchant_id' },
+  ],
   payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
   idempotency_key_not_found: [

@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger. */
+/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant is there. */
 function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what,
@@ -24,7 +24,10 @@ function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
       ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
         amount_refund_reserved_minor),
       ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
-      ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
+      ('what was captured is posted in another currency', c.currency <> p.currency, null, null),
+      -- There is no foreign key: it would lock the merchant's row for each of its payments.
+      ('its merchant is not there', p.merchant_id is not null and not exists (
+        select from merchants m where m.tenant_id = p.tenant_id and m.id = p.merchant_id offset 0), null, null)
     ) as finding(problem, wrong, expected, found)
     where finding.wrong`
 }
