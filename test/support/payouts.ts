@@ -77,7 +77,7 @@ export async function payoutStory({ sql }: Pick<Books, 'sql'>, id: string) {
     from payouts where id = ${id}`
   const postings = await sql`
     select kind, case when credit_account = 'available' then amount_minor else -amount_minor end as amount_minor
-    from ledger_transfers where subject_id = ${id} order by kind desc, part`
+    from ledger_transfers where subject_id = ${id} order by seq`
   const events = await sql<{ type: string }[]>`select type from events where subject_id = ${id} order by type`
   return {
     payout: { ...payout },
