@@ -13,3 +13,10 @@ export const PAYMENTS = {
     kind: 'payment_intent.succeeded',
   },
 } as const
+
+/** The same of top-ups. */
+export const TOP_UPS = {
+  provider: PAYMENTS.provider,
+  reference: /^tu_\w+$/,
+  examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
+} as const
