@@ -79,6 +79,8 @@ describe('each problem is named with its row until it is corrected', () => {
       () => transferred(1000),
       () => ({
         problem: 'a running balance does not follow from the one before it',
+        subject: 'payment',
+        subject_id: payment.id,
         what: 'capture USD',
         off_by: 7,
       }),
@@ -131,7 +133,8 @@ describe('each problem is named with its row until it is corrected', () => {
       () => ({
         problem: 'what was refunded is not what was posted',
         id: returned.id,
-        payment_id: payment.id,
+        subject: 'payment',
+        subject_id: payment.id,
         off_by: -300,
       }),
     ],
@@ -140,7 +143,7 @@ describe('each problem is named with its row until it is corrected', () => {
       'calls',
       () => `update jobs set first_sent_at = null where operation = 'capture'`,
       () => `update jobs set first_sent_at = last_sent_at where operation = 'capture'`,
-      () => ({ problem: 'a job succeeded without its provider call', payment_id: payment.id }),
+      () => ({ problem: 'a job succeeded without its provider call', subject_id: payment.id }),
     ],
     [
       'a state change without its event',
@@ -243,7 +246,7 @@ test('of the rows that have not changed, only payments with earlier problems are
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
-  const again = [{ tenant_id: world.tenant_id, payment_id: payment.id }]
+  const again = [{ tenant_id: world.tenant_id, subject: 'payment' as const, subject_id: payment.id }]
   expect((await auditChanges(world.sql, tomorrow, again)).problems).toMatchObject([{ off_by: 2 }])
   // Named and changed: it is looked at once.
   expect((await auditChanges(world.sql, LONG_AGO, again)).problems).toMatchObject([{ off_by: 2 }])
@@ -264,7 +267,9 @@ test('a worker audits regularly: it sets gauges, logs, and repeats a problem unt
   const [row] = await world.sql<{ rows: unknown; position: { again: unknown } }[]>`
     select result -> 'rows' as rows, position from recurring_work where name = 'audit'`
   expect(row!.rows).toMatchObject([{ check: 'payments', id: payment.id, off_by: 2 }])
-  expect(row!.position.again).toEqual([{ tenant_id: world.tenant_id, payment_id: payment.id }])
+  expect(row!.position.again).toEqual([
+    { tenant_id: world.tenant_id, subject: 'payment', subject_id: payment.id },
+  ])
 
   // Long after it changed it is still wrong, so it is still said.
   await world.sql`

@@ -175,7 +175,7 @@ describe('no role may do more than its process does', () => {
       `update job_attempts set outcome = 'done'`,
       `update ledger_transfers set amount_minor = 1`,
       `delete from ledger_transfers`,
-      `update ledger_accounts set reserved_minor = 1`,
+      `update ledger_accounts set currency = 'EUR'`,
       `insert into ledger_accounts select * from ledger_accounts`,
       `delete from ledger_accounts`,
       `update events set data = '{}'`,

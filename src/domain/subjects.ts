@@ -40,7 +40,10 @@ type AnySubject = {
   view: z.ZodObject
   /** Its events: the word after `<noun>.`, and the meaning. */
   events: Record<string, string>
-  /** Checks of payments and what belongs to them, for the audit; they also work for some of the payments. */
+  /**
+   * Checks for the audit, of the noun's rows or, of a part, of what it is a part of and what belongs to that; they also
+   * work for some of these rows.
+   */
   checks?: Checks
   /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
   reserves?: (sql: Sql | Tx) => Fragment

@@ -24,3 +24,10 @@ export const PAYOUTS = {
 
 /** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
 export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const
+
+/** The same of top-ups. */
+export const TOP_UPS = {
+  provider: PAYMENTS.provider,
+  reference: /^tu_\w+$/,
+  examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
+} as const

@@ -7,8 +7,9 @@ export type Problem = {
   check: string
   problem: string
   tenant_id: string | null
-  /** The payment that it belongs to, if any. */
-  payment_id: string | null
+  /** The row that it belongs to, if any: the noun and the id of what is filed under no other row. */
+  subject: string | null
+  subject_id: string | null
   /** The row at fault, or what it points at. */
   id: string | null
   /** The row's state, kind or account. */
@@ -26,18 +27,24 @@ export type Checks = Readonly<Record<string, Check>>
 
 /** What an audit covers: sources of rows, to be used after `from` with an alias. */
 export type AuditScope = {
-  payments: Fragment
-  /** The jobs and transfers of these payments and their refunds, or all of them. */
+  /** The rows of a noun that is no part of another. */
+  rowsOf: (noun: string) => Fragment
+  /** The jobs and transfers of these rows and their parts, or all of them. */
   jobs: Fragment
   ledger_transfers: Fragment
   /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
   /** The tenants whose ledger accounts and transfers are audited: a condition on `tenant_id`. */
   whose: Fragment
-  /** Every noun that has rows, the columns by which a provider knows them, and which of them reserve their amount. */
+  /**
+   * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
+   * provider knows them, and which of them reserve their amount.
+   */
   subjects: readonly {
     noun: string
     table: string
+    root: string
+    filed_by: string
     provider?: string
     reference?: string
     reserves?: (sql: Sql | Tx) => Fragment
@@ -47,26 +54,41 @@ export type AuditScope = {
 export type Limits = {
   /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
   stuck_after_s: number
-  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to rows that belong to no payment. */
+  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to what is of no row in particular. */
   since: string | null
   until: string | null
 }
 
 /** Each running balance follows from the one before it. */
-export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Fragment {
+export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditScope): Fragment {
+  const rows = subjects.map(
+    ({ table, root, filed_by }) => sql`
+      select ${root}::text as subject, ${sql(`r.${filed_by}`)} as subject_id from ${sql(table)} r
+      where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
+  )
   return sql`
-    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, null::uuid as payment_id,
-      t.id::text as id, t.kind || ' ' || t.currency as what, follows.expected, t.balance_after_minor as found,
-      t.balance_after_minor - follows.expected as off_by
-    from ${ledger_transfers} t
-    left join lateral (
-      select before.balance_after_minor from ledger_transfers before
-      where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
-    ) before on true
-    cross join lateral (
-      select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
-    ) follows
-    where t.seq is not null and follows.expected is distinct from t.balance_after_minor`
+    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, of.subject,
+      of.subject_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
+      t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by
+    from (
+      select t.*, follows.expected from ${ledger_transfers} t
+      left join lateral (
+        select before.balance_after_minor from ledger_transfers before
+        where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
+      ) before on true
+      cross join lateral (
+        select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
+      ) follows
+      where t.seq is not null and follows.expected is distinct from t.balance_after_minor
+      -- Only of what is wrong it is asked whose it is.
+      offset 0
+    ) t
+    left join lateral (${unionAll(sql, rows)}) of on true`
+}
+
+/** The subject of a problem that belongs to no row in particular. */
+function ofNone(sql: Sql | Tx): Fragment {
+  return sql`null::text as subject, null::uuid as subject_id`
 }
 
 /** The numbers of a problem that has none. */
@@ -87,7 +109,7 @@ export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
   )
   const nothing = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
   return sql`
-    select finding.problem, tenant_id, null::uuid as payment_id, null::text as id, currency || ' ' || account as what,
+    select finding.problem, tenant_id, ${ofNone(sql)}, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by
     from (select *, name as account from ledger_accounts where ${whose}) a
@@ -108,7 +130,7 @@ export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
     where finding.found <> finding.expected`
 }
 
-/** The sum that was posted to `available` for a subject of the payment `p`; 0 if nothing was. */
+/** The sum that was posted to `available` for a subject of the tenant of the row `p`; 0 if nothing was. */
 export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
     select coalesce(sum(${toAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
@@ -122,9 +144,14 @@ function toAvailable(sql: Sql | Tx): Fragment {
 }
 
 /** Every job that succeeded has sent its provider call. */
-export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
+export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
+  const noun = sql`split_part(j.name, '.', 1)`
+  const parts = subjects
+    .filter((each) => each.root !== each.noun)
+    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
   return sql`
-    select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id,
+    select 'a job succeeded without its provider call' as problem, j.tenant_id,
+      case when j.subject_id is null then null ${parts} else ${noun} end as subject, j.subject_id,
       j.id::text as id, j.operation as what, ${noNumbers(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
 }
@@ -133,7 +160,7 @@ export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
-    select 'a job is due and nobody takes it' as problem, j.tenant_id, null::uuid as payment_id, j.id::text as id,
+    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${ofNone(sql)}, j.id::text as id,
       j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noNumbers(sql)}
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
@@ -160,7 +187,7 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
-    select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id,
+    select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${ofNone(sql)}, p.at::text as id,
       p.what, ${noNumbers(sql)}
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
@@ -218,7 +245,7 @@ function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'si
 export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): Fragment {
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   return sql`
-    select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id,
+    select 'an idempotency key protects nothing' as problem, k.tenant_id, ${ofNone(sql)},
       k.resource_id::text as id,
       k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what,
       ${noNumbers(sql)}

@@ -3,12 +3,12 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
 /** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant is there. */
-function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
+function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select finding.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by
-    from ${payments} p
+    from ${rowsOf('payment')} p
     cross join lateral (
       select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
         coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
@@ -33,15 +33,15 @@ function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
 }
 
 /** There is exactly one event for each change of state. */
-function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
+function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
         when t.type like 'refund.%' then 'an event tells of a refund that is not there'
         else 'an event tells what did not happen' end as problem,
-      p.tenant_id, p.id as payment_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
       coalesce(t.times, 0) - (e.type is not null)::integer as off_by
-    from ${payments} p
+    from ${rowsOf('payment')} p
     cross join lateral (
       select * from (
         select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id,
