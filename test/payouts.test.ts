@@ -466,9 +466,8 @@ describe('an answer that is lost', () => {
     await held.hit()
     await client.post(`/v1/payouts/${body.id}/cancel`, {}, { prefer: 'respond-async' })
     await payoutIn(client, body.id, 'canceled')
-    const calls = await world.provider('stripe').requests({ method: 'POST', path: '/v1/payouts' })
-    const mine = calls.filter((each: any) => JSON.stringify(each).includes(body.id))
-    expect(mine).toHaveLength(1)
+    const { id } = await jobOf(body.id)
+    expect(await world.provider('stripe').requests({ idempotency_key: `${id}:1` })).toHaveLength(1)
   })
 })
 

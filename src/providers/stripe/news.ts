@@ -50,6 +50,8 @@ const NEVER_MATTERS: ReadonlySet<string> = new Set([
   'charge.succeeded',
   'charge.updated',
   'payment_intent.created',
+  'payout.created',
+  'payout.reconciliation_completed',
 ])
 
 const aboutSchema = z.object({
