@@ -96,7 +96,9 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         failed_at = case when s.becomes = 'failed' then coalesce(p.failed_at, clock_timestamp()) end,
         canceled_at = case when s.becomes = 'canceled' then coalesce(p.canceled_at, clock_timestamp()) end,
         updated_at = case when s.becomes <> s.before or s.further is distinct from s.further_before
-            or s.returned <> s.returned_before or s.said = 'kept' then clock_timestamp() else p.updated_at end
+            or s.returned <> s.returned_before or s.said = 'kept'
+            or coalesce(s.arrival_date, p.arrival_date) is distinct from p.arrival_date
+          then clock_timestamp() else p.updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
       returning p.*, s.before, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
         s.follow_up_job_id, s.request_id, s.job_id
