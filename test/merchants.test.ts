@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
+import { MERCHANT } from '#test/parties.ts'
 import { ASYNC, createPayment, heldPayment } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -16,10 +17,7 @@ const NOBODY = '0198f6f0-0000-7000-8000-000000000000'
 async function merchant(client: Client = world.client): Promise<string> {
   const answer = await client.post('/v1/merchants', {
     idempotency_key: freshKey(),
-    legal_name: 'Analytical Engines Ltd',
-    display_name: 'Engines',
-    country: 'GB',
-    support_email: 'help@engines.example',
+    ...MERCHANT,
   })
   expect(answer.status).toBe(201)
   return answer.body.id

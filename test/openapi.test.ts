@@ -9,8 +9,9 @@ import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { createClient, freshKey } from '#test/client.ts'
+import { BY_CARD, createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -183,6 +184,7 @@ test('parameters have their real types, and answers may get new fields', () => {
     currency: 'string',
     customer_id: 'uuid',
     limit: 'int32',
+    merchant_id: 'uuid',
     metadata: 'deepObject',
     status: 'PaymentStatus',
   })
@@ -257,11 +259,19 @@ test('every example works when it is sent as shown', async () => {
   const client = await world.clientOf()
   const key = freshKey()
   const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
+  const recipient = (await client.post('/v1/recipients', { idempotency_key: key, ...RECIPIENT })).body
+  const merchant = (await client.post('/v1/merchants', { idempotency_key: key, ...MERCHANT })).body
   const subjects: Record<string, () => Promise<{ id: string }>> = {
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    ...Object.fromEntries(
+      ['get', 'update', 'archive'].flatMap((verb) => [
+        [`${verb}Recipient`, async () => recipient],
+        [`${verb}Merchant`, async () => merchant],
+      ]),
+    ),
     ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
@@ -455,7 +465,28 @@ test('answers match their schemas', async () => {
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
   await drift(world, captured.id)
+  const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
+  const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
+    ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
+    ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
+    ['GET', '/v1/recipients', '/v1/recipients'],
+    ['GET', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
+    ['GET', '/v1/recipients/{id}', `/v1/recipients/${customer.id}`],
+    ['PATCH', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`, { email: null }],
+    ['DELETE', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
+    ['POST', '/v1/merchants', '/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT }],
+    ['GET', '/v1/merchants', '/v1/merchants'],
+    ['GET', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],
+    ['PATCH', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`, { url: null, metadata: null }],
+    ['PATCH', '/v1/merchants/{id}', `/v1/merchants/${customer.id}`, {}],
+    ['DELETE', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],
+    [
+      'POST',
+      '/v1/payments',
+      '/v1/payments',
+      { ...BY_CARD, idempotency_key: freshKey(), amount_minor: 1000, merchant_id: merchant.id },
+    ],
     ['POST', '/v1/customers', '/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
     ['POST', '/v1/customers', '/v1/customers', {}],
     ['GET', '/v1/customers', '/v1/customers?limit=2'],

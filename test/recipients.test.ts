@@ -4,6 +4,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { RECIPIENT } from '#test/parties.ts'
 import { until } from '#test/process.ts'
 import { urlAs } from '#test/users.ts'
 
@@ -14,7 +15,6 @@ beforeAll(async () => {
 })
 afterAll(async () => await deployment?.close())
 
-const RECIPIENT = { name: 'Grace Hopper', currency: 'usd', country: 'US' }
 const TOKENS = {
   bank_account: ['ba_success', 'ba_1NGTaT2eZvKYlo2CZWSctn5n'],
   card: ['card_success', `card_${'a'.repeat(250)}`],

@@ -1,7 +1,7 @@
 // Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted
 // nothing.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { createdWithin, type Page } from './pages.ts'
+import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun } from './subjects.ts'
 
 /** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
@@ -131,7 +131,7 @@ export async function listByKey(
   sql: Sql,
   tenant_id: string,
   key: string,
-  page: Page,
+  page: ListPage,
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at,

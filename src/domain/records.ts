@@ -10,7 +10,7 @@ import {
   type Protected,
   type SentKey,
 } from './idempotency.ts'
-import { createdWithin, type Page } from './pages.ts'
+import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
 
 /** The columns that may change, in the order of the row. */
@@ -121,7 +121,7 @@ export async function findProtectedRecord<N extends RecordNoun>(
 }
 
 /** A page of the rows that are archived, or of those that are not. */
-export type RecordPage = Page & { archived: boolean }
+export type RecordPage = ListPage & { archived: boolean }
 
 /** The rows of a tenant that are also `matching`, newest first. */
 export async function listRecords<N extends RecordNoun>(

@@ -2,10 +2,10 @@
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs } from '../jobs/found.ts'
-import { createdWithin, type Page } from '../pages.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { customerSchema, type Customer } from './customer.ts'
 
-type CustomerFilters = Page & { email?: string; external_id?: string; deleted: boolean }
+type CustomerFilters = ListPage & { email?: string; external_id?: string; deleted: boolean }
 
 /** The customers of a tenant, newest first; deleted ones only on request. */
 export async function listCustomers(

@@ -1,10 +1,10 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
-import { createdWithin, type Page } from '../pages.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { FINAL_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
 
-type PaymentFilters = Page & {
+type PaymentFilters = ListPage & {
   status?: PaymentStatus
   customer_id?: string
   merchant_id?: string

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
-import { createdWithin, type Page } from '../pages.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import {
   filedBy,
   objectOf,
@@ -77,7 +77,7 @@ export const driftSchema = z
 
 export type Drift = z.output<typeof driftSchema>
 
-export type DriftFilters = Page & {
+export type DriftFilters = ListPage & {
   state?: Drift['state']
   subject?: Drift['subject']
   payment_id?: string

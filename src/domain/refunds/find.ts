@@ -1,7 +1,7 @@
 // Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
-import { createdWithin, type Page } from '../pages.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { refundSchema, type Refund } from './refund.ts'
 
 /** What is needed of a refund to apply what a processor says of it. */
@@ -42,7 +42,7 @@ export async function listRefunds(
   sql: Sql,
   tenant_id: string,
   payment_id: string,
-  page: Page,
+  page: ListPage,
 ): Promise<Refund[]> {
   return await sql<Refund[]>`
     select ${refundColumns(sql)} from refunds
