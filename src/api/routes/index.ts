@@ -6,11 +6,15 @@ import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { paymentRoutes } from './payments.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { topUpRoutes } from './top-ups.ts'
+import { walletRoutes } from './wallet.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
   customerRoutes,
   paymentRoutes,
   refundRoutes,
+  walletRoutes,
+  topUpRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

@@ -5,6 +5,7 @@ import type { FailedRow, Settlement } from '../jobs/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
 import type { Noun } from '../subjects.ts'
+import { settleTopUpAsFailed } from '../top-ups/settle.ts'
 
 /** Settles a row whose call never took effect, and its job, as after a definitive failure. */
 type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise<unknown>
@@ -12,6 +13,7 @@ type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise
 const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   payment: settlePaymentAsFailed,
   refund: settleRefundAsFailed,
+  top_up: settleTopUpAsFailed,
 }
 const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))
 

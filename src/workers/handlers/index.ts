@@ -5,10 +5,12 @@ import type { Handler } from './handler.ts'
 import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
 import { refundHandlers } from './refunds.ts'
+import { topUpHandlers } from './top-ups.ts'
 
 const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...paymentHandlers,
   ...refundHandlers,
+  ...topUpHandlers,
   ...notificationHandlers,
 }
 

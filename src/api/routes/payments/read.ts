@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
-import { dateTime } from '#core/time.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { timelineEntrySchema, listTimeline } from '#domain/timeline.ts'
@@ -13,11 +12,12 @@ import {
   EXAMPLE_ID,
   idParams,
   idText,
-  linkBefore,
   nextPage,
+  pageBefore,
   pageQuery,
-  pageSize,
   route,
+  timelinePage,
+  timeRange,
 } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
@@ -38,8 +38,7 @@ const filters = pageQuery.extend({
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
   amount_min: amount('Only those of this `amount_minor` or more.'),
   amount_max: amount('Only those of this `amount_minor` or less.'),
-  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
-  created_to: dateTime.optional().meta({ description: 'Created before.' }),
+  ...timeRange,
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
@@ -52,13 +51,6 @@ const filters = pageQuery.extend({
       propertyNames: undefined,
       example: { order: 'A-17' },
     }),
-})
-
-const timelinePage = z.strictObject({
-  before: dateTime
-    .optional()
-    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
-  limit: pageSize(100),
 })
 
 export function readRoutes(
@@ -132,9 +124,7 @@ export function readRoutes(
           request.query,
         ),
       )
-      const [first] = entries
-      if (first !== undefined && entries.length >= request.query.limit)
-        reply.header('link', linkBefore(request.url, first.at))
+      reply.headers(pageBefore(request.url, request.query.limit, entries))
       return entries
     },
   )
