@@ -101,6 +101,8 @@ begin
     ('sluice_api', 'payouts', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
+    ('sluice_api', 'top_ups', 'select,
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -132,6 +134,7 @@ begin
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
     ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
       returned_minor)'),
+    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, succeeded_at)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
@@ -144,6 +147,7 @@ begin
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
     ('sluice_worker', 'payouts', 'select, update'),
+    ('sluice_worker', 'top_ups', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),

@@ -90,7 +90,11 @@ describe('each problem is named with its row until it is corrected', () => {
       'balances',
       () => `update ledger_accounts set reserved_minor = 5 where name = 'available'`,
       () => `update ledger_accounts set reserved_minor = 0 where name = 'available'`,
-      () => ({ problem: 'an account reserves another amount than is asked for', what: 'USD available', off_by: 5 }),
+      () => ({
+        problem: 'an account reserves another amount than is asked for',
+        what: 'USD available',
+        off_by: 5,
+      }),
     ],
     [
       'a balance was changed',

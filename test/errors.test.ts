@@ -125,6 +125,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     },
     { context: { processor_code: 'bank_account_unusable', payout_id: expect.any(String) } },
   ],
+  top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${NOBODY}`)],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',
     () => client.get('/v1/idempotency_keys/nobody'),

@@ -204,7 +204,9 @@ describe('one statement with several transfers', () => {
       ['available', 40],
       ['available', -20],
     ])
-    expect(await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`).toContainEqual(before)
+    expect(
+      await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`,
+    ).toContainEqual(before)
     // Two payouts: one is paid, of the other nothing is reserved any more.
     await post(tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
       ['available', -120],
@@ -223,7 +225,10 @@ describe('one statement with several transfers', () => {
     await post(tenant_id, [{}], 'USD', [['available', 50]])
     const more = post(tenant_id, [refundOf(60)], 'USD', [['available', -60]])
     await expect(more).rejects.toMatchObject({ code: '23514' })
-    expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({ balance_minor: 100, reserved_minor: 50 })
+    expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
+      balance_minor: 100,
+      reserved_minor: 50,
+    })
     await post(tenant_id, [], 'USD', [['available', -50]])
   })
 

@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
+import { MAX_AMOUNT_MINOR } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -180,3 +181,12 @@ export const idempotencyKey = z
     pattern: undefined,
     example: 'order-17-customer',
   })
+
+/** Throws `amount_too_large` for an amount that no processor accepts. */
+export function checkLargest(amount_minor: number): void {
+  if (amount_minor <= MAX_AMOUNT_MINOR) return
+  throw new AppError('amount_too_large', {
+    param: 'amount_minor',
+    message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+  })
+}

@@ -13,6 +13,7 @@ export const ERRORS = {
   payment_not_found: [404, 'Payment not found.'],
   refund_not_found: [404, 'Refund not found.'],
   payout_not_found: [404, 'Payout not found.'],
+  top_up_not_found: [404, 'Top-up not found.'],
   idempotency_key_not_found: [404, 'No request with this idempotency key is known.'],
   request_timeout: [408, 'The request did not arrive in time.'],
   payment_not_capturable: [409, 'The payment cannot be captured in its present state.'],

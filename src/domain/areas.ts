@@ -1,7 +1,7 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
 import { ConfigError } from '#core/config.ts'
-import { PAYMENTS, PAYOUTS } from '#core/config/providers.ts'
+import { PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
@@ -47,6 +47,11 @@ const TABLE = {
   },
   wallet: {
     paths: ['/v1/wallet'],
+    provider: TOP_UPS.provider,
+    tags: {
+      wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
+      'top-ups': 'Money that you bring into your balance.',
+    },
     scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
   },
   recipients: {

@@ -7,6 +7,7 @@ import type { Checks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
+import { checksOfTopUps } from './audit/top-ups.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -28,6 +29,8 @@ import {
 import { PAYOUT_EVENTS, payoutSchema } from './payouts/payout.ts'
 import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
+import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
+import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
 
 type AnySubject = {
   table: string
@@ -125,11 +128,7 @@ export const SUBJECTS = {
     events: REFUND_EVENTS,
     under_way: {
       open: (sql) => sql`p.status = 'pending'`,
-      // Also after its call has succeeded a refund may be pending.
-      left_to_provider: (sql) => sql`
-        (p.imported or exists (
-          select from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.payment_id
-            and j.payload ->> 'refund_id' = p.id::text and j.state = 'succeeded'))`,
+      left_to_provider: (sql) => sql`(p.imported or ${wasTaken(sql, 'refund', sql`p.payment_id`)})`,
     },
     at_provider: {
       provider: 'processor',
@@ -165,6 +164,29 @@ export const SUBJECTS = {
       },
     },
     checks: checksOfPayouts,
+  },
+  top_up: {
+    table: 'top_ups',
+    view: topUpSchema,
+    events: TOP_UP_EVENTS,
+    under_way: {
+      open: (sql) => sql`p.status = 'pending'`,
+      left_to_provider: (sql) => wasTaken(sql, 'top_up', sql`p.id`),
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: topUpSide,
+      tellsNothing: topUpTellsNothing,
+      agrees: {
+        pending: ['pending'],
+        succeeded: ['succeeded'],
+        failed: ['failed'],
+        canceled: ['canceled'],
+        reversed: ['failed'],
+      },
+    },
+    checks: checksOfTopUps,
   },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
@@ -228,8 +250,16 @@ export function paymentOf(sql: Sql | Tx, noun: Noun, row: string): Fragment {
   return rootOf(noun) === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`
 }
 
+/** Whether the provider has taken the row `p`: also after its call has succeeded it may be pending there. */
+function wasTaken(sql: Sql | Tx, noun: string, filed_under: Fragment): Fragment {
+  return sql`exists (
+    select from all_jobs j
+    where j.tenant_id = p.tenant_id and j.subject_id = ${filed_under} and j.state = 'succeeded'
+      and ${worksOn(sql, noun, sql`p.id`)})`
+}
+
 /** Whether the job `j` works on this row of a noun. A job is named `<noun>.<verb>`, and its payload has `<noun>_id`. */
-export function worksOn(sql: Sql | Tx, noun: Noun, id: Fragment): Fragment {
+export function worksOn(sql: Sql | Tx, noun: string, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${noun} and j.payload ->> ${`${noun}_id`}::text = ${id}::text)`
 }
 

@@ -43,7 +43,7 @@ export const timelineEntrySchema = z
       },
     }),
   })
-  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment or payout.' })
+  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment, payout or top-up.' })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 

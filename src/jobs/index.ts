@@ -4,8 +4,9 @@ import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'
 import { refundJobs } from './refunds.ts'
+import { topUpJobs } from './top-ups.ts'
 
-const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...notificationJobs }
+const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...topUpJobs, ...notificationJobs }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']

@@ -6,6 +6,7 @@ import type { News } from './news.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
+import { stripeTopUps } from './stripe/top-ups.ts'
 
 /** Every provider, by what it is to us; `onCall` hears of each call to one that has ended. */
 export function openProviders(config: Config, onCall: (provider: string, call: EndedCall) => void) {
@@ -17,6 +18,7 @@ export function openProviders(config: Config, onCall: (provider: string, call: E
   return {
     processor: stripeProcessor(stripe),
     payouts: stripePayouts(stripe),
+    top_ups: stripeTopUps(stripe),
   }
 }
 

@@ -9,6 +9,8 @@ import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { topUpRoutes } from './top-ups.ts'
+import { walletRoutes } from './wallet.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
   customerRoutes,
@@ -17,6 +19,8 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   paymentRoutes,
   refundRoutes,
   payoutRoutes,
+  walletRoutes,
+  topUpRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

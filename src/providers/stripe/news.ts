@@ -4,7 +4,7 @@ import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
 import type { News, ProviderEvent, Said } from '../news.ts'
 import { isMarked } from '../payments.ts'
-import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS } from './statuses.ts'
+import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS, TOP_UP_STATUS } from './statuses.ts'
 
 /** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
 export const API_VERSION = '2026-10-28.endive'
@@ -52,6 +52,7 @@ const NEVER_MATTERS: ReadonlySet<string> = new Set([
   'payment_intent.created',
   'payout.created',
   'payout.reconciliation_completed',
+  'topup.created',
 ])
 
 const aboutSchema = z.object({
@@ -81,7 +82,7 @@ const sayingSchema = z.object({
   reversed: z.boolean().nullish(),
   // Stripe has a handful of short ones; whatever else it says here, it is asked again.
   cancellation_reason: z.string().max(255).nullish(),
-  metadata: z.looseObject({ sluice_tenant_id: z.uuid() }).nullable().catch(null),
+  metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
 })
 type SaidObject = z.output<typeof sayingSchema>
 
@@ -89,8 +90,8 @@ type Followed = {
   /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
   events: { saying: string[]; others: string[] }
   news: (object: EventObject) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
-  /** The mark with the id of the row under which our jobs for it are filed. */
-  filed_by?: string
+  /** In its metadata: our id of the row under which its jobs are filed. */
+  filed_id: string
   /** The status in our words, and the amount that goes with it. */
   said: (object: SaidObject) => { status: string | undefined; part_minor: number | null }
 }
@@ -112,7 +113,7 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
       ],
     },
     news: ({ id }) => ({ subject: 'payment', reference: id, part_of: null }),
-    filed_by: 'sluice_payment_id',
+    filed_id: 'sluice_payment_id',
     said: ({ status, amount_capturable, amount_received }) => {
       const ours = PAYMENT_STATUS.get(status ?? '')
       const parts = { authorized: amount_capturable, captured: amount_received }
@@ -122,7 +123,7 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
   refund: {
     events: { saying: ['refund.created', 'refund.failed', 'refund.updated'], others: [] },
     news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
-    filed_by: 'sluice_payment_id',
+    filed_id: 'sluice_payment_id',
     said: ({ status }) => ({ status: REFUND_STATUS.get(status ?? null), part_minor: null }),
   },
   payout: {
@@ -132,24 +133,34 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
       others: ['payout.failed', 'payout.updated'],
     },
     news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
-    filed_by: 'sluice_payout_id',
+    filed_id: 'sluice_payout_id',
     said: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), part_minor: null }),
   },
   // Paid as soon as it is made; what is reversed comes back, in parts perhaps.
   transfer: {
     events: { saying: ['transfer.created', 'transfer.updated'], others: ['transfer.reversed'] },
     news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
-    filed_by: 'sluice_payout_id',
+    filed_id: 'sluice_payout_id',
     said: ({ reversed, amount_reversed }) => ({
       status: reversed === false ? 'paid' : undefined,
       part_minor: amount_reversed,
     }),
+  },
+  topup: {
+    events: {
+      saying: ['topup.canceled', 'topup.failed', 'topup.reversed', 'topup.succeeded'],
+      others: [],
+    },
+    news: ({ id }) => ({ subject: 'top_up', reference: id, part_of: null }),
+    filed_id: 'sluice_top_up_id',
+    said: ({ status }) => ({ status: TOP_UP_STATUS.get(status ?? ''), part_minor: null }),
   },
   // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
   charge: {
     events: { saying: [], others: [] },
     news: ({ payment_intent }) =>
       payment_intent == null ? null : { subject: 'payment', reference: payment_intent, part_of: null },
+    filed_id: 'sluice_payment_id',
     said: () => ({ status: undefined, part_minor: null }),
   },
 }
@@ -174,7 +185,6 @@ function saidBy(type: string, value: unknown): Said | null {
   const followed = FOLLOWED[object.object]!
   if (!followed.events.saying.includes(type)) return null
   const { status, part_minor } = followed.said(object)
-  const filed_id = z.uuid().safeParse(object.metadata?.[followed.filed_by ?? '']).data
   const about = followed.news({ ...object, metadata: null })
   if (status === undefined || about === null) return null
   return {
@@ -185,7 +195,11 @@ function saidBy(type: string, value: unknown): Said | null {
     currency: object.currency,
     part_minor,
     reason: object.cancellation_reason ?? null,
-    tenant_id: (filed_id && object.metadata?.sluice_tenant_id) ?? null,
-    filed_id: filed_id ?? null,
+    tenant_id: idIn(object, 'sluice_tenant_id'),
+    filed_id: idIn(object, followed.filed_id),
   }
+}
+
+function idIn({ metadata }: SaidObject, name: string): string | null {
+  return z.uuid().safeParse(metadata?.[name]).data ?? null
 }

@@ -1,6 +1,7 @@
 // Stripe's statuses in our words.
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import type { ProcessorPayout } from '../payouts.ts'
+import type { ProcessorTopUp } from '../top-ups.ts'
 
 export const PAYMENT_STATUS = new Map<string, ProcessorPayment['status']>([
   ['requires_payment_method', 'requires_action'],
@@ -27,4 +28,12 @@ export const PAYOUT_STATUS = new Map<string, ProcessorPayout['status']>([
   ['paid', 'paid'],
   ['failed', 'failed'],
   ['canceled', 'canceled'],
+])
+
+export const TOP_UP_STATUS = new Map<string, ProcessorTopUp['status']>([
+  ['pending', 'pending'],
+  ['succeeded', 'succeeded'],
+  ['failed', 'failed'],
+  ['canceled', 'canceled'],
+  ['reversed', 'reversed'],
 ])

@@ -6,11 +6,13 @@ import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
 import { payoutHandlers } from './payouts.ts'
 import { refundHandlers } from './refunds.ts'
+import { topUpHandlers } from './top-ups.ts'
 
 const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...paymentHandlers,
   ...payoutHandlers,
   ...refundHandlers,
+  ...topUpHandlers,
   ...notificationHandlers,
 }
 

@@ -14,6 +14,7 @@ import { becoming, over } from './notifications/parked.ts'
 import { paymentNews } from './notifications/payments.ts'
 import { payoutNews } from './notifications/payouts.ts'
 import { refundNews } from './notifications/refunds.ts'
+import { topUpNews } from './notifications/top-ups.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
@@ -31,6 +32,7 @@ const FOLLOWED: Record<ProviderNoun, FollowedNoun> = {
   payment: paymentNews,
   payout: payoutNews,
   refund: refundNews,
+  top_up: topUpNews,
 }
 const byNoun = new Map<string, FollowedNoun>(Object.entries(FOLLOWED))
 

@@ -5,10 +5,19 @@ import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
-import { timelineEntrySchema } from '#domain/timeline.ts'
+import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { RouteContext } from '../../context.ts'
-import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
-import { answerTimeline, timelinePage } from '../../timeline.ts'
+import {
+  asInteger,
+  EXAMPLE_ID,
+  idParams,
+  idText,
+  nextPage,
+  pageBefore,
+  pageQuery,
+  route,
+  timelinePage,
+} from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
 
@@ -107,8 +116,15 @@ export function readRoutes(
     async (request, reply) => {
       const { tenant_id } = request.credentials
       await find({ tenant_id, id: request.params.id, job_id: null })
-      const of = { tenant_id, subject: 'payment', subject_id: request.params.id } as const
-      return await answerTimeline(lists, request, reply, of)
+      const entries = await lists(request, reply, (lists_sql) =>
+        listTimeline(
+          lists_sql,
+          { tenant_id, subject: 'payment', subject_id: request.params.id },
+          request.query,
+        ),
+      )
+      reply.headers(pageBefore(request.url, request.query.limit, entries))
+      return entries
     },
   )
 }

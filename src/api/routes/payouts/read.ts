@@ -3,22 +3,27 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
-import { dateTime } from '#core/time.ts'
 import { listPayouts } from '#domain/payouts/find.ts'
 import { payoutSchema, payoutStatus, type Payout } from '#domain/payouts/payout.ts'
-import { timelineEntrySchema } from '#domain/timeline.ts'
+import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { Answers } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
-import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
-import { answerTimeline, timelinePage } from '../../timeline.ts'
+import {
+  EXAMPLE_ID,
+  idParams,
+  idText,
+  nextPage,
+  pageBefore,
+  pageQuery,
+  route,
+  timelinePage,
+} from '../../route.ts'
 import { PROCESSING_PAYOUT } from './examples.ts'
 
 const filters = pageQuery.extend({
   status: payoutStatus.optional().meta({ description: 'Only those of this status.' }),
   recipient_id: idText.optional().meta({ description: 'Only those to this recipient.', example: EXAMPLE_ID }),
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.', example: 'usd' }),
-  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
-  created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
 
 export function readPayoutRoutes(
@@ -83,7 +88,11 @@ export function readPayoutRoutes(
       const { tenant_id } = request.credentials
       const { id } = request.params
       await find({ tenant_id, id, job_id: null })
-      return await answerTimeline(lists, request, reply, { tenant_id, subject: 'payout', subject_id: id })
+      const entries = await lists(request, reply, (lists_sql) =>
+        listTimeline(lists_sql, { tenant_id, subject: 'payout', subject_id: id }, request.query),
+      )
+      reply.headers(pageBefore(request.url, request.query.limit, entries))
+      return entries
     },
   )
 }
