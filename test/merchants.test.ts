@@ -146,7 +146,7 @@ test('payments are listed by merchant, alone and with other filters', async () =
 test('the audit finds a payment whose merchant is not there', async () => {
   const held = await heldPayment(world.client, { merchant_id: await merchant() })
   const problems = async () =>
-    (await auditEverything(world.sql)).problems.filter(({ payment_id }) => payment_id === held.id)
+    (await auditEverything(world.sql)).problems.filter(({ subject_id }) => subject_id === held.id)
   expect(await problems()).toEqual([])
   const theirs = await merchant(await world.clientOf())
   await world.sql`update payments set merchant_id = ${theirs} where tenant_id = ${world.tenant_id} and id = ${held.id}`
