@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
-import { requestPayouts, type CreateRequest } from '#domain/payouts/request.ts'
+import { requestPayouts, type PayoutRequest } from '#domain/payouts/request.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
 import { accountOf, fund, payOut, recipient, rich } from '#test/payouts.ts'
@@ -45,7 +45,7 @@ test('many payouts of parts, and from two keys of one tenant: never more than th
 
 describe('several payouts in one statement', () => {
   async function requestAll(tenant_id: string, recipient_id: string, amounts: number[]) {
-    const requests = amounts.map((amount_minor): CreateRequest => ({
+    const requests = amounts.map((amount_minor): PayoutRequest => ({
       tenant_id,
       payout_id: newId(),
       job_id: newId(),

@@ -15,6 +15,7 @@ import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -49,6 +50,12 @@ test('each process does all of its work as its own user', async () => {
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
+    const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
+    await payoutIn(client, payout.body.id, 'failed')
+    const { body } = await payOut(client, await recipient(client, 'ba_pending'), {}, { prefer: 'wait=20' })
+    expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
+    const manual = await payOut(client, await recipient(client, 'ba_manual'))
+    expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
     const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
@@ -84,6 +91,10 @@ describe('no role may do more than its process does', () => {
       `update ledger_transfers set amount_minor = 1`,
       `insert into ledger_transfers select * from ledger_transfers`,
       `update ledger_accounts set balance_minor = 0`,
+      `update payouts set amount_minor = 1`,
+      `update payouts set call_started_at = null`,
+      `update payouts set processor_status = 'paid'`,
+      `insert into payouts (tenant_id, id, status) select tenant_id, id, 'paid' from payouts`,
       `insert into ledger_accounts (tenant_id, currency, name, balance_minor) select tenant_id, 'EUR', name, 1 from ledger_accounts`,
       `update jobs set state = 'succeeded'`,
       `delete from payments`,

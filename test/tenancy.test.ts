@@ -5,6 +5,7 @@ import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { createPayment, drift } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -33,6 +34,7 @@ beforeAll(async () => {
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
@@ -40,6 +42,7 @@ beforeAll(async () => {
     merchants: merchant.id,
     payments: payment.id,
     refunds: refund.id,
+    payouts: payout.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -60,6 +63,7 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/recipients/{id}': { name: 'Eve' },
   'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
+  'POST /v1/payouts/{id}/fail': { reason: 'mine' },
 }
 
 /** Everything that belongs to the first tenant, as it stands. */
@@ -150,6 +154,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     `/v1/payments?merchant_id=${owned.merchants}`,
     '/v1/payments?metadata[order]=A-17',
     '/v1/payments?status=captured',
+    `/v1/payouts?recipient_id=${owned.recipients}`,
+    '/v1/payouts?currency=usd',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
@@ -160,7 +166,7 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
   }
 })
 
-test("a body cannot point at another tenant's customer or merchant, and says no more than for a random one", async () => {
+test("a body cannot point at another tenant's customer, merchant or recipient, and says no more than for a random one", async () => {
   const before = await holdings()
   for (const noun of ['customer', 'merchant']) {
     const answers: string[] = []
@@ -171,6 +177,10 @@ test("a body cannot point at another tenant's customer or merchant, and says no 
     expect(answers[0]).toBe(answers[1])
     expect(answers[0]).toContain(`${noun}_not_found`)
   }
+  const payouts: string[] = []
+  for (const id of [owned.recipients!, RANDOM_ID]) payouts.push(comparable(await payOut(stranger, id), id))
+  expect(payouts[0]).toBe(payouts[1])
+  expect(payouts[0]).toContain('recipient_not_found')
   expect(await holdings()).toEqual(before)
 })
 

@@ -75,7 +75,8 @@ export function postings(
       insert into ledger_transfers (tenant_id, id, kind, subject_id, part, debit_account, credit_account, currency,
         amount_minor, seq, balance_after_minor, created_at)
       -- The names come from the locked accounts: null, and so refused, when an account does not exist.
-      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${in_parts ? sql`m.part` : sql`0`}, debit.name, credit.name, m.currency, m.amount_minor,
+      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${in_parts ? sql`m.part` : sql`0`}, debit.name,
+        credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,
         coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp())
       from leg m
@@ -125,7 +126,8 @@ function movementsOfBoth(sql: Sql | Tx, to_reserve: Fragment): Fragment {
 function refusal(sql: Sql | Tx): Fragment {
   return sql`
     union all
-    select m.tenant_id, null, null, null, 0, null, null, null, null, null, null, null from account m where m.name is null`
+    select m.tenant_id, null, null, null, 0, null, null, null, null, null, null, null from account m
+    where m.name is null`
 }
 
 export type Balance = { currency: string; name: string; balance_minor: number; reserved_minor: number }

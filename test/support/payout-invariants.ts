@@ -1,5 +1,5 @@
 // What must hold of payouts in the end: what the processor moved is what is posted here, and none left twice.
-import type { Books, Problem } from './invariants.ts'
+import type { World } from './world.ts'
 
 const OUT = ['payout', 'transfer']
 const BACK = ['payout_failed', 'payout_canceled', 'transfer_reversed']
@@ -15,7 +15,10 @@ type OurPayout = {
 }
 
 /** The processor's record of payouts and transfers and ours. */
-export async function disagreementsOfPayouts({ sql, provider }: Books): Promise<Problem[]> {
+export async function disagreementsOfPayouts({
+  sql,
+  provider,
+}: Pick<World, 'sql' | 'provider'>): Promise<{ problem: string }[]> {
   const payouts = await sql<OurPayout[]>`
     select p.id, p.status, p.processor_status, p.amount_minor, p.currency,
       (select coalesce(sum(case when t.debit_account = 'available' then t.amount_minor else -t.amount_minor end), 0)::bigint
@@ -25,7 +28,7 @@ export async function disagreementsOfPayouts({ sql, provider }: Books): Promise<
   const effects: any[] = (await provider('stripe').effects()).filter(
     ({ effect }) => OUT.includes(effect) || BACK.includes(effect),
   )
-  const problems: Problem[] = []
+  const problems: { problem: string; [fact: string]: unknown }[] = []
   const of = Map.groupBy(effects, ({ metadata }) => metadata['sluice_payout_id'] as string | undefined)
   for (const payout of payouts) {
     const theirs = of.get(payout.id) ?? []

@@ -23,7 +23,8 @@ export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<st
       select h.* from (select * from held order by tenant_id, payout_id) h
       cross join lateral (
         select from payouts p
-        where p.tenant_id = h.tenant_id and p.id = h.payout_id and p.status = 'pending' and p.cancel_requested_at is null
+        where p.tenant_id = h.tenant_id and p.id = h.payout_id and p.status = 'pending'
+          and p.cancel_requested_at is null
         for update
       ) p
     ), begun as (

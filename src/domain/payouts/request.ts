@@ -8,7 +8,7 @@ import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 import { freeing, reserving } from './reservation.ts'
 
-export type CreateRequest = JobRequest & {
+export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
   /** In lower case. */
@@ -38,7 +38,7 @@ export type Judgement = {
  * Returns what became of each, by id; those of one account are judged in the order of the requests. Throws a unique
  * violation when a key is used by another request at the same moment; nothing was written then.
  */
-export async function requestPayouts(sql: Sql, requests: CreateRequest[]): Promise<Map<string, Judgement>> {
+export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promise<Map<string, Judgement>> {
   const items = requests.map((request, nth) => ({ ...request, nth }))
   // In one order in every statement: two with the same keys cannot block each other.
   const keys = sql`
@@ -88,16 +88,16 @@ export async function requestPayouts(sql: Sql, requests: CreateRequest[]): Promi
   return new Map(rows.map(({ payout_id, ...judgement }) => [payout_id, judgement]))
 }
 
-export type CancelRequest = JobRequest & { payout_id: string }
+export type PayoutCancelRequest = JobRequest & { payout_id: string }
 
 /**
  * Asks for the cancellation of payouts. One that has certainly not reached the processor is `canceled` at once. A job
  * asks the processor to let go of one that it has (`canceling`). While nobody knows whether the processor has it, the
  * request is only `recorded`: what the call comes to decides. Returns by id what was accepted, and how.
  */
-export async function requestCancels(
+export async function requestPayoutCancels(
   sql: Sql,
-  requests: CancelRequest[],
+  requests: PayoutCancelRequest[],
 ): Promise<Map<string, 'canceled' | 'canceling' | 'recorded'>> {
   const guard = sql`
     p.cancel_requested_at is null
@@ -144,9 +144,9 @@ export async function requestCancels(
 /**
  * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns the
  * job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
- * `requestCancels` has refused.
+ * `requestPayoutCancels` has refused.
  */
-export async function joinCancel(
+export async function joinPayoutCancel(
   sql: Sql,
   request: IdempotentRequest & { tenant_id: string; payout_id: string },
 ): Promise<{ job_id: string | null } | undefined> {

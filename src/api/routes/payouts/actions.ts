@@ -7,7 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { findPayout, findProtectedPayout } from '#domain/payouts/find.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
-import { failPayout, joinCancel, requestCancels, type CancelRequest } from '#domain/payouts/request.ts'
+import { failPayout, joinPayoutCancel, requestPayoutCancels, type PayoutCancelRequest } from '#domain/payouts/request.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { accept, acceptAtOnce, type Answers } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
@@ -38,10 +38,10 @@ export function payoutActionRoutes(
 ): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const cancel = batcher<CancelRequest, 'canceled' | 'canceling' | 'recorded' | undefined>(
+  const cancel = batcher<PayoutCancelRequest, 'canceled' | 'canceling' | 'recorded' | undefined>(
     'cancel_payout',
     async (requests) => {
-      const accepted = await requestCancels(sql, requests)
+      const accepted = await requestPayoutCancels(sql, requests)
       return requests.map(({ payout_id }) => accepted.get(payout_id))
     },
     { key: ({ tenant_id, payout_id }) => `${tenant_id} ${payout_id}` },
@@ -79,7 +79,7 @@ export function payoutActionRoutes(
           const accepted = await cancel({ ...asked, payout_id })
           if (accepted === 'canceling') return 'accepted'
           if (accepted !== undefined) return { joined: null }
-          const joined = await joinCancel(sql, { ...asked, payout_id })
+          const joined = await joinPayoutCancel(sql, { ...asked, payout_id })
           return joined && { joined: joined.job_id }
         },
         reached: ({ status }) => status === 'canceled',

@@ -8,7 +8,7 @@ import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
-import { requestPayouts, type CreateRequest, type Judgement } from '#domain/payouts/request.ts'
+import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
 import { createPayout } from '#jobs/payouts.ts'
 import { accept, type Answers } from '../../accept.ts'
 import { idempotencyKey, metadata, text } from '../../body.ts'
@@ -38,7 +38,7 @@ export function createPayoutRoute(
 ): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const create = batcher<CreateRequest, Judgement>(
+  const create = batcher<PayoutRequest, Judgement>(
     'create_payout',
     async (requests) => {
       const judged = await requestPayouts(sql, requests)
