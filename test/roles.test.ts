@@ -14,6 +14,7 @@ import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
@@ -43,6 +44,14 @@ test('each process does all of its work as its own user', async () => {
   for (const client of [world.client, other]) {
     const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
     expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
+    for (const [path, body] of [
+      ['/v1/recipients', RECIPIENT],
+      ['/v1/merchants', MERCHANT],
+    ] as const) {
+      const { id } = (await client.post(path, { idempotency_key: freshKey(), ...body })).body
+      expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
+      expect((await client.delete(`${path}/${id}`)).status).toBe(200)
+    }
     const payment = await capturedPayment(client)
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
