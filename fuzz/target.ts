@@ -7,6 +7,7 @@ import { readDocument } from '#test/documentation.ts'
 import { createKey } from '#test/environment.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { payOut, recipient } from '#test/payouts.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
@@ -118,6 +119,7 @@ export async function runningTarget(options: {
         each.get('/v1/customers?limit=100&deleted=true'),
         each.get('/v1/recipients?limit=100'),
         each.get('/v1/merchants?limit=100'),
+        each.get('/v1/payouts?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))
@@ -214,6 +216,11 @@ function createThings(
     async merchant() {
       const body = { idempotency_key: freshKey(), ...MERCHANT, ...party }
       return (await client.post('/v1/merchants', body)).body.id
+    },
+    async payout() {
+      await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })
+      const body = { amount_minor: 100, description: payment['description'], ...party }
+      return (await payOut(client, await recipient(client, 'ba_manual'), body)).body.id
     },
     held,
     captured,
