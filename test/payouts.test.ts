@@ -1,6 +1,6 @@
 // Payouts through each route, in each status: accepted, taken, paid, refused, sent back, canceled, failed by hand.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { retryJob } from '#domain/interventions/act.ts'
+import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -469,6 +469,69 @@ describe('an answer that is lost', () => {
     const { id } = await jobOf(body.id)
     expect(await world.provider('stripe').requests({ idempotency_key: `${id}:1` })).toHaveLength(1)
   })
+})
+
+describe('a payout of which nobody knows whether the processor has it', () => {
+  /** The processor remembers an error for its key, and shows nothing. */
+  async function unknown(destination = 'ba_manual'): Promise<{ id: string; job_id: string }> {
+    await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
+    const { body } = await payOut(client, await recipient(client, destination))
+    await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+    return { id: body.id, job_id: (await jobOf(body.id)).id }
+  }
+  const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
+
+  test('stays pending and reserved, until an operator says that it never took effect', async () => {
+    const before = await accountOf(world, world.tenant_id)
+    const { id, job_id } = await unknown()
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
+    expect(await resolveAsFailed(world.sql, act(job_id))).toMatchObject({ after: 'failed' })
+    expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
+      status: 'failed',
+      failure: { code: 'processor_error', manual: false },
+    })
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
+  })
+
+  test('is settled by what an operator found there', async () => {
+    const { id, job_id } = await unknown('ba_manual')
+    const { url, api_key } = world.provider('stripe')
+    const made = await fetch(`${url}/v1/payouts`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=100&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${id}`,
+    })
+    const { id: reference } = (await made.json()) as { id: string }
+    expect(await resolveAsDone(world.sql, act(job_id), reference)).toMatchObject({ look_only: true })
+    expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
+  })
+
+  test('that is failed by hand is never sent again', async () => {
+    const { id, job_id } = await unknown()
+    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(200)
+    await retryJob(world.sql, act(job_id))
+    await eventually(async () => expect((await jobOf(id)).state).toBe('unknown'))
+    expect(await effectsOf(id)).toEqual([])
+    const sent = await world.provider('stripe').requests({ idempotency_key: `${job_id}:1` })
+    expect(sent.length).toBe(2)
+    expect(await resolveAsFailed(world.sql, act(job_id))).toEqual({ settled: 'the payout has the status failed' })
+    expect(await discardJob(world.sql, act(job_id))).toMatchObject({ after: 'discarded' })
+  })
+})
+
+test('a payout whose call was refused for our credentials is canceled at once: nothing has left', async () => {
+  const refusing = await fault(world, {
+    match: { method: 'POST', path: '/v1/payouts$' },
+    fault: 'refuse_401',
+  })
+  const { body } = await payOut(client, await recipient(client))
+  await refusing.hit()
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))
+  const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
+  expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+  await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
+  await world.drain()
+  expect(await effectsOf(body.id)).toEqual([])
 })
 
 test('in the end all books agree', async () => {

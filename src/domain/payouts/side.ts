@@ -1,7 +1,7 @@
 // A payout as one side of a comparison with the processor.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { AMOUNT_SIDE, type Side } from '../reconciliation/side.ts'
+import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
 
 export const payoutSide = z.object({
   ...AMOUNT_SIDE,
@@ -25,7 +25,7 @@ export function payoutContradiction(ours: Side, theirs: Side): string | null {
  */
 export function payoutTellsNothing(sql: Sql | Tx): Fragment {
   return sql`
-    (r.amount_minor = said.amount_minor and upper(r.currency) = said.currency) and case said.status
+    ${sameAmount(sql)} and case said.status
       when 'processing' then r.processor_status is not null
       when 'paid' then r.status = 'paid' and r.returned_minor >= coalesce(said.part_minor, 0)
       when 'canceled' then r.status = 'canceled' and r.processor_status = 'canceled'
