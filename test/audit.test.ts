@@ -197,16 +197,16 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'an idempotency key of a noun that nobody knows',
       'keys',
-      () => `update idempotency_keys set resource = 'payout' where resource = 'refund'`,
-      () => `update idempotency_keys set resource = 'refund' where resource = 'payout'`,
-      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a payout$/) }),
+      () => `update idempotency_keys set resource = 'parcel' where resource = 'refund'`,
+      () => `update idempotency_keys set resource = 'refund' where resource = 'parcel'`,
+      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a parcel$/) }),
     ],
     [
       'events of a noun that nobody knows',
       'tenants',
-      () => `update events set type = 'payout.paid' where type = 'payment.authorized'`,
-      () => `update events set type = 'payment.authorized' where type = 'payout.paid'`,
-      () => ({ what: 'events of a payout, which is not known here' }),
+      () => `update events set type = 'parcel.paid' where type = 'payment.authorized'`,
+      () => `update events set type = 'payment.authorized' where type = 'parcel.paid'`,
+      () => ({ what: 'events of a parcel, which is not known here' }),
     ],
     [
       'a notification whose job was lost',

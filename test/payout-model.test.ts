@@ -8,8 +8,8 @@ import { capturedPayment, refund } from '#test/payments.ts'
 import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 20)
-const STORIES = Number(process.env.PAYOUT_MODEL_STORIES ?? 4)
+const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 15)
+const STORIES = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
 
 let world: World
 beforeAll(async () => {
