@@ -52,7 +52,7 @@ export function problemsWith(target: Target, route: DocumentedRoute, seen: Seen)
   if (isOn(route, sent.target) && !route.codes.includes(code) && !BEFORE_ROUTES.has(code))
     say(`the route does not document ${code}`)
   // What was accepted and then declined by the processor names what it made.
-  const accepted = body?.error?.context?.payment_id !== undefined
+  const accepted = Object.keys(body?.error?.context ?? {}).some((name) => name.endsWith('_id'))
   if (!accepted && after !== before) say(`it was refused (${status} ${code}) and changed what is stored`)
   return problems
 }

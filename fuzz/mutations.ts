@@ -19,7 +19,9 @@ export type Draft = {
 type Mutation = (draft: Draft) => Draft
 
 export const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
-const OTHERS = ['@{other.customer}', '@{other.held}', '@{other.captured}', '@{other.refund}']
+const OTHERS = ['customer', 'recipient', 'merchant', 'payout', 'held', 'captured', 'refund'].map(
+  (name) => `@{other.${name}}`,
+)
 /** An id that nothing has. */
 export const NOBODYS = '0198f6f0-1234-7000-8000-123456789abc'
 

@@ -19,8 +19,8 @@ import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
 /**
- * What stands for a thing that the fuzzed system has, and is put in when the request is sent: `@{customer}`, `@{held}` (an
- * authorized payment), `@{captured}`, `@{refund}`, each also as `@{other.customer}` of another tenant; `@{key}`, a key that was
+ * What stands for a thing that the fuzzed system has, and is put in when the request is sent: `@{customer}`,
+ * `@{recipient}`, `@{merchant}`, `@{payout}`, `@{held}` (an authorized payment), `@{captured}`, `@{refund}`, each also as `@{other.customer}` of another tenant; `@{key}`, a key that was
  * used; `@{fresh}`, one that was not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
@@ -33,6 +33,9 @@ const MEANINGS: Record<string, Arbitrary<unknown>> = {
   ),
   currency: constantFrom('USD', 'eur', 'JPY', 'KWD', 'ISK'),
   customer_id: constant('@{customer}'),
+  merchant_id: constant('@{merchant}'),
+  recipient_id: constant('@{recipient}'),
+  destination: constantFrom('acct_success', 'acct_success', 'ba_success', 'card_success'),
   payment_method: constantFrom(
     'pm_card_visa',
     'pm_card_chargeDeclined',
@@ -108,8 +111,9 @@ function escaped(text: string): string {
 
 /** The path with an id of what the operation is about. */
 function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
-  const own = path.startsWith('/v1/customers/')
-    ? ['@{customer}']
+  const noun = /^\/v1\/(customer|recipient|merchant|payout)s\//.exec(path)?.[1]
+  const own = noun
+    ? [`@{${noun}}`]
     : path.startsWith('/v1/payments/')
       ? method === 'GET'
         ? PAYMENTS

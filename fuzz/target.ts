@@ -5,7 +5,9 @@ import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
 import { createKey } from '#test/environment.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { payOut, recipient } from '#test/payouts.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
@@ -115,6 +117,9 @@ export async function runningTarget(options: {
       [client, ...(other ? [other] : [])].flatMap((each) => [
         each.get('/v1/payments?limit=100'),
         each.get('/v1/customers?limit=100&deleted=true'),
+        each.get('/v1/recipients?limit=100'),
+        each.get('/v1/merchants?limit=100'),
+        each.get('/v1/payouts?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))
@@ -152,6 +157,7 @@ async function targetOf(
       other,
       { description: MARK, metadata: { [MARK]: MARK } },
       { name: MARK, email: MARK, external_id: MARK },
+      { metadata: MARK },
     )
 
   async function valueOf(name: string): Promise<string> {
@@ -193,6 +199,7 @@ function createThings(
   client: Client,
   payment: Record<string, unknown>,
   customer: Record<string, unknown> = {},
+  party: Record<string, unknown> = {},
 ) {
   const made = new Map<string, string>()
   const held = async () => (await heldPayment(client, { amount_minor: HELD_MINOR, ...payment })).id
@@ -201,6 +208,19 @@ function createThings(
     customer: async () => {
       const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
       return (await client.post('/v1/customers', body)).body.id
+    },
+    async recipient() {
+      const body = { idempotency_key: freshKey(), ...RECIPIENT, ...party }
+      return (await client.post('/v1/recipients', body)).body.id
+    },
+    async merchant() {
+      const body = { idempotency_key: freshKey(), ...MERCHANT, ...party }
+      return (await client.post('/v1/merchants', body)).body.id
+    },
+    async payout() {
+      await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })
+      const body = { amount_minor: 100, description: payment['description'], ...party }
+      return (await payOut(client, await recipient(client, 'ba_manual'), body)).body.id
     },
     held,
     captured,

@@ -84,12 +84,25 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
+    -- What was verified of them is not its to say, nor where a recipient's money goes once that was said.
+    ('sluice_api', 'recipients', 'select,
+      insert (tenant_id, id, idempotency_key, name, email, type, currency, country, destination, metadata),
+      update (name, email, metadata, archived_at, updated_at)'),
+    ('sluice_api', 'merchants', 'select,
+      insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
+      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
     -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
     ('sluice_api', 'payments', 'select,
-      insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description, return_url, metadata, processor),
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
+      metadata, processor),
       update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
+    ('sluice_api', 'payouts', 'select,
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
+      update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
+    ('sluice_api', 'top_ups', 'select,
+      insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -98,8 +111,8 @@ begin
       key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
-    -- It opens accounts and moves no balance.
-    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name)'),
+    -- It opens accounts, and reserves on them; it moves no balance.
+    ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
     ('sluice_api', 'events', 'select, insert'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
@@ -119,6 +132,9 @@ begin
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
+    ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
+      returned_minor)'),
+    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, succeeded_at)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
@@ -130,11 +146,15 @@ begin
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
+    ('sluice_worker', 'payouts', 'select, update'),
+    ('sluice_worker', 'top_ups', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id)'),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id)'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
-    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, last_seq, last_at)'),
+    ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),

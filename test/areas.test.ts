@@ -20,12 +20,8 @@ afterAll(async () => await world?.close())
 test.for([
   ['POST', '/v1/messages/email', 'messages'],
   ['POST', '/v1/messages/sms', 'messages'],
-  ['POST', `/v1/payouts/${ID}/fail`, 'payouts'],
   ['POST', `/v1/compliance/kyc/${ID}/decide`, 'compliance'],
-  ['GET', '/v1/payouts?limit=5', 'payouts'],
   ['GET', '/v1/wallet/balances', 'wallet'],
-  ['POST', '/v1/recipients', 'recipients'],
-  ['DELETE', `/v1/merchants/${ID}`, 'merchants'],
   ['PATCH', '/v1/ai/tasks', 'ai'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],
@@ -69,7 +65,10 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
     const ready = await fetch(`${operations.url}/readyz`)
     expect([ready.status, await ready.json()]).toMatchObject([
       200,
-      { status: 'ready', areas: { deployed: ['payments'], switched_off: ['customers', 'ai'] } },
+      {
+        status: 'ready',
+        areas: { deployed: areaStates(['customers', 'ai']).deployed, switched_off: ['customers', 'ai'] },
+      },
     ])
     expect(lines.join('\n')).toContain('"switched_off":["customers","ai"]')
     const metrics = await (await fetch(`${operations.url}/metrics`)).text()

@@ -79,6 +79,8 @@ describe('each problem is named with its row until it is corrected', () => {
       () => transferred(1000),
       () => ({
         problem: 'a running balance does not follow from the one before it',
+        subject: 'payment',
+        subject_id: payment.id,
         what: 'capture USD',
         off_by: 7,
       }),
@@ -88,7 +90,11 @@ describe('each problem is named with its row until it is corrected', () => {
       'balances',
       () => `update ledger_accounts set reserved_minor = 5 where name = 'available'`,
       () => `update ledger_accounts set reserved_minor = 0 where name = 'available'`,
-      () => ({ problem: 'an account reserves what nobody asks for', what: 'USD available', off_by: 5 }),
+      () => ({
+        problem: 'an account reserves another amount than is asked for',
+        what: 'USD available',
+        off_by: 5,
+      }),
     ],
     [
       'a balance was changed',
@@ -131,7 +137,8 @@ describe('each problem is named with its row until it is corrected', () => {
       () => ({
         problem: 'what was refunded is not what was posted',
         id: returned.id,
-        payment_id: payment.id,
+        subject: 'payment',
+        subject_id: payment.id,
         off_by: -300,
       }),
     ],
@@ -140,7 +147,7 @@ describe('each problem is named with its row until it is corrected', () => {
       'calls',
       () => `update jobs set first_sent_at = null where operation = 'capture'`,
       () => `update jobs set first_sent_at = last_sent_at where operation = 'capture'`,
-      () => ({ problem: 'a job succeeded without its provider call', payment_id: payment.id }),
+      () => ({ problem: 'a job succeeded without its provider call', subject_id: payment.id }),
     ],
     [
       'a state change without its event',
@@ -190,16 +197,16 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'an idempotency key of a noun that nobody knows',
       'keys',
-      () => `update idempotency_keys set resource = 'payout' where resource = 'refund'`,
-      () => `update idempotency_keys set resource = 'refund' where resource = 'payout'`,
-      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a payout$/) }),
+      () => `update idempotency_keys set resource = 'parcel' where resource = 'refund'`,
+      () => `update idempotency_keys set resource = 'refund' where resource = 'parcel'`,
+      () => ({ problem: 'an idempotency key protects nothing', what: expect.stringMatching(/, a parcel$/) }),
     ],
     [
       'events of a noun that nobody knows',
       'tenants',
-      () => `update events set type = 'payout.paid' where type = 'payment.authorized'`,
-      () => `update events set type = 'payment.authorized' where type = 'payout.paid'`,
-      () => ({ what: 'events of a payout, which is not known here' }),
+      () => `update events set type = 'parcel.paid' where type = 'payment.authorized'`,
+      () => `update events set type = 'payment.authorized' where type = 'parcel.paid'`,
+      () => ({ what: 'events of a parcel, which is not known here' }),
     ],
     [
       'a notification whose job was lost',
@@ -243,7 +250,7 @@ test('of the rows that have not changed, only payments with earlier problems are
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
-  const again = [{ tenant_id: world.tenant_id, payment_id: payment.id }]
+  const again = [{ tenant_id: world.tenant_id, subject: 'payment' as const, subject_id: payment.id }]
   expect((await auditChanges(world.sql, tomorrow, again)).problems).toMatchObject([{ off_by: 2 }])
   // Named and changed: it is looked at once.
   expect((await auditChanges(world.sql, LONG_AGO, again)).problems).toMatchObject([{ off_by: 2 }])
@@ -264,7 +271,9 @@ test('a worker audits regularly: it sets gauges, logs, and repeats a problem unt
   const [row] = await world.sql<{ rows: unknown; position: { again: unknown } }[]>`
     select result -> 'rows' as rows, position from recurring_work where name = 'audit'`
   expect(row!.rows).toMatchObject([{ check: 'payments', id: payment.id, off_by: 2 }])
-  expect(row!.position.again).toEqual([{ tenant_id: world.tenant_id, payment_id: payment.id }])
+  expect(row!.position.again).toEqual([
+    { tenant_id: world.tenant_id, subject: 'payment', subject_id: payment.id },
+  ])
 
   // Long after it changed it is still wrong, so it is still said.
   await world.sql`

@@ -1,5 +1,4 @@
 // The Stripe emulator as Stripe's own SDK sees it.
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -11,8 +10,8 @@ import { Stripe } from 'stripe'
 import { afterEach, describe, expect, test } from 'vitest'
 import { signStripe, startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
+import { clientsOf, EMULATOR_KEY, postForm, refusal, runEmulator } from '#test/stripe-emulator.ts'
 
-const KEY = 'sk_test_emulator'
 const SECRET = 'whsec_dGVzdA=='
 
 const closing: (() => unknown)[] = []
@@ -21,30 +20,9 @@ afterEach(async () => {
 })
 
 async function start(options: Partial<StripeEmulatorOptions> = {}) {
-  const emulator = await startStripeEmulator({ port: 0, api_key: KEY, ...options })
+  const emulator = await startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, ...options })
   closing.push(() => emulator.close())
   return { ...emulator, ...clientsOf(emulator.url) }
-}
-
-/** The SDK, and the emulator's own routes. */
-function clientsOf(url: string) {
-  const { hostname, port } = new URL(url)
-  const stripe = new Stripe(KEY, {
-    host: hostname,
-    port,
-    protocol: 'http',
-    telemetry: false,
-    maxNetworkRetries: 0,
-    timeout: 5_000,
-  })
-  async function control(method: string, path: string, body?: unknown): Promise<any> {
-    const response = await fetch(`${url}/_emulator/${path}`, {
-      method,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    return response.json()
-  }
-  return { stripe, control }
 }
 
 const HOLD: Stripe.PaymentIntentCreateParams = {
@@ -57,29 +35,10 @@ const HOLD: Stripe.PaymentIntentCreateParams = {
 }
 const SALE: Stripe.PaymentIntentCreateParams = { ...HOLD, capture_method: 'automatic' }
 
-/** What a refused call says. */
-async function refusal(call: Promise<unknown>): Promise<Stripe.errors.StripeError> {
-  const error = await call.then(
-    () => null,
-    (reason: unknown) => reason,
-  )
-  if (!(error instanceof Stripe.errors.StripeError))
-    throw new Error(`not refused by Stripe: ${String(error)}`)
-  return error
-}
-
 /** Oldest first. */
 async function eventTypes(stripe: Stripe): Promise<string[]> {
   const { data } = await stripe.events.list({ limit: 100 })
   return data.map((each) => each.type).toReversed()
-}
-
-async function post(url: string, path: string, params: string, key: string): Promise<Response> {
-  return fetch(`${url}${path}`, {
-    method: 'POST',
-    body: new URLSearchParams(params),
-    headers: { authorization: `Bearer ${KEY}`, 'idempotency-key': key },
-  })
 }
 
 const CREATE = 'amount=500&currency=usd'
@@ -552,7 +511,7 @@ describe('events', () => {
     let refusals = 1
     const webhooks = await receiver((payload, signature) => {
       if (refusals-- > 0) return 500
-      received.push(new Stripe(KEY).webhooks.constructEvent(payload, signature, SECRET))
+      received.push(new Stripe(EMULATOR_KEY).webhooks.constructEvent(payload, signature, SECRET))
       return 200
     })
     const { stripe, control } = await start({
@@ -580,7 +539,7 @@ describe('events', () => {
   test('come late, if so many are asked for; those after them do not wait', async () => {
     const received: Stripe.Event[] = []
     const webhooks = await receiver((payload, signature) => {
-      received.push(new Stripe(KEY).webhooks.constructEvent(payload, signature, SECRET))
+      received.push(new Stripe(EMULATOR_KEY).webhooks.constructEvent(payload, signature, SECRET))
       return 200
     })
     const { stripe, control } = await start({
@@ -601,7 +560,7 @@ describe('events', () => {
   })
 
   test('signatures are those the SDK makes', () => {
-    const header = new Stripe(KEY).webhooks.generateTestHeaderString({
+    const header = new Stripe(EMULATOR_KEY).webhooks.generateTestHeaderString({
       payload: '{"a":1}',
       secret: SECRET,
       timestamp: 1_700_000_000,
@@ -613,11 +572,11 @@ describe('events', () => {
 describe('idempotency keys', () => {
   test('the first answer under a key is the answer, whatever has happened since', async () => {
     const { stripe, url, control } = await start()
-    const first = await post(url, '/v1/payment_intents', `${CREATE}&expand[]=latest_charge`, 'k1')
+    const first = await postForm(url, '/v1/payment_intents', `${CREATE}&expand[]=latest_charge`, 'k1')
     const body = await first.text()
     await stripe.paymentIntents.cancel(JSON.parse(body).id)
     // The order of the parameters does not matter.
-    const again = await post(
+    const again = await postForm(
       url,
       '/v1/payment_intents',
       'currency=usd&expand[]=latest_charge&amount=500',
@@ -628,7 +587,7 @@ describe('idempotency keys', () => {
     expect(again.headers.get('original-request')).toBe(first.headers.get('request-id'))
     expect(first.headers.get('idempotent-replayed')).toBeNull()
 
-    const other = await post(url, '/v1/payment_intents', 'amount=501&currency=usd', 'k1')
+    const other = await postForm(url, '/v1/payment_intents', 'amount=501&currency=usd', 'k1')
     expect(other.status).toBe(400)
     expect(await other.json()).toMatchObject({ error: { type: 'idempotency_error' } })
     expect(await control('GET', 'requests?idempotency_key=k1')).toMatchObject({
@@ -645,7 +604,7 @@ describe('idempotency keys', () => {
   test('declines are stored, refused parameters are not, and a day later the key is forgotten', async () => {
     const { url, control } = await start()
     const status = async (params: string, key: string) => {
-      const response = await post(url, '/v1/payment_intents', params, key)
+      const response = await postForm(url, '/v1/payment_intents', params, key)
       return [response.status, response.headers.get('idempotent-replayed') === 'true']
     }
     const declined = `${CREATE}&confirm=true&payment_method=pm_card_chargeDeclined&return_url=https://shop.example`
@@ -722,7 +681,7 @@ describe('faults', () => {
     await control('POST', 'faults', { fault: 'empty_200' })
     expect((await stripe.paymentIntents.create(HOLD)).id).toBeUndefined()
     await control('POST', 'faults', { fault: 'string_ok' })
-    expect(await (await post(url, '/v1/payment_intents', CREATE, 'x')).text()).toBe('"ok"')
+    expect(await (await postForm(url, '/v1/payment_intents', CREATE, 'x')).text()).toBe('"ok"')
     expect((await stripe.paymentIntents.list()).data).toHaveLength(2)
   })
 
@@ -826,7 +785,9 @@ describe('the server', () => {
       expect([path, await asked('GET', path, { host: foreign })]).toEqual([path, 403])
     expect(await asked('DELETE', '/_emulator/faults', { host: foreign })).toBe(403)
     // The API itself needs a key, and may go by any name.
-    expect(await asked('GET', '/v1/events', { host: foreign, authorization: `Bearer ${KEY}` })).toBe(200)
+    expect(await asked('GET', '/v1/events', { host: foreign, authorization: `Bearer ${EMULATOR_KEY}` })).toBe(
+      200,
+    )
     for (const site of ['cross-site', 'same-site'])
       expect([site, await change({ 'sec-fetch-site': site })]).toEqual([site, 403])
     expect(await change({ 'sec-fetch-site': 'same-origin' })).toBe(200)
@@ -925,7 +886,7 @@ describe('the server', () => {
     const { stripe } = clientsOf(first.url)
     const held = await stripe.paymentIntents.create({ ...HOLD, metadata: { order: '9' } })
     const answered = await (
-      await post(first.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
+      await postForm(first.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
     ).text()
     await refusal(
       stripe.paymentIntents.create(
@@ -946,7 +907,7 @@ describe('the server', () => {
     })
     expect(
       await (
-        await post(second.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
+        await postForm(second.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
       ).text(),
     ).toBe(answered)
     expect(
@@ -968,22 +929,10 @@ describe('the server', () => {
   })
 })
 
-async function run(data_dir: string): Promise<{ url: string; stop(): Promise<number | null> }> {
-  const child = spawn(
-    process.execPath,
-    ['src/emulators/stripe/main.ts', '--port', '0', '--api-key', KEY, '--data-dir', data_dir],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  )
-  closing.push(() => child.kill('SIGKILL'))
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return {
-    url: JSON.parse(line.toString()).stripe_url,
-    async stop() {
-      const exit = once(child, 'exit')
-      child.kill('SIGTERM')
-      return (await exit)[0] as number | null
-    },
-  }
+async function run(data_dir: string) {
+  const emulator = await runEmulator(data_dir)
+  closing.push(emulator.kill)
+  return emulator
 }
 
 /** A webhook endpoint that answers with the status that `take` hands back. */

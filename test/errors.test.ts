@@ -13,6 +13,7 @@ import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { ASYNC, capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { fund, payOut, recipient } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -38,6 +39,14 @@ afterAll(async () => {
   for (const close of closers.toReversed()) await close()
   await world?.close()
 })
+
+/** The id of a payout that is paid: a transfer is at once. */
+async function paidPayout(): Promise<string> {
+  await fund(client, 100)
+  const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, { prefer: 'wait=20' })
+  expect(body.status).toBe('paid')
+  return body.id
+}
 
 /** One for each row: a code that is not here does not compile. */
 const PROVOCATIONS: Record<ErrorCode, Provocation> = {
@@ -76,8 +85,47 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     () => createPayment(client, { customer_id: NOBODY }),
     { param: 'customer_id' },
   ],
+  recipient_not_found: ['GET /v1/recipients/{id}', () => client.get(`/v1/recipients/${NOBODY}`)],
+  merchant_not_found: [
+    'POST /v1/payments',
+    () => createPayment(client, { merchant_id: NOBODY }),
+    { param: 'merchant_id' },
+  ],
   payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
+  payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
+  payout_not_cancelable: [
+    'POST /v1/payouts/{id}/cancel',
+    async () => client.post(`/v1/payouts/${await paidPayout()}/cancel`),
+    { message: 'The payout cannot be canceled: it is paid.', context: { status: 'paid' } },
+  ],
+  payout_not_failable: [
+    'POST /v1/payouts/{id}/fail',
+    async () => client.post(`/v1/payouts/${await paidPayout()}/fail`, { reason: 'late' }),
+    { message: 'The payout cannot be failed: it is paid.', context: { status: 'paid' } },
+  ],
+  payout_invalid: [
+    'POST /v1/payouts',
+    async () => payOut(client, await recipient(client), { currency: 'eur' }),
+    { param: 'currency', message: 'The recipient is not paid in eur.' },
+  ],
+  insufficient_balance: [
+    'POST /v1/payouts',
+    async () => payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
+    {
+      param: 'amount_minor',
+      context: { available_minor: 0, requested_minor: 100, currency: 'chf' },
+    },
+  ],
+  payout_refused: [
+    'POST /v1/payouts',
+    async () => {
+      await fund(client, 100)
+      return await payOut(client, await recipient(client, 'ba_refused'), {}, { prefer: 'wait=20' })
+    },
+    { context: { processor_code: 'bank_account_unusable', payout_id: expect.any(String) } },
+  ],
+  top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${NOBODY}`)],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',
     () => client.get('/v1/idempotency_keys/nobody'),

@@ -61,6 +61,7 @@ function request(
     currency: 'USD',
     method: 'card',
     customer_id: null,
+    merchant_id: null,
     description: null,
     payment_method: createVault(config.ENCRYPTION_KEY!).seal(
       'pm_card_visa',

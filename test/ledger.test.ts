@@ -115,8 +115,16 @@ test('transfers cannot be changed, deleted or truncated', async () => {
 describe('one statement with several transfers', () => {
   type Transfer = { kind: string; subject_id: string; from: string; to: string; amount_minor: number }
 
-  /** Posts all of these in one statement, as a settling step does. */
-  async function post(tenant_id: string, transfers: Partial<Transfer>[], currency = 'USD'): Promise<void> {
+  /**
+   * Posts all of these in one statement, as a settling step does, and reserves, where that is said: by account, below
+   * zero to free.
+   */
+  async function post(
+    tenant_id: string,
+    transfers: Partial<Transfer>[],
+    currency = 'USD',
+    reservations?: [account: string, reserved_delta: number][],
+  ): Promise<void> {
     const ids = transfers.map(() => newId()).toSorted()
     const rows = transfers.map((transfer, index) => ({
       kind: 'correction',
@@ -136,6 +144,11 @@ describe('one statement with several transfers', () => {
           ${currency} as currency, amount_minor
         from jsonb_to_recordset(${sql.json(rows)}) as t(
           transfer_id uuid, kind text, subject_id uuid, "from" text, "to" text, amount_minor bigint)`,
+        reservations &&
+          sql`
+            select ${tenant_id}::uuid as tenant_id, ${currency} as currency, r ->> 0 as account,
+              (r ->> 1)::bigint as reserved_delta
+            from jsonb_array_elements(${sql.json(reservations)}) r`,
       )}
       select`
   }
@@ -179,6 +192,68 @@ describe('one statement with several transfers', () => {
       reserved_minor: 500,
     })
     await reserve(0)
+  })
+
+  test('moves balances and what is reserved together, each account once', async () => {
+    const tenant_id = await shopWith('USD')
+    const available = async () => (await listBalances(world.sql, tenant_id))[0]
+    await post(tenant_id, [{ amount_minor: 500 }], 'USD', [['available', 300]])
+    expect(await available()).toMatchObject({ balance_minor: 500, reserved_minor: 300 })
+    const [before] = await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`
+    await post(tenant_id, [], 'USD', [
+      ['available', 40],
+      ['available', -20],
+    ])
+    expect(
+      await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`,
+    ).toContainEqual(before)
+    // Two payouts: one is paid, of the other nothing is reserved any more.
+    await post(tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
+      ['available', -120],
+      ['available', -200],
+    ])
+    expect(await available()).toMatchObject({ balance_minor: 385, reserved_minor: 0 })
+    expect((await ledgerOf(tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
+      [1, 500],
+      [2, 380],
+      [3, 385],
+    ])
+  })
+
+  test('is undone when it frees more than is reserved', async () => {
+    const tenant_id = await shopWith('USD')
+    await post(tenant_id, [{}], 'USD', [['available', 50]])
+    const more = post(tenant_id, [refundOf(60)], 'USD', [['available', -60]])
+    await expect(more).rejects.toMatchObject({ code: '23514' })
+    expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
+      balance_minor: 100,
+      reserved_minor: 50,
+    })
+    await post(tenant_id, [], 'USD', [['available', -50]])
+  })
+
+  test('is undone when it reserves on an account that does not exist', async () => {
+    const tenant_id = await shopWith('USD')
+    for (const transfers of [[], [{}]])
+      await expect(post(tenant_id, transfers, 'USD', [['fees', 5]])).rejects.toMatchObject({ code: '23502' })
+    await expect(post(tenant_id, [], 'EUR', [['available', 5]])).rejects.toMatchObject({ code: '23502' })
+    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
+  })
+
+  test('reserves what thirty others at once reserve and free', async () => {
+    const tenant_id = await shopWith('USD')
+    await Promise.all(
+      Array.from({ length: 30 }, async (_, index) => {
+        await post(tenant_id, index % 3 === 0 ? [{}] : [], 'USD', [['available', index + 1]])
+        if (index % 2 === 0) await post(tenant_id, [{}, refundOf(30)], 'USD', [['available', -index - 1]])
+      }),
+    )
+    const odd = Array.from({ length: 15 }, (_, index) => 2 * index + 2).reduce((sum, each) => sum + each)
+    expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
+      balance_minor: 10 * 100 + 15 * 70,
+      reserved_minor: odd,
+    })
+    await post(tenant_id, [], 'USD', [['available', -odd]])
   })
 
   test.each([

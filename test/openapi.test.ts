@@ -9,10 +9,12 @@ import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { createClient, freshKey } from '#test/client.ts'
+import { BY_CARD, createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
+import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -183,6 +185,7 @@ test('parameters have their real types, and answers may get new fields', () => {
     currency: 'string',
     customer_id: 'uuid',
     limit: 'int32',
+    merchant_id: 'uuid',
     metadata: 'deepObject',
     status: 'PaymentStatus',
   })
@@ -257,11 +260,25 @@ test('every example works when it is sent as shown', async () => {
   const client = await world.clientOf()
   const key = freshKey()
   const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
+  const recipient = (await client.post('/v1/recipients', { idempotency_key: key, ...RECIPIENT })).body
+  const merchant = (await client.post('/v1/merchants', { idempotency_key: key, ...MERCHANT })).body
+  await fund(client, 100_000)
+  const paid = await recipientOf(client, 'ba_pending')
+  const payout = async () => (await payOut(client, paid, {}, { prefer: 'wait=20' })).body
   const subjects: Record<string, () => Promise<{ id: string }>> = {
+    ...Object.fromEntries(
+      ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
+    ),
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    ...Object.fromEntries(
+      ['get', 'update', 'archive'].flatMap((verb) => [
+        [`${verb}Recipient`, async () => recipient],
+        [`${verb}Merchant`, async () => merchant],
+      ]),
+    ),
     ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
@@ -283,7 +300,8 @@ test('every example works when it is sent as shown', async () => {
         ? Object.entries(value).map(([inner, each]) => `${name}[${inner}]=${String(each)}`)
         : [`${name}=${encodeURIComponent(value)}`]
     })
-    for (const body of bodies.length === 0 ? [undefined] : bodies.map(({ value }) => value)) {
+    for (const shown_body of bodies.length === 0 ? [undefined] : bodies.map(({ value }) => value)) {
+      const body = shown_body?.recipient_id === undefined ? shown_body : { ...shown_body, recipient_id: paid }
       const { id } = (await subjects[operation.operationId]?.()) ?? customer
       const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
       const answer = await client.send(method, target, {
@@ -426,7 +444,7 @@ test('each route names its scope and the codes that it answers', async () => {
     expect([name, codes]).toEqual([name, expect.arrayContaining(expected)])
     expect([name, codes.some((code) => code.endsWith('_not_found'))]).toEqual([
       name,
-      path.includes('{') || (path === '/v1/payments' && method === 'POST'),
+      path.includes('{') || (['/v1/payments', '/v1/payouts'].includes(path) && method === 'POST'),
     ])
     for (const code of codes) {
       expect(Object.keys(ERRORS)).toContain(code)
@@ -455,7 +473,32 @@ test('answers match their schemas', async () => {
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
   await drift(world, captured.id)
+  const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
+  const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
+  await fund(client, 10_000)
+  const to = await recipientOf(client, 'ba_pending')
+  const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
+  const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id: to }
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
+    ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
+    ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
+    ['GET', '/v1/recipients', '/v1/recipients'],
+    ['GET', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
+    ['GET', '/v1/recipients/{id}', `/v1/recipients/${customer.id}`],
+    ['PATCH', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`, { email: null }],
+    ['DELETE', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
+    ['POST', '/v1/merchants', '/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT }],
+    ['GET', '/v1/merchants', '/v1/merchants'],
+    ['GET', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],
+    ['PATCH', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`, { url: null, metadata: null }],
+    ['PATCH', '/v1/merchants/{id}', `/v1/merchants/${customer.id}`, {}],
+    ['DELETE', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],
+    [
+      'POST',
+      '/v1/payments',
+      '/v1/payments',
+      { ...BY_CARD, idempotency_key: freshKey(), amount_minor: 1000, merchant_id: merchant.id },
+    ],
     ['POST', '/v1/customers', '/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
     ['POST', '/v1/customers', '/v1/customers', {}],
     ['GET', '/v1/customers', '/v1/customers?limit=2'],
@@ -485,6 +528,14 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
+    ['POST', '/v1/payouts', '/v1/payouts', payoutBody],
+    ['POST', '/v1/payouts', '/v1/payouts', { ...payoutBody, amount_minor: 1_000_000_000 }],
+    ['GET', '/v1/payouts', '/v1/payouts'],
+    ['GET', '/v1/payouts/{id}', `/v1/payouts/${kept.id}`],
+    ['GET', '/v1/payouts/{id}/timeline', `/v1/payouts/${kept.id}/timeline`],
+    ['POST', '/v1/payouts/{id}/cancel', `/v1/payouts/${canceled.id}/cancel`],
+    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
+    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

@@ -196,11 +196,22 @@ test('all combinations of filters together need few prepared statements', async 
   const lists = {
     payments: [
       ['status=captured', 'status=pending'],
-      ...[`customer_id=${customer_id}`, 'currency=usd', 'amount_min=1', 'amount_max=9'].map((one) => [one]),
+      [
+        `customer_id=${customer_id}`,
+        `merchant_id=${customer_id}`,
+        `customer_id=${customer_id}&merchant_id=${customer_id}`,
+      ],
+      ...['currency=usd', 'amount_min=1', 'amount_max=9'].map((one) => [one]),
       ...[`created_from=${moment}`, `created_to=${moment}`, `before=${moment}`].map((one) => [one]),
       ['metadata[a]=1', 'metadata[a]=1&metadata[b]=2'],
     ],
-    customers: ['email=a', 'external_id=b', `before=${moment}`, 'deleted=true'].map((one) => [one]),
+    customers: ['email=a', 'external_id=b', `before=${moment}`, `created_to=${moment}`, 'deleted=true'].map(
+      (one) => [one],
+    ),
+    recipients: ['email=a', 'type=card', 'currency=usd', `created_from=${moment}`, 'archived=true'].map(
+      (one) => [one],
+    ),
+    merchants: [`created_from=${moment}`, `before=${moment}`, 'archived=true'].map((one) => [one]),
     reconciliation: ['state=stale', 'subject=refund', `payment_id=${customer_id}`, `before=${moment}`].map(
       (one) => [one],
     ),
@@ -222,11 +233,13 @@ test('all combinations of filters together need few prepared statements', async 
   const rows = await world.sql<{ name: string; texts: number }[]>`
     select t.name, count(distinct s.queryid)::int as texts
     from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
-    cross join (values ('payments'), ('customers'), ('drifts')) t(name)
-    where s.query ~ ('from ' || t.name || '\\s+where tenant_id') and s.query like '%order by created_at desc%' group by t.name order by t.name`
+    cross join (values ('payments'), ('customers'), ('recipients'), ('merchants'), ('drifts')) t(name)
+    where s.query ~ ('from "?' || t.name || '"?\\s+where tenant_id') and s.query like '%order by created_at desc%' group by t.name order by t.name`
   expect(rows).toEqual([
     { name: 'customers', texts: 4 },
     { name: 'drifts', texts: 1 },
-    { name: 'payments', texts: 4 },
+    { name: 'merchants', texts: 2 },
+    { name: 'payments', texts: 8 },
+    { name: 'recipients', texts: 4 },
   ])
 })

@@ -492,8 +492,8 @@ describe.concurrent('a drift', () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
-      values (${id}, ${world.tenant_id}, 'nobody', 'payout.send', ${id}, ${world.sql.json({ payout_id: id })}, 1, 'unknown', now(), 'infinity')`
-    expect(await followUnknownJobs(world.sql)).toEqual(['payout.send'])
+      values (${id}, ${world.tenant_id}, 'nobody', 'parcel.send', ${id}, ${world.sql.json({ parcel_id: id })}, 1, 'unknown', now(), 'infinity')`
+    expect(await followUnknownJobs(world.sql)).toEqual(['parcel.send'])
     await world.sql`delete from jobs where id = ${id}`
     expect(await followUnknownJobs(world.sql)).toEqual([])
   })
@@ -535,7 +535,7 @@ describe.concurrent('a drift', () => {
     expect(seen).toEqual(seen.toSorted().toReversed())
     const writer = await world.clientOf({ tenant: 'acme', scopes: ['payments:write'] })
     expect((await writer.get(filter)).status).toBe(403)
-    for (const query of ['state=open', 'subject=payout', 'payment_id=x', 'status=stale'])
+    for (const query of ['state=open', 'subject=parcel', 'payment_id=x', 'status=stale'])
       expect((await client.get(`/v1/reconciliation?${query}`)).status).toBe(400)
     await world.sql`delete from drifts where payment_id = ${id}`
   })

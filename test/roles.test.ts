@@ -14,7 +14,9 @@ import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -42,6 +44,14 @@ test('each process does all of its work as its own user', async () => {
   for (const client of [world.client, other]) {
     const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
     expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
+    for (const [path, body] of [
+      ['/v1/recipients', RECIPIENT],
+      ['/v1/merchants', MERCHANT],
+    ] as const) {
+      const { id } = (await client.post(path, { idempotency_key: freshKey(), ...body })).body
+      expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
+      expect((await client.delete(`${path}/${id}`)).status).toBe(200)
+    }
     const payment = await capturedPayment(client)
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
@@ -49,6 +59,12 @@ test('each process does all of its work as its own user', async () => {
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
+    const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
+    await payoutIn(client, payout.body.id, 'failed')
+    const { body } = await payOut(client, await recipient(client, 'ba_pending'), {}, { prefer: 'wait=20' })
+    expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
+    const manual = await payOut(client, await recipient(client, 'ba_manual'))
+    expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
     const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
@@ -84,6 +100,10 @@ describe('no role may do more than its process does', () => {
       `update ledger_transfers set amount_minor = 1`,
       `insert into ledger_transfers select * from ledger_transfers`,
       `update ledger_accounts set balance_minor = 0`,
+      `update payouts set amount_minor = 1`,
+      `update payouts set call_started_at = null`,
+      `update payouts set processor_status = 'paid'`,
+      `insert into payouts (tenant_id, id, status) select tenant_id, id, 'paid' from payouts`,
       `insert into ledger_accounts (tenant_id, currency, name, balance_minor) select tenant_id, 'EUR', name, 1 from ledger_accounts`,
       `update jobs set state = 'succeeded'`,
       `delete from payments`,
@@ -175,7 +195,7 @@ describe('no role may do more than its process does', () => {
       `update job_attempts set outcome = 'done'`,
       `update ledger_transfers set amount_minor = 1`,
       `delete from ledger_transfers`,
-      `update ledger_accounts set reserved_minor = 1`,
+      `update ledger_accounts set currency = 'EUR'`,
       `insert into ledger_accounts select * from ledger_accounts`,
       `delete from ledger_accounts`,
       `update events set data = '{}'`,

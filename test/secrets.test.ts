@@ -4,9 +4,9 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { createVault, SealError } from '#core/secrets.ts'
-import type { Sql } from '#core/db.ts'
 import { clientSecretPlace, paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { authorize, capture, holdCaptures } from '#test/captures.ts'
+import { everyRow } from '#test/databases.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -261,20 +261,6 @@ async function monitor(url: string): Promise<() => string> {
   const commands: string[] = []
   monitoring.on('monitor', (_time: string, given: string[]) => commands.push(given.join(' ')))
   return () => commands.join('\n')
-}
-
-/** All rows of all tables, whoever's they are. */
-async function everyRow(sql: Sql): Promise<string> {
-  const tables = await sql<{ name: string }[]>`
-    select format('%I.%I', table_schema, table_name) as name from information_schema.tables
-    where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')`
-  const texts = await Promise.all(
-    tables.map(async ({ name }) => {
-      const rows = await sql.unsafe<{ row: string }[]>(`select to_jsonb(t)::text as row from ${name} t`)
-      return rows.map(({ row }) => `${name} ${row}`).join('\n')
-    }),
-  )
-  return texts.join('\n')
 }
 
 function around(text: string, secret: string): string {

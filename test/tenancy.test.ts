@@ -3,7 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { drift } from '#test/payments.ts'
+import { createPayment, drift } from '#test/payments.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -19,21 +21,28 @@ beforeAll(async () => {
   stranger = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
   const customer = await made('/v1/customers', { name: 'Ada', email: 'ada@example.com', external_id: 'x-1' })
+  const recipient = await made('/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
+  const merchant = await made('/v1/merchants', MERCHANT)
   const payment = await made('/v1/payments', {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
     payment_method: 'pm_card_visa',
     customer_id: customer.id,
+    merchant_id: merchant.id,
     metadata: { order: 'A-17' },
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
+    recipients: recipient.id,
+    merchants: merchant.id,
     payments: payment.id,
     refunds: refund.id,
+    payouts: payout.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -51,7 +60,10 @@ async function made(path: string, body: object): Promise<any> {
 /** Bodies that would be accepted, were the path one's own. */
 const BODIES: Record<string, object> = {
   'PATCH /v1/customers/{id}': { name: 'Eve' },
+  'PATCH /v1/recipients/{id}': { name: 'Eve' },
+  'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
+  'POST /v1/payouts/{id}/fail': { reason: 'mine' },
 }
 
 /** Everything that belongs to the first tenant, as it stands. */
@@ -135,9 +147,15 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/customers?email=ada@example.com',
     '/v1/customers?external_id=x-1',
     '/v1/customers?deleted=true',
+    '/v1/recipients?email=ada@example.com',
+    '/v1/recipients?type=account&currency=usd',
+    '/v1/merchants?archived=false',
     `/v1/payments?customer_id=${owned.customers}`,
+    `/v1/payments?merchant_id=${owned.merchants}`,
     '/v1/payments?metadata[order]=A-17',
     '/v1/payments?status=captured',
+    `/v1/payouts?recipient_id=${owned.recipients}`,
+    '/v1/payouts?currency=usd',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
@@ -148,22 +166,21 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
   }
 })
 
-test("a body cannot point at another tenant's customer, and says no more than for a random one", async () => {
+test("a body cannot point at another tenant's customer, merchant or recipient, and says no more than for a random one", async () => {
   const before = await holdings()
-  const answers: string[] = []
-  for (const customer_id of [owned.customers!, RANDOM_ID]) {
-    const answer = await stranger.post('/v1/payments', {
-      amount_minor: 1000,
-      currency: 'USD',
-      method: 'card',
-      payment_method: 'pm_card_visa',
-      customer_id,
-      idempotency_key: freshKey(),
-    })
-    answers.push(comparable(answer, customer_id))
+  for (const noun of ['customer', 'merchant']) {
+    const answers: string[] = []
+    for (const id of [owned[`${noun}s`]!, RANDOM_ID]) {
+      const answer = await createPayment(stranger, { [`${noun}_id`]: id })
+      answers.push(comparable(answer, id))
+    }
+    expect(answers[0]).toBe(answers[1])
+    expect(answers[0]).toContain(`${noun}_not_found`)
   }
-  expect(answers[0]).toBe(answers[1])
-  expect(answers[0]).toContain('customer_not_found')
+  const payouts: string[] = []
+  for (const id of [owned.recipients!, RANDOM_ID]) payouts.push(comparable(await payOut(stranger, id), id))
+  expect(payouts[0]).toBe(payouts[1])
+  expect(payouts[0]).toContain('recipient_not_found')
   expect(await holdings()).toEqual(before)
 })
 

@@ -102,7 +102,8 @@ export async function accept<T>(
 
 /**
  * The same for requests that need no job: returns what `step` created, or what was created with the same key before,
- * which `find` reads. Throws `idempotency_key_reused`, and what `step` and `find` throw.
+ * which `find` reads. Where the guard of `step` refuses (undefined) it throws `why_not`. Throws `idempotency_key_reused`,
+ * and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
   context: ApiContext,
@@ -110,12 +111,13 @@ export async function acceptAtOnce<T extends object>(
   reply: FastifyReply,
   work: {
     body: { idempotency_key?: string | undefined }
-    step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known'>
+    step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>
     find: (sent: SentKey) => Promise<Protected<T> | undefined>
+    why_not?: () => AppError | Promise<AppError>
   },
 ): Promise<T> {
   const taken = await takeOnce(context, request, work.body, work.step, work.find)
-  if (taken.kind === 'refused') throw new AppError('internal_error')
+  if (taken.kind === 'refused') throw (await work.why_not?.()) ?? new AppError('internal_error')
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value
   reply.header('idempotent-replayed', 'true')

@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
+import { MAX_AMOUNT_MINOR } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -151,6 +152,23 @@ export const text = (max: number) =>
     .nullish()
     .transform((value) => value ?? null)
 
+/** What a name must have at least, and may have at most. */
+export const name = z.string().min(1).max(256)
+
+/** An email address, as far as its form shows. */
+export const emailAddress = z
+  .string()
+  .max(320)
+  .regex(/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u, { error: 'must be an email address' })
+
+/** A URL of the web. */
+export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
+
+/** What a change names; a body may be left out. */
+export function given<T extends object>(body: T | null | undefined): T {
+  return Object.fromEntries(Object.entries(body ?? {}).filter(([, value]) => value !== undefined)) as T
+}
+
 /** An idempotency key: 1 to 255 visible characters. */
 export const idempotencyKey = z
   .string()
@@ -163,3 +181,12 @@ export const idempotencyKey = z
     pattern: undefined,
     example: 'order-17-customer',
   })
+
+/** Throws `amount_too_large` for an amount that no processor accepts. */
+export function checkLargest(amount_minor: number): void {
+  if (amount_minor <= MAX_AMOUNT_MINOR) return
+  throw new AppError('amount_too_large', {
+    param: 'amount_minor',
+    message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+  })
+}

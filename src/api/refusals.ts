@@ -73,6 +73,12 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   }
 }
 
+/** What was looked for; throws this code when it is not there. */
+export function found<T>(resource: T | undefined, code: ErrorCode): T {
+  if (resource === undefined) throw new AppError(code)
+  return resource
+}
+
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>

@@ -71,7 +71,7 @@ export function asInteger(bounds: { minimum: number; maximum: number }): Record<
 }
 
 /** `limit` of a list. */
-export const pageSize = (standard: number) =>
+const pageSize = (standard: number) =>
   z
     .string()
     .regex(/^([1-9]\d?|100)$/, { error: 'must be a whole number from 1 to 100' })
@@ -85,11 +85,34 @@ export const pageSize = (standard: number) =>
       example: 25,
     })
 
-/** `before` and `limit` of a list, to be extended by its filters. */
+/** What every list takes, to be extended by its filters. */
 export const pageQuery = z.strictObject({
   before: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
   limit: pageSize(25),
+  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
+  created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
+
+/** A filter that is true or false, false when left out. */
+export const flag = (description: string) =>
+  z
+    .enum(['true', 'false'])
+    .default('false')
+    .transform((text) => text === 'true')
+    .meta({ description, type: 'boolean', enum: undefined, standard: false, example: false })
+/** `before` and `limit` of a timeline. */
+export const timelinePage = z.strictObject({
+  before: dateTime
+    .optional()
+    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
+  limit: pageSize(100),
+})
+
+/** The `Link` header of a full page of a timeline, which is oldest first: to what came before it. */
+export function pageBefore(url: string, limit: number, entries: { at: string }[]): Record<string, string> {
+  const [first] = entries
+  return first === undefined || entries.length < limit ? {} : { link: linkBefore(url, first.at) }
+}
 
 /** The `Link` header of a full page: the next page starts after the last item of this one. */
 export function nextPage(
@@ -103,7 +126,7 @@ export function nextPage(
 }
 
 /** The same query, before a moment. */
-export function linkBefore(url: string, before: string): string {
+function linkBefore(url: string, before: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set('before', before)

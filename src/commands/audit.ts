@@ -58,14 +58,11 @@ function show({ checks, problems }: AuditReport): void {
   )
 }
 
-function lineOf({ check, problem, what, ...facts }: Problem): string {
-  const shown = Object.entries(facts).filter(([name, value]) => value !== null && !isRepeated(name, facts))
+function lineOf({ check, problem, what, tenant_id, subject, subject_id, ...facts }: Problem): string {
+  const of = subject === null || subject_id === facts.id ? {} : { [`${subject}_id`]: subject_id }
+  const shown = Object.entries({ tenant_id, ...of, ...facts }).filter(([, value]) => value !== null)
   const rest = shown.map(([name, value]) => `${name}=${value}`).join(' ')
   return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
-}
-
-function isRepeated(name: string, { id, payment_id }: { id: string | null; payment_id: string | null }) {
-  return name === 'payment_id' && payment_id === id
 }
 
 function seconds(text: string, option: string): number {

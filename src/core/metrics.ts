@@ -90,6 +90,11 @@ export const metrics = {
     labelNames: ['provider'],
     registers,
   }),
+  platformLacksFunds: new Counter({
+    name: 'sluice_platform_balance_insufficient_total',
+    help: "Payouts whose job was parked because the platform's balance at the processor was too low",
+    registers,
+  }),
   oldestDue: new Gauge({
     name: 'sluice_oldest_due_seconds',
     help: 'Age of the oldest due and unclaimed job',

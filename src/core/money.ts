@@ -35,6 +35,15 @@ export const currencyCode = z
     example: 'USD',
   })
 
+/** The same in lower case, as balances show it. */
+export const lowerCurrency = currencyCode.meta({
+  id: undefined,
+  description: 'ISO 4217 currency code, in lower case.',
+  minLength: 3,
+  maxLength: 3,
+  example: 'usd',
+})
+
 /** Card networks settle three-decimal currencies in tens of the smallest unit. */
 export function settlesExactly(amount_minor: number, currency: string): boolean {
   return !THREE_DECIMALS.has(currency) || amount_minor % 10 === 0

@@ -1,7 +1,7 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
 import { ConfigError } from '#core/config.ts'
-import { PAYMENTS } from '#core/config/providers.ts'
+import { PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
@@ -38,23 +38,40 @@ const TABLE = {
   },
   payouts: {
     paths: ['/v1/payouts'],
+    provider: PAYOUTS.provider,
+    tags: {
+      payouts:
+        'Money that leaves your balance for a recipient. Its amount is reserved at once. [Payouts](/docs/guides/payouts).',
+    },
     scopes: { 'payouts:read': 'read payouts', 'payouts:write': 'create, cancel and fail payouts' },
-    posts: { '/v1/payouts/:id/fail': 'payouts:write' },
   },
   wallet: {
     paths: ['/v1/wallet'],
+    provider: TOP_UPS.provider,
+    tags: {
+      wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
+      'top-ups': 'Money that you bring into your balance.',
+    },
     scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
   },
   recipients: {
     paths: ['/v1/recipients'],
+    tags: {
+      recipients:
+        'Whom payouts go to: a name and a token of the processor. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+    },
     scopes: {
       'recipients:read': 'read recipients of payouts',
-      'recipients:write': 'create and change recipients',
+      'recipients:write': 'create, change and archive recipients',
     },
   },
   merchants: {
     paths: ['/v1/merchants'],
-    scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create and change merchants' },
+    tags: {
+      merchants:
+        'On whose behalf you take payments. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+    },
+    scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create, change and archive merchants' },
   },
   compliance: {
     paths: ['/v1/compliance'],

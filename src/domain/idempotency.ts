@@ -1,6 +1,7 @@
 // Idempotency keys: written in the same statement as what they protect, and looked up when that statement accepted
 // nothing.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun } from './subjects.ts'
 
 /** What is stored of a request with its key. `idempotency_key` null: the caller sent none, and nothing is stored. */
@@ -130,14 +131,14 @@ export async function listByKey(
   sql: Sql,
   tenant_id: string,
   key: string,
-  { before = 'infinity', limit }: { before?: string; limit: number },
+  page: ListPage,
 ): Promise<(Remembered & { job_state: string | null })[]> {
   return await sql<(Remembered & { job_state: string | null })[]>`
     select k.key, k.scope as route, k.fingerprint, k.resource, k.resource_id, k.job_id, k.created_at,
       j.state as job_state
     from (
       select * from (select * from idempotency_keys where tenant_id = ${tenant_id} and key = ${key} offset 0) of_key
-      where created_at < ${before} order by created_at desc fetch first ${limit} rows with ties
+      where ${createdWithin(sql, page)} order by created_at desc fetch first ${page.limit} rows with ties
     ) k
     left join lateral (
       select j.state from all_jobs j where j.tenant_id = k.tenant_id and j.id = k.job_id offset 0

@@ -2,17 +2,18 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * A part of the statement that accepts payments: opens the accounts of a tenant with its first payment in a currency,
- * because nothing can be posted to an account that does not exist. `payments` selects `tenant_id, currency`.
- * `available` holds what the tenant is owed, the platform's `processor_clearing` the other side; both are kept per
- * tenant, so that tenants never wait for each other's rows. The `offset` keeps this one look-up for each currency.
+ * A part of the statement that accepts what brings money in: opens the accounts of a tenant with the first payment or
+ * top-up in a currency, because nothing can be posted to an account that does not exist. `accepted` selects
+ * `tenant_id, currency` (upper case) of what was accepted. `available` holds what the tenant is owed, the platform's
+ * `processor_clearing` the other side; both are kept per tenant, so that tenants never wait for each other's rows. The
+ * `offset` keeps this one look-up for each currency.
  */
-export function openAccounts(sql: Sql, payments: Fragment): Fragment {
+export function openAccounts(sql: Sql, accepted: Fragment): Fragment {
   return sql`
     insert into ledger_accounts (tenant_id, currency, name)
     select fresh.tenant_id, fresh.currency, account.name
     from (
-      select distinct p.tenant_id, p.currency from (${payments}) p
+      select distinct p.tenant_id, p.currency from (${accepted}) p
       where not exists (
         select from ledger_accounts a
         where a.tenant_id = p.tenant_id and a.currency = p.currency and a.name = 'available' offset 0)
@@ -23,26 +24,28 @@ export function openAccounts(sql: Sql, payments: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `to_post` to `transfer`, that post transfers. `to_post` selects `tenant_id, transfer_id,
- * kind, subject_id, debit_account, credit_account, currency` (upper case) and `amount_minor`; the balance of the
- * debited account falls and that of the credited one rises. Errors undo the whole statement: 23505 when the subject
- * already has a transfer of that kind, 23502 when an account does not exist.
+ * The parts of a statement, from `to_post` to `transfer`, that post transfers and change what is reserved. `to_post`
+ * selects `tenant_id, transfer_id, kind, subject_id, debit_account, credit_account, currency` (upper case) and
+ * `amount_minor`; the balance of the debited account falls and that of the credited one rises. `to_reserve` selects
+ * `tenant_id, currency` (upper case), `account, reserved_delta`: below zero frees. Errors undo the whole statement:
+ * 23505 when the subject already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is
+ * freed than was reserved. `in_parts`: a subject may have several of a kind, told apart by the `part` that `to_post` then
+ * selects too.
  *
  * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account,
- * because a second update of a row in one statement would be lost. Under these locks `seq` has no gaps and
- * `created_at` only grows. The transfers of one statement follow each other in the order of their ids.
+ * and no other part may write accounts, because a second update of a row in one statement would be lost. Under these
+ * locks `seq` has no gaps and `created_at` only grows. The transfers of one statement follow each other in the order of
+ * their ids.
  */
-export function postings(sql: Sql | Tx, to_post: Fragment): Fragment {
+export function postings(
+  sql: Sql | Tx,
+  to_post: Fragment,
+  to_reserve?: Fragment,
+  { in_parts = false } = {},
+): Fragment {
   return sql`
     to_post as (${to_post}),
-    movements as (
-      select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
-      from to_post m
-      cross join lateral (
-        values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)
-      ) leg(account, delta)
-      group by m.tenant_id, m.currency, leg.account
-    ), account as (
+    ${to_reserve === undefined ? movementsOfLegs(sql) : movementsOfBoth(sql, to_reserve)}, account as (
       select m.*, a.name, a.balance_minor, a.last_seq,
         greatest(clock_timestamp(), a.last_at + interval '1 microsecond') as at
       from (select * from movements order by tenant_id, currency, account) m
@@ -54,8 +57,10 @@ export function postings(sql: Sql | Tx, to_post: Fragment): Fragment {
     ), balance as (
       update ledger_accounts a set
         balance_minor = a.balance_minor + m.balance_delta,
+        ${to_reserve === undefined ? sql`` : sql`reserved_minor = a.reserved_minor + m.reserved_delta,`}
         last_seq = a.last_seq + m.transfers,
-        last_at = m.at + (m.transfers - 1) * interval '1 microsecond'
+        last_at = case when m.transfers > 0
+          then m.at + (m.transfers - 1) * interval '1 microsecond' else a.last_at end
       from account m where a.tenant_id = m.tenant_id and a.currency = m.currency and a.name = m.account
     ), leg as (
       select m.*, row_number() over of_account as nth, sum(to_available) over of_account as change
@@ -67,10 +72,11 @@ export function postings(sql: Sql | Tx, to_post: Fragment): Fragment {
       ) m
       window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
     ), transfer as (
-      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency,
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, part, debit_account, credit_account, currency,
         amount_minor, seq, balance_after_minor, created_at)
       -- The names come from the locked accounts: null, and so refused, when an account does not exist.
-      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, debit.name, credit.name, m.currency, m.amount_minor,
+      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${in_parts ? sql`m.part` : sql`0`}, debit.name,
+        credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,
         coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp())
       from leg m
@@ -80,7 +86,48 @@ export function postings(sql: Sql | Tx, to_post: Fragment): Fragment {
         on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
       left join account available on available.tenant_id = m.tenant_id and available.currency = m.currency
         and available.account = 'available' and m.to_available is not null
+      ${to_reserve === undefined ? sql`` : refusal(sql)}
     )`
+}
+
+function movementsOfLegs(sql: Sql | Tx): Fragment {
+  return sql`
+    movements as (
+      select m.tenant_id, m.currency, leg.account, sum(leg.delta)::bigint as balance_delta, count(*) as transfers
+      from to_post m
+      cross join lateral (
+        values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)
+      ) leg(account, delta)
+      group by m.tenant_id, m.currency, leg.account
+    )`
+}
+
+function movementsOfBoth(sql: Sql | Tx, to_reserve: Fragment): Fragment {
+  return sql`
+    to_reserve as (${to_reserve}),
+    movements as (
+      select m.tenant_id, m.currency, m.account, sum(m.balance_delta)::bigint as balance_delta,
+        sum(m.reserved_delta)::bigint as reserved_delta, sum(m.transfers) as transfers
+      from (
+        select m.tenant_id, m.currency, leg.account, leg.delta as balance_delta, 0::bigint as reserved_delta,
+          1 as transfers
+        from to_post m
+        cross join lateral (
+          values (m.debit_account, -m.amount_minor), (m.credit_account, m.amount_minor)
+        ) leg(account, delta)
+        union all
+        select tenant_id, currency, account, 0, reserved_delta, 0 from to_reserve
+      ) m
+      group by m.tenant_id, m.currency, m.account
+    )`
+}
+
+// A reservation on an account that does not exist would be lost in silence: a transfer of nothing is refused instead.
+function refusal(sql: Sql | Tx): Fragment {
+  return sql`
+    union all
+    select m.tenant_id, null, null, null, 0, null, null, null, null, null, null, null from account m
+    where m.name is null`
 }
 
 export type Balance = { currency: string; name: string; balance_minor: number; reserved_minor: number }

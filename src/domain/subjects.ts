@@ -5,8 +5,11 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import type { Checks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
+import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
+import { checksOfTopUps } from './audit/top-ups.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
+import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
 import {
   closesDriftOfPayment,
@@ -15,6 +18,7 @@ import {
   paymentTellsNothing,
   refundsInWords,
 } from './payments/side.ts'
+import { RECIPIENT_EVENTS, recipientSchema } from './recipients/recipient.ts'
 import {
   AMOUNT_SIDE,
   sameAmount,
@@ -22,7 +26,11 @@ import {
   type Side,
   type SideSchema,
 } from './reconciliation/side.ts'
+import { PAYOUT_EVENTS, payoutSchema } from './payouts/payout.ts'
+import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
+import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
+import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
 
 type AnySubject = {
   table: string
@@ -35,8 +43,13 @@ type AnySubject = {
   view: z.ZodObject
   /** Its events: the word after `<noun>.`, and the meaning. */
   events: Record<string, string>
-  /** Checks of payments and what belongs to them, for the audit; they also work for some of the payments. */
+  /**
+   * Checks for the audit, of the noun's rows or, of a part, of what it is a part of and what belongs to that; they also
+   * work for some of these rows.
+   */
   checks?: Checks
+  /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
+  reserves?: (sql: Sql | Tx) => Fragment
 }
 /** A noun that a provider keeps records of too. */
 type ProviderSubject = AnySubject & { under_way: UnderWay; at_provider: AtProvider }
@@ -72,12 +85,16 @@ export type AtProvider = {
   difference?(ours: Side, theirs: Side): Difference | null
   /** What else is to be said of two sides of which one does not fit. */
   inWords?(ours: Side, theirs: Side): string | null
+  /** What is said of two sides whose statuses do not agree. */
+  contradiction?(ours: Side, theirs: Side): string | null
   /** The condition under which two sides that agree close the row's drift; unless told always. */
   closesDrift?(sql: Sql, ours: Side): Fragment
 }
 
 export const SUBJECTS = {
   customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
+  recipient: { table: 'recipients', view: recipientSchema, events: RECIPIENT_EVENTS },
+  merchant: { table: 'merchants', view: merchantSchema, events: MERCHANT_EVENTS },
   payment: {
     table: 'payments',
     view: paymentEventSchema,
@@ -111,11 +128,7 @@ export const SUBJECTS = {
     events: REFUND_EVENTS,
     under_way: {
       open: (sql) => sql`p.status = 'pending'`,
-      // Also after its call has succeeded a refund may be pending.
-      left_to_provider: (sql) => sql`
-        (p.imported or exists (
-          select from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.payment_id
-            and j.payload ->> 'refund_id' = p.id::text and j.state = 'succeeded'))`,
+      left_to_provider: (sql) => sql`(p.imported or ${wasTaken(sql, 'refund', sql`p.payment_id`)})`,
     },
     at_provider: {
       provider: 'processor',
@@ -125,6 +138,55 @@ export const SUBJECTS = {
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,
+  },
+  payout: {
+    table: 'payouts',
+    view: payoutSchema,
+    events: PAYOUT_EVENTS,
+    reserves: (sql) => sql`p.open`,
+    under_way: {
+      open: (sql) => sql`p.open`,
+      // The processor works on it until it tells how it went.
+      left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: payoutSide,
+      tellsNothing: payoutTellsNothing,
+      contradiction: payoutContradiction,
+      agrees: {
+        // Whoever fails a payout by hand knows that the processor is not done with it.
+        processing: ['processing', 'failed'],
+        paid: ['paid'],
+        failed: ['failed', 'canceled'],
+        canceled: ['canceled', 'failed'],
+      },
+    },
+    checks: checksOfPayouts,
+  },
+  top_up: {
+    table: 'top_ups',
+    view: topUpSchema,
+    events: TOP_UP_EVENTS,
+    under_way: {
+      open: (sql) => sql`p.status = 'pending'`,
+      left_to_provider: (sql) => wasTaken(sql, 'top_up', sql`p.id`),
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: topUpSide,
+      tellsNothing: topUpTellsNothing,
+      agrees: {
+        pending: ['pending'],
+        succeeded: ['succeeded'],
+        failed: ['failed'],
+        canceled: ['canceled'],
+        reversed: ['failed'],
+      },
+    },
+    checks: checksOfTopUps,
   },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
@@ -188,8 +250,16 @@ export function paymentOf(sql: Sql | Tx, noun: Noun, row: string): Fragment {
   return rootOf(noun) === 'payment' ? sql`${sql(`${row}.${filedBy(noun)}`)}` : sql`null::uuid`
 }
 
+/** Whether the provider has taken the row `p`: also after its call has succeeded it may be pending there. */
+function wasTaken(sql: Sql | Tx, noun: string, filed_under: Fragment): Fragment {
+  return sql`exists (
+    select from all_jobs j
+    where j.tenant_id = p.tenant_id and j.subject_id = ${filed_under} and j.state = 'succeeded'
+      and ${worksOn(sql, noun, sql`p.id`)})`
+}
+
 /** Whether the job `j` works on this row of a noun. A job is named `<noun>.<verb>`, and its payload has `<noun>_id`. */
-export function worksOn(sql: Sql | Tx, noun: Noun, id: Fragment): Fragment {
+export function worksOn(sql: Sql | Tx, noun: string, id: Fragment): Fragment {
   return sql`(split_part(j.name, '.', 1) = ${noun} and j.payload ->> ${`${noun}_id`}::text = ${id}::text)`
 }
 

@@ -16,7 +16,7 @@ const DETAILS = `What else is known.
 - Of an attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null.
 - Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the processor's id of the object.
 - Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
-- Of a posting: \`transfer_id\`; \`subject_id\`, the payment or refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
+- Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
 - Of an event: \`event_id\`.`
 
 export const timelineEntrySchema = z
@@ -29,7 +29,7 @@ export const timelineEntrySchema = z
       example: 'provider_call',
     }),
     name: z.string().meta({
-      description: `Of an attempt the job (\`payment.capture\`), of a call the operation (\`capture\`), of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting \`capture\`, \`refund\` or \`refund_failed\`, of an event its type (\`payment.captured\`).`,
+      description: `Of an attempt the job (\`payment.capture\`), of a call the operation (\`capture\`), of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting its kind (\`capture\`, \`payout_paid\`), of an event its type (\`payment.captured\`).`,
       example: 'capture',
     }),
     outcome: z.string().nullable().meta({ description: OUTCOME, example: 'done' }),
@@ -43,7 +43,7 @@ export const timelineEntrySchema = z
       },
     }),
   })
-  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment.' })
+  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment, payout or top-up.' })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 

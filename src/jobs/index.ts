@@ -2,9 +2,11 @@
 import type { CallDefinition } from './job.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
+import { payoutJobs } from './payouts.ts'
 import { refundJobs } from './refunds.ts'
+import { topUpJobs } from './top-ups.ts'
 
-const JOBS = { ...paymentJobs, ...refundJobs, ...notificationJobs }
+const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...topUpJobs, ...notificationJobs }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']

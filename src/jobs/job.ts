@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-export const QUEUES = ['payments', 'notifications'] as const
+export const QUEUES = ['payments', 'payouts', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
 /** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */

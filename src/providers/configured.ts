@@ -5,15 +5,20 @@ import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
+import { stripePayouts } from './stripe/payouts.ts'
+import { stripeTopUps } from './stripe/top-ups.ts'
 
 /** Every provider, by what it is to us; `onCall` hears of each call to one that has ended. */
 export function openProviders(config: Config, onCall: (provider: string, call: EndedCall) => void) {
+  const stripe = {
+    secret_key: need(config, 'STRIPE_SECRET_KEY'),
+    api_base: config.STRIPE_API_BASE ?? null,
+    onCall: (call: EndedCall) => onCall('stripe', call),
+  }
   return {
-    processor: stripeProcessor({
-      secret_key: need(config, 'STRIPE_SECRET_KEY'),
-      api_base: config.STRIPE_API_BASE ?? null,
-      onCall: (call) => onCall('stripe', call),
-    }),
+    processor: stripeProcessor(stripe),
+    payouts: stripePayouts(stripe),
+    top_ups: stripeTopUps(stripe),
   }
 }
 

@@ -21,7 +21,7 @@ export type Decision = Learnt &
     | { kind: 'done' }
     | { kind: 'failed'; failure: NonNullable<Settlement['error']> }
     | ({ kind: 'retry'; reason: string } & RetryOptions)
-    | { kind: 'rotate'; reason: string }
+    | { kind: 'rotate'; reason: string; parked?: boolean }
     | { kind: 'unknown'; reason: string }
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
     | { kind: 'give_back'; reason: string }
@@ -61,8 +61,15 @@ export const retry = (reason: string, options: RetryOptions & Learnt = {}): Deci
   ...options,
 })
 
-/** Tries again with a new key (the next generation of the call), after a definitive failure under the old one. */
-export const rotate = (reason: string): Decision => ({ kind: 'rotate', reason })
+/**
+ * Tries again with a new key (the next generation of the call), after a definitive failure under the old one. `parked`: not
+ * before an operator retries it.
+ */
+export const rotate = (reason: string, { parked = false } = {}): Decision => ({
+  kind: 'rotate',
+  reason,
+  parked,
+})
 
 /** The effect is unknown: from now on the call is looked up and never sent again. */
 export const unknown = (reason: string): Decision => ({ kind: 'unknown', reason })
@@ -160,7 +167,9 @@ export function settlementOf(
       // Another key would not protect from a second effect either.
       if (call?.on_ambiguous === 'look' && job.call?.in_doubt === true)
         return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
-      return { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0) }
+      return decision.parked === true
+        ? { ...settlement, rotate: true, outcome: 'parked', delay_ms: null }
+        : { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0) }
     case 'unknown':
       return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
     case 'park': {

@@ -1,6 +1,7 @@
 // The databases that tests work in: each world has its own, so that files run side by side.
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
+import type { Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { TEMPLATE } from './servers.ts'
 import { createUsers } from './users.ts'
@@ -61,4 +62,18 @@ function urlOf(server: string, database: string): string {
   const url = new URL(server)
   url.pathname = `/${database}`
   return url.href
+}
+
+/** All rows of all tables, whoever's they are. */
+export async function everyRow(sql: Sql): Promise<string> {
+  const tables = await sql<{ name: string }[]>`
+    select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+    where table_type = 'BASE TABLE' and table_schema not in ('pg_catalog', 'information_schema')`
+  const texts = await Promise.all(
+    tables.map(async ({ name }) => {
+      const rows = await sql.unsafe<{ row: string }[]>(`select to_jsonb(t)::text as row from ${name} t`)
+      return rows.map(({ row }) => `${name} ${row}`).join('\n')
+    }),
+  )
+  return texts.join('\n')
 }

@@ -1,6 +1,7 @@
 // What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { disagreementsOfPayouts } from './payout-invariants.ts'
 import type { World } from './world.ts'
 
 /** Of any deployment, in this process or in its own. */
@@ -25,14 +26,15 @@ const STUCK_AFTER_S = 30
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
-  const [report, processor] = await Promise.all([
+  const [report, processor, payouts] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
     disagreements(world),
+    disagreementsOfPayouts(world),
   ])
   const unfinished = report.checks
     .filter((each) => each.unfinished)
     .map(({ check }) => ({ problem: 'a check did not finish', check }))
-  return [...report.problems, ...unfinished, ...processor]
+  return [...report.problems, ...unfinished, ...processor, ...payouts]
 }
 
 type Effect = {
@@ -77,7 +79,8 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
       exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
-  const effects: Effect[] = await provider('stripe').effects()
+  const all: (Effect | { payment_intent: undefined })[] = await provider('stripe').effects()
+  const effects = all.filter((each) => each.payment_intent !== undefined)
   const problems: Problem[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
 

@@ -6,15 +6,19 @@ import { createWorld, type World } from './world.ts'
 
 export const CREATE_CUSTOMER = ['POST /v1/customers']
 export const CREATE_PAYMENT = ['POST /v1/payments']
-export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT]
+export const CREATES = [...CREATE_CUSTOMER, ...CREATE_PAYMENT, 'POST /v1/recipients', 'POST /v1/merchants']
 const WRITES = [...CREATES, 'PATCH /v1/customers/{id}']
 
 /** Everything of business that is stored: how many rows, and the newest change. */
 export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   const [row] = await sql`
     select (select count(*) from customers) as customers, (select max(updated_at) from customers) as customer_changed,
+      (select count(*) from recipients) as recipients, (select max(updated_at) from recipients) as recipient_changed,
+      (select count(*) from merchants) as merchants, (select max(updated_at) from merchants) as merchant_changed,
       (select count(*) from payments) as payments, (select max(updated_at) from payments) as payment_changed,
       (select count(*) from refunds) as refunds, (select max(updated_at) from refunds) as refund_changed,
+      (select count(*) from payouts) as payouts, (select max(updated_at) from payouts) as payout_changed,
+      (select sum(reserved_minor) from ledger_accounts) as reserved,
       (select count(*) from events) as events, (select count(*) from ledger_transfers) as transfers,
       (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
       (select count(*) from idempotency_keys) as keys`

@@ -9,7 +9,7 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
-Customers, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with
+Customers, recipients, merchants, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -49,8 +49,8 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, payments and refunds is kept as events. Their types and data are listed under
-\`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+What happens to customers, recipients, merchants, payments and refunds is kept as events. Their types and data are listed
+under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 
@@ -83,6 +83,10 @@ Take less than was held, and take it in time: [partial capture](/docs/guides/cap
 ### Refunds, chargeback, dispute
 
 Give money back, and notice when it did not arrive: [refunds](/docs/guides/refunds).
+
+### Recipients and merchants, archive, IBAN
+
+Whom payouts go to, and on whose behalf payments are taken: [recipients and merchants](/docs/guides/recipients-and-merchants).
 
 ### Test methods
 

@@ -19,6 +19,8 @@ const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
 const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
+  'recipient.archived': { archived_at: EXAMPLE_TIME },
+  'merchant.archived': { archived_at: EXAMPLE_TIME },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
   'payment.authorized': HELD,

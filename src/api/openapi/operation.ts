@@ -50,7 +50,12 @@ const COMMON: ErrorCode[] = [
   'database_unavailable',
 ]
 /** What a job of ours can end in: only then was the request taken, or taken before. */
-const AFTER_THE_WORK: ErrorCode[] = ['payment_declined', 'payment_invalid', 'processor_error']
+const AFTER_THE_WORK: ErrorCode[] = [
+  'payment_declined',
+  'payment_invalid',
+  'payout_refused',
+  'processor_error',
+]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 const WAITS = {
   by_default:

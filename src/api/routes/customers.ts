@@ -3,22 +3,21 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
-import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import {
   createCustomers,
   deleteCustomer,
   updateCustomer,
   type CreateCustomer,
-  type CustomerFields,
 } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomers, findProtectedCustomers, listCustomers } from '#domain/customers/find.ts'
 import type { Protected, SentKey } from '#domain/idempotency.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
+import { given, idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, pageQuery, route } from '../route.ts'
+import { found } from '../refusals.ts'
+import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
 
 const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
 const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }
@@ -132,24 +131,17 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
           .max(255)
           .optional()
           .meta({ description: 'Only those with this identifier of yours.', example: 'user-17' }),
-        deleted: z.enum(['true', 'false']).default('false').meta({
-          description: 'Also list deleted customers.',
-          type: 'boolean',
-          enum: undefined,
-          standard: false,
-          example: false,
-        }),
+        deleted: flag('Also list deleted customers.'),
       }),
       response: { 200: z.array(customerSchema) },
       errors: [],
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      const { deleted, ...filters } = request.query
       const customers = await lists(request, reply, (lists_sql) =>
-        listCustomers(lists_sql, tenant_id, { ...filters, deleted: deleted === 'true' }),
+        listCustomers(lists_sql, tenant_id, request.query),
       )
-      reply.headers(nextPage(request.url, filters.limit, customers))
+      reply.headers(nextPage(request.url, request.query.limit, customers))
       return customers
     },
   )
@@ -166,7 +158,8 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
-    async ({ credentials: { tenant_id }, params: { id } }) => found(await find({ tenant_id, id })),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      found(await find({ tenant_id, id }), 'customer_not_found'),
   )
 
   app.patch(
@@ -188,13 +181,8 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
-    async (request) => {
-      const { tenant_id } = request.credentials
-      const changes = Object.fromEntries(
-        Object.entries(request.body ?? {}).filter(([, value]) => value !== undefined),
-      ) as Partial<CustomerFields>
-      return found(await updateCustomer(sql, tenant_id, request.params.id, newId(), changes))
-    },
+    async ({ credentials: { tenant_id }, params: { id }, body }) =>
+      found(await updateCustomer(sql, tenant_id, id, newId(), given(body)), 'customer_not_found'),
   )
 
   app.delete(
@@ -219,11 +207,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       },
       errors: ['customer_not_found'],
     }),
-    async (request) => found(await remove(request.credentials.tenant_id, request.params.id)),
+    async (request) =>
+      found(await remove(request.credentials.tenant_id, request.params.id), 'customer_not_found'),
   )
-}
-
-function found(customer: Customer | undefined): Customer {
-  if (customer === undefined) throw new AppError('customer_not_found')
-  return customer
 }

@@ -48,11 +48,12 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteCont
       errors: ['idempotency_key_not_found'],
     }),
     async (request, reply) => {
-      const { before, limit } = request.query
+      const { before, created_from, created_to, limit } = request.query
       const rows = await lists(request, reply, (lists_sql) =>
-        listByKey(lists_sql, request.credentials.tenant_id, request.params.key, { before, limit }),
+        listByKey(lists_sql, request.credentials.tenant_id, request.params.key, request.query),
       )
-      if (rows.length === 0 && before === undefined) throw new AppError('idempotency_key_not_found')
+      const whole = [before, created_from, created_to].every((limit_of) => limit_of === undefined)
+      if (rows.length === 0 && whole) throw new AppError('idempotency_key_not_found')
       reply.headers(nextPage(request.url, limit, rows))
       return rows.map(({ key, route: used_on, resource, resource_id, job_state, created_at }) => ({
         key,

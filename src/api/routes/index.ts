@@ -3,14 +3,24 @@ import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
+import { merchantRoutes } from './merchants.ts'
 import { paymentRoutes } from './payments.ts'
+import { payoutRoutes } from './payouts.ts'
+import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { topUpRoutes } from './top-ups.ts'
+import { walletRoutes } from './wallet.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
   customerRoutes,
+  merchantRoutes,
+  recipientRoutes,
   paymentRoutes,
   refundRoutes,
+  payoutRoutes,
+  walletRoutes,
+  topUpRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

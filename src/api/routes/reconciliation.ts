@@ -9,7 +9,7 @@ import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
 const listQuery = pageQuery.extend({
   state: driftState.optional().meta({ description: 'Only those of this state.' }),
-  subject: driftSubject.optional().meta({ description: 'Only those of payments, or of refunds.' }),
+  subject: driftSubject.optional().meta({ description: 'Only those of payments, for example.' }),
   payment_id: z
     .uuid()
     .optional()

@@ -1,4 +1,4 @@
-// Which provider is used for payments, and how its ids look. Apart from a provider's own files, no other file names it.
+// Which provider is used for payments and payouts, and how its ids look. Apart from a provider's own files, no other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
@@ -12,4 +12,22 @@ export const PAYMENTS = {
     payment_method_that_authenticates: 'pm_card_authenticationRequired',
     kind: 'payment_intent.succeeded',
   },
+} as const
+
+/** The same of payouts. */
+export const PAYOUTS = {
+  provider: PAYMENTS.provider,
+  /** The form of its ids of payouts and transfers. */
+  reference: /^(po|tr)_\w+$/,
+  examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
+} as const
+
+/** How the provider's tokens of what a recipient is paid to begin, by the type of the recipient. */
+export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const
+
+/** The same of top-ups. */
+export const TOP_UPS = {
+  provider: PAYMENTS.provider,
+  reference: /^tu_\w+$/,
+  examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
 } as const

@@ -1,16 +1,17 @@
 // The audit checks the invariants of all rows, or of those that changed since a time. It only reads.
-import { databaseCode, type Sql, type Tx } from '#core/db.ts'
+import { databaseCode, unionAll, type Sql, type Tx } from '#core/db.ts'
 import { findStage, type Cursor } from '../reconciliation/looks.ts'
-import { NOUNS, partsOf, subjectOf } from '../subjects.ts'
+import { NOUNS, filedBy, rootOf, subjectOf, type SubjectKey } from '../subjects.ts'
 import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
+  AUDITED_NOUNS,
   CHECKS,
   CHECKS_IN_PARTS,
   CHECKS_OF_A_TIME,
-  CHECKS_OF_PAYMENTS,
   CHECKS_OF_WHAT_IS_OPEN,
+  checksOfRows,
 } from './index.ts'
-import { accountsOf, everything, ofPayments, underWay, type PaymentKey } from './scope.ts'
+import { accountsOf, everything, ofRows, underWay } from './scope.ts'
 
 export type AuditReport = {
   /** At most `MOST_ROWS` of each check. */
@@ -38,8 +39,8 @@ export const CHECK_NAMES = Object.keys(CHECKS)
 const STUCK_AFTER_S = 600
 const TIMEOUT_MS = 600_000
 const MOST_ROWS = 1000
-/** Changed payments that are audited together, and about the most events of a step. */
-const PAYMENTS_AT_ONCE = 5_000
+/** Changed rows that are audited together, and about the most events of a step. */
+const ROWS_AT_ONCE = 5_000
 /** The clocks of processes that create ids may differ by this much. */
 const CLOCKS_APART_MS = 600_000
 const STEP_MS = 60_000
@@ -59,25 +60,25 @@ export type ChangesOptions = AuditOptions & {
 }
 
 /**
- * Audits the payments that had an event or a transfer since then (ISO 8601), the payments in `again`, and everything
- * that belongs to no payment. It goes in steps of some thousand rows, each with its own snapshot: first balances and
+ * Audits the rows that had an event or a transfer since then (ISO 8601), the rows in `again`, and everything that
+ * belongs to no row in particular. It goes in steps of some thousand rows, each with its own snapshot: first balances and
  * open work, then the time since.
  */
 export async function auditChanges(
   sql: Sql,
   since: string,
-  again: PaymentKey[],
+  again: SubjectKey[],
   options: ChangesOptions = {},
 ): Promise<AuditReport> {
   const limits = { ...limitsOf(options), since }
   const reports = [
-    ...(await auditPayments(sql, again, options)),
+    ...(await auditRows(sql, again, options)),
     ...(await auditAccounts(sql, options)),
     ...(await auditWhatIsUnderWay(sql, options)),
     ...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_OPEN, everything(sql), limits)),
   ]
   // Each problem is reported once.
-  const reported = new Set<string | null>(again.map(({ payment_id }) => payment_id))
+  const reported = new Set<string | null>(again.map(({ subject_id }) => subject_id))
   const end_ms = Date.now() + 3 * CLOCKS_APART_MS
   let step_ms = STEP_MS
   for (let from_ms = Date.parse(since) - CLOCKS_APART_MS; from_ms < end_ms;) {
@@ -90,14 +91,14 @@ export async function auditChanges(
       step_ms = Math.max(LEAST_STEP_MS, step_ms / 4)
       continue
     }
-    const fresh = changed.filter(({ payment_id }) => !reported.has(payment_id))
-    reports.push(...(await auditPayments(sql, fresh, options)))
+    const fresh = changed.filter(({ subject_id }) => !reported.has(subject_id))
+    reports.push(...(await auditRows(sql, fresh, options)))
     reports.push(...(await inTurn(sql, options, CHECKS_OF_A_TIME, everything(sql), { ...limits, ...time })))
     from_ms = until_ms
-    if (changed.length < PAYMENTS_AT_ONCE / 8) step_ms *= 4
+    if (changed.length < ROWS_AT_ONCE / 8) step_ms *= 4
     const found = merged(reports)
     reports.splice(0, reports.length, found)
-    for (const { payment_id } of found.problems) reported.add(payment_id)
+    for (const { subject_id } of found.problems) reported.add(subject_id)
     await options.reached?.(time.until, found)
   }
   return merged(reports)
@@ -107,14 +108,15 @@ function limitsOf({ stuck_after_s = STUCK_AFTER_S }: AuditOptions): Limits {
   return { stuck_after_s, since: null, until: null }
 }
 
-async function auditPayments(sql: Sql, keys: PaymentKey[], options: AuditOptions): Promise<AuditReport[]> {
+async function auditRows(sql: Sql, keys: SubjectKey[], options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
-  for (let start = 0; start < keys.length; start += PAYMENTS_AT_ONCE) {
-    const scope = ofPayments(sql, keys.slice(start, start + PAYMENTS_AT_ONCE))
-    reports.push(
-      await inSnapshot(sql, options, (tx) => look(tx, CHECKS_OF_PAYMENTS, scope, limitsOf(options))),
-    )
-  }
+  for (const [noun, rows] of Map.groupBy(keys, ({ subject }) => subject))
+    for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
+      const scope = ofRows(sql, noun, rows.slice(start, start + ROWS_AT_ONCE))
+      reports.push(
+        await inSnapshot(sql, options, (tx) => look(tx, checksOfRows(noun), scope, limitsOf(options))),
+      )
+    }
   return reports
 }
 
@@ -216,30 +218,25 @@ type Time = { since: string; until: string }
 /** Whether this time has more events than one step should handle. */
 async function areMany(tx: Tx, { since, until }: Time): Promise<boolean> {
   const events = await tx`
-    select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${PAYMENTS_AT_ONCE + 1}`
-  return events.count > PAYMENTS_AT_ONCE
+    select from events e where e.created_at >= ${since} and e.created_at < ${until} limit ${ROWS_AT_ONCE + 1}`
+  return events.count > ROWS_AT_ONCE
 }
 
-/** The payments that changed in this time: every change of state has an event, every movement of money a transfer. */
-async function findChanged(tx: Tx, { since, until }: Time): Promise<PaymentKey[]> {
-  const of_parts = partsOf('payment')
-    .map(
-      ({ table, by }) => tx`
-        union
-        select r.tenant_id, ${tx(`r.${by}`)} from touched
-        join ${tx(table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
-    )
-    .reduce((all, each) => tx`${all} ${each}`, tx``)
-  return await tx<PaymentKey[]>`
+/** The rows that changed in this time: every change of state has an event, every movement of money a transfer. */
+async function findChanged(tx: Tx, { since, until }: Time): Promise<SubjectKey[]> {
+  const rows = NOUNS.filter((noun) => AUDITED_NOUNS.includes(rootOf(noun))).map(
+    (noun) => tx`
+      select r.tenant_id, ${rootOf(noun)}::text as subject, ${tx(`r.${filedBy(noun)}`)} as subject_id from touched
+      join ${tx(subjectOf(noun).table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
+  )
+  return await tx<SubjectKey[]>`
     with touched as (
       select e.tenant_id, e.subject_id from events e where e.created_at >= ${since} and e.created_at < ${until}
       union
       select t.tenant_id, t.subject_id from ledger_transfers t
       where t.created_at >= ${since} and t.created_at < ${until}
     )
-    select p.tenant_id, p.id as payment_id from touched
-    join payments p on p.tenant_id = touched.tenant_id and p.id = touched.subject_id
-    ${of_parts}`
+    select distinct * from (${unionAll(tx, rows)}) changed`
 }
 
 /** One report of all. It names every check, even if there was nothing to audit. */

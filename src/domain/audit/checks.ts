@@ -7,8 +7,9 @@ export type Problem = {
   check: string
   problem: string
   tenant_id: string | null
-  /** The payment that it belongs to, if any. */
-  payment_id: string | null
+  /** The row that it belongs to, if any: the noun and the id of what is filed under no other row. */
+  subject: string | null
+  subject_id: string | null
   /** The row at fault, or what it points at. */
   id: string | null
   /** The row's state, kind or account. */
@@ -26,41 +27,68 @@ export type Checks = Readonly<Record<string, Check>>
 
 /** What an audit covers: sources of rows, to be used after `from` with an alias. */
 export type AuditScope = {
-  payments: Fragment
-  /** The jobs and transfers of these payments and their refunds, or all of them. */
+  /** The rows of a noun that is no part of another. */
+  rowsOf: (noun: string) => Fragment
+  /** The jobs and transfers of these rows and their parts, or all of them. */
   jobs: Fragment
   ledger_transfers: Fragment
   /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
   /** The tenants whose ledger accounts and transfers are audited: a condition on `tenant_id`. */
   whose: Fragment
-  /** Every noun that has rows, and the columns by which a provider knows them. */
-  subjects: readonly { noun: string; table: string; provider?: string; reference?: string }[]
+  /**
+   * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
+   * provider knows them, and which of them reserve their amount.
+   */
+  subjects: readonly {
+    noun: string
+    table: string
+    root: string
+    filed_by: string
+    provider?: string
+    reference?: string
+    reserves?: (sql: Sql | Tx) => Fragment
+  }[]
 }
 
 export type Limits = {
   /** Open jobs that are due or whose lease has lapsed for longer than this are stuck. */
   stuck_after_s: number
-  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to rows that belong to no payment. */
+  /** Only rows that arrived in this time, ISO 8601; null: no limit. Applies only to what is of no row in particular. */
   since: string | null
   until: string | null
 }
 
 /** Each running balance follows from the one before it. */
-export function transfers(sql: Sql | Tx, { ledger_transfers }: AuditScope): Fragment {
+export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditScope): Fragment {
+  const rows = subjects.map(
+    ({ table, root, filed_by }) => sql`
+      select ${root}::text as subject, ${sql(`r.${filed_by}`)} as subject_id from ${sql(table)} r
+      where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
+  )
   return sql`
-    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, null::uuid as payment_id,
-      t.id::text as id, t.kind || ' ' || t.currency as what, follows.expected, t.balance_after_minor as found,
-      t.balance_after_minor - follows.expected as off_by
-    from ${ledger_transfers} t
-    left join lateral (
-      select before.balance_after_minor from ledger_transfers before
-      where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
-    ) before on true
-    cross join lateral (
-      select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
-    ) follows
-    where t.seq is not null and follows.expected is distinct from t.balance_after_minor`
+    select 'a running balance does not follow from the one before it' as problem, t.tenant_id, of.subject,
+      of.subject_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
+      t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by
+    from (
+      select t.*, follows.expected from ${ledger_transfers} t
+      left join lateral (
+        select before.balance_after_minor from ledger_transfers before
+        where before.tenant_id = t.tenant_id and before.currency = t.currency and before.seq = t.seq - 1 offset 0
+      ) before on true
+      cross join lateral (
+        select case when t.seq = 1 then 0 else before.balance_after_minor end + ${toAvailable(sql)} as expected
+      ) follows
+      where t.seq is not null and follows.expected is distinct from t.balance_after_minor
+      -- Only of what is wrong it is asked whose it is.
+      offset 0
+    ) t
+    left join lateral (${unionAll(sql, rows)}) of on true`
+}
+
+/** The subject of a problem that belongs to no row in particular. */
+function ofNone(sql: Sql | Tx): Fragment {
+  return sql`null::text as subject, null::uuid as subject_id`
 }
 
 /** The numbers of a problem that has none. */
@@ -68,32 +96,73 @@ export function noNumbers(sql: Sql | Tx): Fragment {
   return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by`
 }
 
-/** Each balance is the sum of its transfers, and nothing is reserved without a request. */
-export function balances(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+/** Each balance is the sum of its transfers, and what is reserved is the sum of what asks for it. */
+export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
+  const reservations = subjects.flatMap(({ table, reserves }) =>
+    reserves === undefined
+      ? []
+      : [
+          sql`
+            select p.tenant_id, upper(p.currency) as currency, p.amount_minor from ${sql(table)} p
+            where ${whose} and ${reserves(sql)}`,
+        ],
+  )
+  const nothing = sql`select null::uuid as tenant_id, null::text as currency, 0::bigint as amount_minor where false`
   return sql`
-    select finding.problem, coalesce(a.tenant_id, t.tenant_id) as tenant_id, null::uuid as payment_id, null::text as id,
-      coalesce(a.currency || ' ' || a.name, t.currency || ' ' || t.account) as what,
+    select finding.problem, tenant_id, ${ofNone(sql)}, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by
-    from (select * from ledger_accounts where ${whose}) a
+    from (select *, name as account from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
       cross join lateral (values (debit_account, -amount_minor), (credit_account, amount_minor)) leg(account, delta)
       where ${whose} group by 1, 2, 3
-    ) t on t.tenant_id = a.tenant_id and t.currency = a.currency and t.account = a.name
+    ) t using (tenant_id, currency, account)
+    full join (
+      select tenant_id, currency, 'available' as account, sum(amount_minor) as reserved
+      from (${unionAll(sql, [nothing, ...reservations])}) asking group by 1, 2
+    ) r using (tenant_id, currency, account)
     cross join lateral (values
       ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
       ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
-      ('an account reserves what nobody asks for', 0, coalesce(a.reserved_minor, 0))
+      ('an account reserves another amount than is asked for', coalesce(r.reserved, 0), coalesce(a.reserved_minor, 0))
     ) as finding(problem, expected, found)
     where finding.found <> finding.expected`
 }
 
-/** The sum that was posted to `available` for a subject of the payment `p`; 0 if nothing was. */
+/** The sum that was posted to `available` for a subject of the tenant of the row `p`; 0 if nothing was. */
 export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fragment {
   return sql`
     select coalesce(sum(${toAvailable(sql)}), 0) as posted, min(t.currency) as currency from ledger_transfers t
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
+}
+
+/**
+ * Each of the `expected` events (`type`) of the row `p` was written once, and no other event of it. For a noun without
+ * parts, all of whose events follow from how its row stands.
+ */
+export function eventsOf(sql: Sql | Tx, { rowsOf }: AuditScope, noun: string, expected: Fragment): Fragment {
+  return sql`
+    select case when compared.expected is not null then 'an event is missing or was written twice'
+        else 'an event tells what did not happen' end as problem,
+      p.tenant_id, ${noun}::text as subject, p.id as subject_id, p.id::text as id,
+      coalesce(compared.expected, compared.type) as what,
+      (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
+      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by
+    from ${rowsOf(noun)} p
+    cross join lateral (
+      select told.type, told.times, e.type from (
+        select e.type, count(*) as times from events e
+        where e.tenant_id = p.tenant_id and e.subject_id = p.id
+          -- So that earlier partitions are not read.
+          and e.created_at >= p.created_at - interval '1 hour'
+        group by 1
+      ) told full join (${expected}) e on e.type = told.type
+    ) as compared(type, times, expected)
+    -- Some events of rows that are older than the retention are gone.
+    where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
+      where kept.parent = 'events' and not kept.is_default)
+      and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
 }
 
 /** By how much the transfer `t` changed the balance of `available`. */
@@ -103,9 +172,14 @@ function toAvailable(sql: Sql | Tx): Fragment {
 }
 
 /** Every job that succeeded has sent its provider call. */
-export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
+export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
+  const noun = sql`split_part(j.name, '.', 1)`
+  const parts = subjects
+    .filter((each) => each.root !== each.noun)
+    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
   return sql`
-    select 'a job succeeded without its provider call' as problem, j.tenant_id, j.subject_id as payment_id,
+    select 'a job succeeded without its provider call' as problem, j.tenant_id,
+      case when j.subject_id is null then null ${parts} else ${noun} end as subject, j.subject_id,
       j.id::text as id, j.operation as what, ${noNumbers(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
 }
@@ -114,7 +188,7 @@ export function calls(sql: Sql | Tx, { jobs }: AuditScope): Fragment {
 export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
   const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
   return sql`
-    select 'a job is due and nobody takes it' as problem, j.tenant_id, null::uuid as payment_id, j.id::text as id,
+    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${ofNone(sql)}, j.id::text as id,
       j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noNumbers(sql)}
     from jobs j
     where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
@@ -141,7 +215,7 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
-    select 'a row points at nothing of its tenant' as problem, p.tenant_id, null::uuid as payment_id, p.at::text as id,
+    select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${ofNone(sql)}, p.at::text as id,
       p.what, ${noNumbers(sql)}
     from (
       select 'job_attempts' as what, a.tenant_id, a.job_id as at
@@ -199,7 +273,7 @@ function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'si
 export function keys(sql: Sql | Tx, { subjects }: AuditScope, limits: Limits): Fragment {
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
   return sql`
-    select 'an idempotency key protects nothing' as problem, k.tenant_id, null::uuid as payment_id,
+    select 'an idempotency key protects nothing' as problem, k.tenant_id, ${ofNone(sql)},
       k.resource_id::text as id,
       k.scope || ' ' || k.key || case when k.resource <> all(${nouns}) then ', a ' || k.resource else '' end as what,
       ${noNumbers(sql)}

@@ -1,6 +1,6 @@
 // The registry of checks, grouped by what each can be limited to.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { filedBy, NOUNS, paymentOf, statusesOfCalls, subjectOf, worksOn } from '../subjects.ts'
+import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, worksOn, type Noun } from '../subjects.ts'
 import {
   balances,
   calls,
@@ -14,12 +14,23 @@ import {
 } from './checks.ts'
 import { notifications } from './notifications.ts'
 
-/** Checks of payments and what belongs to them; they can be limited to some payments. */
-export const CHECKS_OF_PAYMENTS: Checks = {
-  transfers,
-  calls,
-  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks ?? {}))),
+/** Checks of what any row has; they can be limited to some rows. */
+const CHECKS_OF_ALL_ROWS: Checks = { transfers, calls }
+
+/** Checks of a noun that is no part of another, and of its parts; they can be limited to some of its rows. */
+export function checksOfRows(root: Noun): Checks {
+  return { ...CHECKS_OF_ALL_ROWS, ...checksOf(NOUNS.filter((noun) => rootOf(noun) === root)) }
 }
+
+/** The nouns, no parts of others, whose rows are audited when they change: they have checks or provider calls. */
+export const AUDITED_NOUNS = NOUNS.filter(
+  (root) =>
+    rootOf(root) === root &&
+    NOUNS.some((noun) => {
+      const { checks, under_way } = subjectOf(noun)
+      return rootOf(noun) === root && (checks !== undefined || under_way !== undefined)
+    }),
+)
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */
 export const CHECKS_OF_A_TIME: Checks = { keys, tenants }
@@ -31,10 +42,15 @@ export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }
 export const CHECKS_IN_PARTS = { balances, in_flight } satisfies Checks
 
 export const CHECKS: Checks = {
-  ...CHECKS_OF_PAYMENTS,
+  ...CHECKS_OF_ALL_ROWS,
+  ...checksOf(NOUNS),
   ...CHECKS_IN_PARTS,
   ...CHECKS_OF_WHAT_IS_OPEN,
   ...CHECKS_OF_A_TIME,
+}
+
+function checksOf(nouns: readonly Noun[]): Checks {
+  return Object.fromEntries(nouns.flatMap((noun) => Object.entries(subjectOf(noun).checks ?? {})))
 }
 
 /** A job works on every row whose provider call is under way, unless the row is left to the provider. */
@@ -47,7 +63,7 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
     return [
       sql`
         select ${`a ${noun} is under way and nothing works on it`}::text as problem, p.tenant_id,
-          ${paymentOf(sql, noun, 'p')} as payment_id, p.id::text as id, p.status || ' since ' || p.updated_at as what,
+          ${rootOf(noun)}::text as subject, ${sql(`p.${filedBy(noun)}`)} as subject_id, p.id::text as id, p.status || ' since ' || p.updated_at as what,
           ${noNumbers(sql)}
         from ${rows} p
         where ${entry.open(sql)} and p.status = any(${statusesOfCalls(noun)}::text[]) and not ${left}

@@ -35,7 +35,7 @@ export function notifications(
   )
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
-    select finding.problem, n.tenant_id, n.subject_id as payment_id, n.id::text as id,
+    select finding.problem, n.tenant_id, n.subject, n.subject_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
       ${noNumbers(sql)}
     from notifications n left join jobs j on j.id = n.id

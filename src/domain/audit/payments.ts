@@ -2,13 +2,13 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger. */
-function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
+/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant is there. */
+function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select finding.problem, p.tenant_id, p.id as payment_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by
-    from ${payments} p
+    from ${rowsOf('payment')} p
     cross join lateral (
       select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
         coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
@@ -24,21 +24,24 @@ function payments(sql: Sql | Tx, { payments }: AuditScope): Fragment {
       ('the reserved amount is not that of its refunds', amount_refund_reserved_minor <> r.reserved, r.reserved,
         amount_refund_reserved_minor),
       ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
-      ('what was captured is posted in another currency', c.currency <> p.currency, null, null)
+      ('what was captured is posted in another currency', c.currency <> p.currency, null, null),
+      -- There is no foreign key: it would lock the merchant's row for each of its payments.
+      ('its merchant is not there', p.merchant_id is not null and not exists (
+        select from merchants m where m.tenant_id = p.tenant_id and m.id = p.merchant_id offset 0), null, null)
     ) as finding(problem, wrong, expected, found)
     where finding.wrong`
 }
 
 /** There is exactly one event for each change of state. */
-function events(sql: Sql | Tx, { payments }: AuditScope): Fragment {
+function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select case when e.type is not null then 'an event is missing or was written twice'
         when t.type like 'refund.%' then 'an event tells of a refund that is not there'
         else 'an event tells what did not happen' end as problem,
-      p.tenant_id, p.id as payment_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
       coalesce(t.times, 0) - (e.type is not null)::integer as off_by
-    from ${payments} p
+    from ${rowsOf('payment')} p
     cross join lateral (
       select * from (
         select e.type, case when e.type like 'refund.%' then e.data ->> 'id' else p.id::text end as id,

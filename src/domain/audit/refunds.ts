@@ -3,12 +3,12 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
 /** A refund that succeeded is posted, and posted back when it failed later. */
-function refunds(sql: Sql | Tx, { payments }: AuditScope): Fragment {
+function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select 'what was refunded is not what was posted' as problem, r.tenant_id, r.payment_id, r.id::text as id,
-      r.status as what, r.expected, (taken.posted + given.posted)::bigint as found,
+    select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,
+      r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected, (taken.posted + given.posted)::bigint as found,
       (taken.posted + given.posted - r.expected)::bigint as off_by
-    from ${payments} p
+    from ${rowsOf('payment')} p
     cross join lateral (
       select r.*, case when r.status = 'succeeded' then -r.amount_minor else 0 end as expected
       from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id offset 0

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
+import { kycStatus } from '../kyc.ts'
 
 /** A customer in answers. */
 export const customerSchema = z
@@ -19,6 +20,7 @@ export const customerSchema = z
     email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
     phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
     external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
+    kyc_status: kycStatus,
     metadata: metadataJson,
     created_at: timestamp.meta({ description: 'Unique among your customers: the cursor of lists.' }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
@@ -30,9 +32,12 @@ export const customerSchema = z
 
 export type Customer = z.output<typeof customerSchema>
 
-/** A customer in events. Personal data is erased from them when the customer is deleted. */
+/**
+ * A customer in events. Personal data is erased from them when the customer is deleted; those of earlier versions have no
+ * `kyc_status`.
+ */
 export const customerEventSchema = customerSchema
-  .partial({ name: true, email: true, phone: true, metadata: true })
+  .partial({ name: true, email: true, phone: true, metadata: true, kyc_status: true })
   .meta({
     id: 'CustomerEventData',
     description: 'The customer as it then stood; without what is personal once it is deleted.',

@@ -2,22 +2,24 @@
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { customerSchema, type Customer } from './customer.ts'
+
+type CustomerFilters = ListPage & { email?: string; external_id?: string; deleted: boolean }
 
 /** The customers of a tenant, newest first; deleted ones only on request. */
 export async function listCustomers(
   sql: Sql,
   tenant_id: string,
-  filters: { email?: string; external_id?: string; before?: string; deleted: boolean; limit: number },
+  { email, external_id, deleted, ...page }: CustomerFilters,
 ): Promise<Customer[]> {
-  const { email, external_id, before = 'infinity', deleted, limit } = filters
   // Only filters with an index of their own change the text of the statement: each text costs every connection a plan.
   return await sql<Customer[]>`
     select ${customerColumns(sql)} from customers
-    where tenant_id = ${tenant_id} and created_at < ${before} and (${deleted} or deleted_at is null)
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and (${deleted} or deleted_at is null)
       ${email === undefined ? sql`` : sql`and email = ${email}`}
       ${external_id === undefined ? sql`` : sql`and external_id = ${external_id}`}
-    order by created_at desc limit ${limit}`
+    order by created_at desc limit ${page.limit}`
 }
 
 /** Customers, deleted ones too, in the order asked; undefined where there is none. */

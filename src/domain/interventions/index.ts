@@ -3,15 +3,19 @@ import type { Tx } from '#core/db.ts'
 import type { CallingNoun } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
+import { settlePayoutAsFailed } from '../payouts/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
 import type { Noun } from '../subjects.ts'
+import { settleTopUpAsFailed } from '../top-ups/settle.ts'
 
 /** Settles a row whose call never took effect, and its job, as after a definitive failure. */
 type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise<unknown>
 
 const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   payment: settlePaymentAsFailed,
+  payout: settlePayoutAsFailed,
   refund: settleRefundAsFailed,
+  top_up: settleTopUpAsFailed,
 }
 const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))
 

@@ -1,33 +1,31 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { FINAL_STATUSES, paymentSchema, type Payment, type PaymentStatus } from './payment.ts'
 
-export type PaymentFilters = {
+type PaymentFilters = ListPage & {
   status?: PaymentStatus
   customer_id?: string
+  merchant_id?: string
   currency?: string
   amount_min?: number
   amount_max?: number
-  created_from?: string
-  created_to?: string
-  before?: string
   metadata: Record<string, string>
-  limit: number
 }
 
 /** The payments of a tenant, newest first. */
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
-  const { status, customer_id, currency, amount_min = 0, amount_max = Number.MAX_SAFE_INTEGER } = filters
-  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
-  // Open payments are few and have an index of their own, as a customer's payments have. Only these two filters
-  // change the text of the statement: each text costs every connection a plan.
+  const { status, customer_id, merchant_id, currency, amount_min = 0 } = filters
+  const { amount_max = Number.MAX_SAFE_INTEGER } = filters
+  // Open payments are few and have an index of their own, as a customer's and a merchant's payments have. Only these
+  // filters change the text of the statement: each text costs every connection a plan.
   const open = status !== undefined && !FINAL_STATUSES.includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
-    where tenant_id = ${tenant_id}
-      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
       ${customer_id === undefined ? sql`` : sql`and customer_id = ${customer_id}`}
+      ${merchant_id === undefined ? sql`` : sql`and merchant_id = ${merchant_id}`}
       ${open ? sql`and open` : sql``}
       and status = coalesce(${status ?? null}, status)
       and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)

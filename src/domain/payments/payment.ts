@@ -51,6 +51,10 @@ export const paymentSchema = z
       .uuid()
       .nullable()
       .meta({ description: 'Who pays, if it was said.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
+    merchant_id: z.uuid().nullable().meta({
+      description: 'On whose behalf it is taken, if it was said.',
+      example: '0198f6f3-3c11-7000-8000-123456789abc',
+    }),
     description: z.string().nullable().meta({ description: 'Your words for it.', example: 'Order 17' }),
     return_url: z.string().nullable().meta({
       description: 'Where the buyer returns to after 3-D Secure.',
@@ -105,9 +109,13 @@ export const paymentSchema = z
 /** A payment as it is read from its row, with `client_secret` still sealed. */
 export type Payment = z.output<typeof paymentSchema>
 
-/** A payment in events: without the secret, which is only for the buyer's browser. */
+/**
+ * A payment in events: without the secret, which is only for the buyer's browser; those of earlier versions have no
+ * `merchant_id`.
+ */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true })
+  .partial({ merchant_id: true })
   .meta({ id: 'PaymentEventData', description: 'The payment as it then stood.' })
 
 /** The events of payments, by the word after `payment.`, each with its meaning. */

@@ -14,6 +14,7 @@ export type CreateRequest = Asked & {
   currency: string
   method: 'card'
   customer_id: string | null
+  merchant_id: string | null
   description: string | null
   /** Sealed. */
   payment_method: string | null
@@ -24,7 +25,7 @@ export type CreateRequest = Asked & {
 
 /**
  * Creates payments and asks for their authorization. Returns by id which were `accepted` and which had a `known` key;
- * a payment that is missing there named a customer that does not exist. Throws a unique violation when a key is used
+ * a payment that is missing there named a customer or merchant that does not exist, or one that is archived. Throws a unique violation when a key is used
  * by another request at the same moment; nothing was written then.
  */
 export async function createPayments(
@@ -49,16 +50,20 @@ export async function createPayments(
       select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
         tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
         fingerprint text, request_id text, amount_minor bigint, currency text, method text, customer_id uuid,
-        description text, payment_method text, return_url text, metadata jsonb, processor text)
+        merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), asked as (
       select * from given a
       where not known and (a.customer_id is null or exists (
         select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null))
+        -- The offset keeps it a look-up, only of those that name one.
+        and (a.merchant_id is null or exists (
+          select from merchants m
+          where m.tenant_id = a.tenant_id and m.id = a.merchant_id and m.archived_at is null offset 0))
     ), p as (
-      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, description,
-        return_url, metadata, processor)
-      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, description,
-        return_url, coalesce(metadata, 'null'), processor
+      insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id,
+        description, return_url, metadata, processor)
+      select tenant_id, payment_id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id,
+        description, return_url, coalesce(metadata, 'null'), processor
       from asked
       returning *
     ),

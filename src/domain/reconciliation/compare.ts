@@ -28,8 +28,10 @@ export function disagreement(
     return { state, detail, passing: false }
   }
   const alike = at_provider.agrees[theirs.status]?.includes(ours.status) === true
-  if (!alike || differing(at_provider, ours, theirs).length > 0)
-    return { state, detail: null, passing: false }
+  if (!alike || differing(at_provider, ours, theirs).length > 0) {
+    const detail = alike ? null : (at_provider.contradiction?.(ours, theirs) ?? null)
+    return { state, detail, passing: false }
+  }
   const difference = at_provider.difference?.(ours, theirs) ?? null
   return difference && { state, ...difference }
 }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import {
   filedBy,
   objectOf,
@@ -76,17 +77,15 @@ export const driftSchema = z
 
 export type Drift = z.output<typeof driftSchema>
 
-export type DriftFilters = {
+export type DriftFilters = ListPage & {
   state?: Drift['state']
   subject?: Drift['subject']
   payment_id?: string
-  before?: string
-  limit: number
 }
 
 /** The open drifts of a tenant, newest first. */
 export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilters): Promise<Drift[]> {
-  const { state = null, subject = null, payment_id = null, before = 'infinity', limit } = filters
+  const { state = null, subject = null, payment_id = null, limit } = filters
   // The detail of an unknown job may be the text of an exception, which is only for operators.
   return await sql<Drift[]>`
     select id, tenant_id, subject, subject_id, payment_id, state, ours, theirs,
@@ -94,7 +93,7 @@ export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilt
         then split_part(detail, ': ', 1) || ': whether it took effect is not known' else detail end as detail,
       since, greatest(0, floor(extract(epoch from now() - since)))::integer as age_s, checked_at, created_at
     from drifts
-    where tenant_id = ${tenant_id} and mended_at is null and created_at < ${before}
+    where tenant_id = ${tenant_id} and mended_at is null and ${createdWithin(sql, filters)}
       and state = coalesce(${state}, state) and subject = coalesce(${subject}, subject)
       and (${payment_id}::uuid is null or payment_id = ${payment_id})
     order by created_at desc limit ${limit}`

@@ -21,9 +21,9 @@ export const AMOUNT_SIDE = {
     .meta({ description: 'Its id at the processor.', example: PAYMENTS.examples.payment }),
 }
 
-/** The condition under which what an event `said` is of the same amount as our row `r`. */
+/** The condition under which what an event `said` is of the same amount as our row `r`, whose currency is in any case. */
 export function sameAmount(sql: Sql | Tx): Fragment {
-  return sql`(r.amount_minor = said.amount_minor and r.currency = said.currency)`
+  return sql`(r.amount_minor = said.amount_minor and upper(r.currency) = said.currency)`
 }
 
 /** How two sides differ whose statuses agree. */

@@ -1,6 +1,7 @@
 // Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { refundSchema, type Refund } from './refund.ts'
 
 /** What is needed of a refund to apply what a processor says of it. */
@@ -41,12 +42,12 @@ export async function listRefunds(
   sql: Sql,
   tenant_id: string,
   payment_id: string,
-  { before = 'infinity', limit }: { before?: string; limit: number },
+  page: ListPage,
 ): Promise<Refund[]> {
   return await sql<Refund[]>`
     select ${refundColumns(sql)} from refunds
-    where tenant_id = ${tenant_id} and payment_id = ${payment_id} and created_at < ${before}
-    order by created_at desc limit ${limit}`
+    where tenant_id = ${tenant_id} and payment_id = ${payment_id} and ${createdWithin(sql, page)}
+    order by created_at desc limit ${page.limit}`
 }
 
 /** The columns of an answer. */

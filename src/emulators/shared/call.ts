@@ -1,12 +1,13 @@
 // Who asks an emulator for something.
 
-/** Who asks: the API, a person in the provider's dashboard, the buyer's browser, or time. */
+/** Who asks: the API, a person in the provider's dashboard, the buyer's browser, a bank, or time. */
 export type Call = {
-  source: 'api' | 'dashboard' | 'browser' | 'expiry'
+  source: 'api' | 'dashboard' | 'browser' | 'bank' | 'expiry'
   request_id: string | null
   idempotency_key: string | null
 }
 
-/** Somebody in the dashboard, and the buyer. */
+/** Somebody in the dashboard, the buyer, and a bank. */
 export const DASHBOARD: Call = { source: 'dashboard', request_id: null, idempotency_key: null }
 export const BROWSER: Call = { source: 'browser', request_id: null, idempotency_key: null }
+export const BANK: Call = { source: 'bank', request_id: null, idempotency_key: null }

@@ -1,21 +1,35 @@
-// The independent record of what really moved: one line per authorization, capture, release, refund and failed refund.
+// The independent record of what really moved: one line per hold, capture, release, refund, payout, transfer, top-up, and for what came back of them.
 import type { AppendFile } from './append-file.ts'
 import type { Call } from './call.ts'
 
-export type Effect = {
+/** What moved money, by the name of Stripe's object; each line says the ids that it concerns. */
+const SUBJECTS = ['payment_intent', 'refund', 'payout', 'transfer', 'transfer_reversal', 'topup'] as const
+type Subjects = { [Subject in (typeof SUBJECTS)[number]]?: string }
+
+export type Effect = Subjects & {
   /** From 1, without gaps. */
   seq: number
   /** ISO 8601, of the real clock. */
   at: string
-  effect: 'authorize' | 'capture' | 'cancel' | 'refund' | 'refund_failed'
-  payment_intent: string
-  refund?: string
+  effect:
+    | 'authorize'
+    | 'capture'
+    | 'cancel'
+    | 'refund'
+    | 'refund_failed'
+    | 'payout'
+    | 'payout_failed'
+    | 'payout_canceled'
+    | 'transfer'
+    | 'transfer_reversed'
+    | 'top_up'
+    | 'top_up_reversed'
   /** In the smallest unit; of a `cancel`, what was released. */
   amount: number
   currency: string
   idempotency_key: string | null
   metadata: Record<string, string>
-  source: 'api' | 'dashboard' | 'browser' | 'expiry'
+  source: Call['source']
 }
 
 /** `file` holds the same lines. */
@@ -25,40 +39,35 @@ export function recordEffect(
   effects: Effects,
   call: Call,
   effect: Effect['effect'],
-  moved: {
-    payment_intent: string
-    refund?: string
-    amount: number
-    currency: string
-    metadata: Record<string, string>
-  },
+  moved: Subjects & { amount: number; currency: string; metadata: Record<string, string> },
 ): void {
+  const { amount, currency, metadata, ...subjects } = moved
   const line: Effect = {
     seq: effects.lines.length + 1,
     at: new Date().toISOString(),
     effect,
-    payment_intent: moved.payment_intent,
-    ...(moved.refund && { refund: moved.refund }),
-    amount: moved.amount,
-    currency: moved.currency,
+    ...subjects,
+    amount,
+    currency,
     idempotency_key: call.idempotency_key,
-    metadata: moved.metadata,
+    metadata,
     source: call.source,
   }
   effects.lines.push(line)
   effects.file?.append(line)
 }
 
-export type EffectFilter = {
+export type EffectFilter = Subjects & {
   effect?: string
-  payment_intent?: string
-  refund?: string
   source?: string
   idempotency_key?: string
   /** Only lines after this number. */
   after_seq?: number
   metadata?: Record<string, string>
 }
+
+/** What a filter may ask for, next to metadata and numbers. */
+export const EFFECT_FILTERS = ['effect', 'source', 'idempotency_key', ...SUBJECTS] as const
 
 /** Oldest first; what it shows is in the file. */
 export async function findEffects(effects: Effects, filter: EffectFilter): Promise<Effect[]> {
@@ -67,11 +76,7 @@ export async function findEffects(effects: Effects, filter: EffectFilter): Promi
   return effects.lines.filter(
     (line) =>
       line.seq > (filter.after_seq ?? 0) &&
-      (filter.effect === undefined || line.effect === filter.effect) &&
-      (filter.payment_intent === undefined || line.payment_intent === filter.payment_intent) &&
-      (filter.refund === undefined || line.refund === filter.refund) &&
-      (filter.source === undefined || line.source === filter.source) &&
-      (filter.idempotency_key === undefined || line.idempotency_key === filter.idempotency_key) &&
+      EFFECT_FILTERS.every((name) => filter[name] === undefined || line[name] === filter[name]) &&
       metadata.every(([key, value]) => line.metadata[key] === value),
   )
 }

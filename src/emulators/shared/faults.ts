@@ -16,6 +16,7 @@ const ACTIONS = {
   conflict_409: { action: 'conflict_409', when: 'before' },
   rate_limited_429: { action: 'rate_limited_429', when: 'before' },
   refuse_401: { action: 'refuse_401', when: 'before' },
+  refuse_400: { action: 'refuse_400', when: 'before' },
   hold: { action: 'hold', when: 'before' },
 } as const
 const ALWAYS_BEFORE = new Set<string>([
@@ -25,6 +26,7 @@ const ALWAYS_BEFORE = new Set<string>([
   'conflict_409',
   'rate_limited_429',
   'refuse_401',
+  'refuse_400',
 ])
 
 type Name = keyof typeof ACTIONS
@@ -44,6 +46,8 @@ export type Fault = {
   when: 'before' | 'after'
   /** Of a 429; null: no header. */
   retry_after_s: number | null
+  /** Of a 400; null: what the emulator refuses with unless told. */
+  code: string | null
   random: () => number
   /** Requests that matched. */
   seen: number
@@ -74,6 +78,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
   const {
     delay_ms = 0,
     retry_after_s,
+    code,
     ...named
   } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault', refuse)
   const entries = Object.entries(named)
@@ -101,6 +106,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
         ? value
         : (known?.when ?? 'before'),
     retry_after_s: typeof retry_after_s === 'number' ? retry_after_s : null,
+    code: typeof code === 'string' ? code : null,
     random: typeof seed === 'number' ? seeded(seed) : Math.random,
     seen: 0,
     hits: 0,

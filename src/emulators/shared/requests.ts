@@ -51,7 +51,7 @@ export function logRequest(
     refusal: null,
     fault: null,
   }
-  const name = `${arrived.method} ${arrived.path.replace(/\/[a-z]+_[0-9A-Za-z]{16,}/, '/:id')}`
+  const name = `${arrived.method} ${arrived.path.replaceAll(/\/[a-z]+_[0-9A-Za-z]{16,}/g, '/:id')}`
   log.counts.set(name, (log.counts.get(name) ?? 0) + 1)
   log.ring[log.next] = entry
   log.next = (log.next + 1) % RING_SIZE

@@ -7,6 +7,7 @@ import {
   parameterRefused,
   rateLimited,
   Refusal,
+  refusedAs,
   serverError,
   unknownUrl,
   wrongKey,
@@ -22,7 +23,8 @@ import { parseForm } from './parse.ts'
 import { expireDue } from './payment-intents.ts'
 import { API_VERSION } from './render.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
-import { findRoute, type Route } from './routes.ts'
+import type { PathIds, Route } from './route.ts'
+import { findRoute } from './routes.ts'
 
 const LONGEST_KEY = 255
 
@@ -53,7 +55,7 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
     log,
   }
   let fault: Fault | null = null
-  let found: { route: Route; id: string } | null = null
+  let found: { route: Route; ids: PathIds } | null = null
   try {
     checkKey(emulator, exchange)
     found = findRoute(method, path)
@@ -68,8 +70,8 @@ export function answerApi(emulator: Emulator, exchange: Exchange): void {
   } catch (error) {
     return reply(emulator, ask, refused(error, request_id))
   }
-  if (!fault) return reply(emulator, ask, ask.stored ?? perform(emulator, ask, found.route, found.id))
-  misbehave(emulator, ask, found.route, found.id, fault).catch((error: unknown) => {
+  if (!fault) return reply(emulator, ask, ask.stored ?? perform(emulator, ask, found.route, found.ids))
+  misbehave(emulator, ask, found.route, found.ids, fault).catch((error: unknown) => {
     console.error(error)
     exchange.response.destroy()
   })
@@ -87,10 +89,10 @@ function checkKey(emulator: Emulator, { request }: Exchange): void {
 }
 
 /** Does what is asked and remembers the answer under the key. */
-function perform(emulator: Emulator, ask: Ask, route: Route, id: string): Answer {
+function perform(emulator: Emulator, ask: Ask, route: Route, ids: PathIds): Answer {
   let answer: Answer
   try {
-    answer = execute(emulator, ask, route, id)
+    answer = execute(emulator, ask, route, ids)
   } catch (error) {
     answer = refused(error, ask.request_id)
     if (!(error instanceof Refusal) || !error.executed) return answer
@@ -99,18 +101,18 @@ function perform(emulator: Emulator, ask: Ask, route: Route, id: string): Answer
   return answer
 }
 
-function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: Route, id: string): Answer {
+function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: Route, ids: PathIds): Answer {
   const params = parseForm(exchange.method === 'GET' ? exchange.query : exchange.body)
   refuseUnknown(params, route.known)
   const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
   if (route.object !== null) checkExpand(route.object, expand, 'many' in route)
   expireDue(emulator)
   if ('one' in route) {
-    const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, id, params)
+    const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, ids, params)
     return { status: 200, content: show(emulator.store, object, expand) }
   }
-  if ('event' in route) return { status: 200, content: JSON.stringify(route.event(emulator, id)) }
-  const list = route.many(emulator, params)
+  if ('event' in route) return { status: 200, content: JSON.stringify(route.event(emulator, ids)) }
+  const list = route.many(emulator, params, ids)
   expandList(list.data, expand, emulator.store, emulator.url)
   return { status: 200, content: JSON.stringify(list) }
 }
@@ -164,7 +166,7 @@ async function misbehave(
   emulator: Emulator,
   ask: Ask,
   route: Route,
-  id: string,
+  ids: PathIds,
   fault: Fault,
 ): Promise<void> {
   const { exchange, key, stored } = ask
@@ -175,20 +177,26 @@ async function misbehave(
     if (fault.action === null) countHit(emulator.faults, fault)
     if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
     if (emulator.closed) return
-    let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, id)) : null
-    if (fault.action === 'error_500' && !stored)
-      keep(emulator, ask, (done = refused(serverError(), ask.request_id)))
+    let done = fault.when === 'after' ? (stored ?? perform(emulator, ask, route, ids)) : null
+    const refusal = refusalOfFault(fault)
+    if (refusal && !stored) keep(emulator, ask, (done = refused(refusal, ask.request_id)))
     if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
     if (fault.action === 'hold') {
       const released = hold(fault)
       countHit(emulator.faults, fault)
       await released
     }
-    misanswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, id)))
+    misanswer(emulator, ask, fault, () => (done ??= stored ?? perform(emulator, ask, route, ids)))
   } finally {
     if (key !== null) inFlight.delete(key)
     if (exchange.response.destroyed && ask.log) ask.log.status = 0
   }
+}
+
+/** A refusal that the key remembers. */
+function refusalOfFault({ action, code }: Fault): Refusal | null {
+  if (action === 'refuse_400') return refusedAs(code ?? 'balance_insufficient', undefined)
+  return action === 'error_500' ? serverError() : null
 }
 
 /** `answer` does it first, if it is not done. */
@@ -199,6 +207,7 @@ function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Ans
     case null:
     case 'hold':
     case 'error_500':
+    case 'refuse_400':
       return reply(emulator, ask, answer())
     case 'drop':
       response.destroy()

@@ -1,5 +1,6 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
-import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { BANK, BROWSER, DASHBOARD } from '../shared/call.ts'
+import { statusOf, textOf } from './control-parts.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
@@ -9,9 +10,15 @@ import { send, type Exchange } from '../shared/http.ts'
 import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
+import { findPayout, PAYOUT_ENDS, settlePayout } from './payouts.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
+import { findTopup, settleTopup, TOPUP_ENDS } from './topups.ts'
+import { findTransfer, reverseTransfer } from './transfers.ts'
 
-type Fields = { id: string; value: string; place: string; times: string }
+const FIELDS = ['id', 'value', 'place', 'times', 'amount'] as const
+const REFUND_ENDS = ['succeeded', 'failed'] as const
+
+type Fields = Record<(typeof FIELDS)[number], string>
 
 const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> = {
   confirm: (emulator, { id, value }) =>
@@ -22,11 +29,20 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
   cancel: (emulator, { id }) => cancelIntent(emulator, DASHBOARD, findIntent(emulator, id), {}),
   expire: (emulator, { id }) => expireIntent(emulator, findIntent(emulator, id)),
   refund: (emulator, { id }) => createRefund(emulator, DASHBOARD, { payment_intent: id }),
-  settle: (emulator, { id, value }) => {
-    if (value !== 'succeeded' && value !== 'failed')
-      throw parameterRefused('Invalid status: must be one of succeeded, failed', 'status')
-    return settleRefund(emulator, DASHBOARD, findRefund(emulator, id), value, null)
-  },
+  settle: (emulator, { id, value }) =>
+    settleRefund(
+      emulator,
+      DASHBOARD,
+      findRefund(emulator, id),
+      statusOf({ status: value }, REFUND_ENDS),
+      null,
+    ),
+  settle_payout: (emulator, { id, value }) =>
+    settlePayout(emulator, BANK, findPayout(emulator, id), statusOf({ status: value }, PAYOUT_ENDS)),
+  settle_topup: (emulator, { id, value }) =>
+    settleTopup(emulator, BANK, findTopup(emulator, id), statusOf({ status: value }, TOPUP_ENDS)),
+  reverse: (emulator, { id, amount }) =>
+    reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), { amount }),
   fault: (emulator, { value, place, times }) =>
     addFault(emulator.faults, {
       match: Object.hasOwn(PLACES, place) ? PLACES[place] : {},
@@ -47,11 +63,10 @@ export function pressButton(
   _query: Params,
   { response }: Exchange,
 ): null {
-  const text = (field: string) => (typeof body[field] === 'string' ? body[field] : '')
   try {
     const button = Object.hasOwn(BUTTONS, name) ? BUTTONS[name] : undefined
     if (button === undefined) throw parameterRefused(`There is no button "${name}".`, undefined)
-    button(emulator, { id: text('id'), value: text('value'), place: text('place'), times: text('times') })
+    button(emulator, Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as Fields)
     send(response, 303, { location: '/' }, '')
   } catch (error) {
     if (!(error instanceof Refusal)) throw error

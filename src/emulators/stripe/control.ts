@@ -1,6 +1,8 @@
 // What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
 import { authenticate } from './confirmation.ts'
-import { findEffects } from '../shared/effects.ts'
+import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
+import { BALANCE_CONTROLS } from './control-balance.ts'
+import { asParams, statusOf, textOf, type Control } from './control-parts.ts'
 import { BROWSER, DASHBOARD } from '../shared/call.ts'
 import { nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
@@ -24,18 +26,9 @@ import {
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
 import { render } from './render.ts'
 import { findRequests } from '../shared/requests.ts'
-import type { Refund } from './store.ts'
 
 const WAIT_MS = 30_000
 const SETTLED = ['succeeded', 'failed', 'canceled', 'requires_action', 'pending'] as const
-
-type Control = (
-  emulator: Emulator,
-  id: string,
-  body: Record<string, unknown>,
-  query: Params,
-  exchange: Exchange,
-) => unknown
 
 const CONTROLS = new Map<string, Control>([
   ['GET healthz', () => ({ status: 'ok' })],
@@ -99,10 +92,12 @@ const CONTROLS = new Map<string, Control>([
   [
     'POST release',
     (emulator, _id, body) => ({
-      released: release(emulator.faults, typeof body['fault'] === 'string' ? body['fault'] : null),
+      released: release(emulator.faults, textOf(body, 'fault') ?? null),
     }),
   ],
   ['GET wait', wait],
+
+  ...Object.entries(BALANCE_CONTROLS),
 
   // The buttons of the page.
   ['POST page/:id', pressButton],
@@ -163,9 +158,8 @@ function answerChallenge(
 }
 
 function settle(emulator: Emulator, id: string, body: Record<string, unknown>): unknown {
-  const status: Refund['status'] | undefined = SETTLED.find((each) => each === body['status'])
-  if (!status) throw parameterRefused(`Invalid status: must be one of ${SETTLED.join(', ')}`, 'status')
-  const reason = typeof body['failure_reason'] === 'string' ? body['failure_reason'] : null
+  const status = statusOf(body, SETTLED)
+  const reason = textOf(body, 'failure_reason') ?? null
   return render(settleRefund(emulator, DASHBOARD, findRefund(emulator, id), status, reason), emulator.url)
 }
 
@@ -199,7 +193,7 @@ async function sendEvent(emulator: Emulator, id: string): Promise<unknown> {
 }
 
 async function wait(emulator: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
-  const fault = typeof query['fault'] === 'string' ? query['fault'] : null
+  const fault = textOf(query, 'fault') ?? null
   const happened = await waitForHits(
     emulator.faults,
     fault,
@@ -215,13 +209,9 @@ async function wait(emulator: Emulator, _id: string, _body: unknown, query: Para
 }
 
 async function showEffects(emulator: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
-  const { effect, payment_intent, refund, source, idempotency_key, after_seq, metadata } = query
+  const { after_seq, metadata } = query
   const data = await findEffects(emulator.effects, {
-    effect: optional(effect),
-    payment_intent: optional(payment_intent),
-    refund: optional(refund),
-    source: optional(source),
-    idempotency_key: optional(idempotency_key),
+    ...Object.fromEntries(EFFECT_FILTERS.map((name) => [name, textOf(query, name)])),
     after_seq: after_seq === undefined ? 0 : Number(after_seq),
     metadata: isParams(metadata) ? (metadata as Record<string, string>) : {},
   })
@@ -229,12 +219,12 @@ async function showEffects(emulator: Emulator, _id: string, _body: unknown, quer
 }
 
 function showRequests(emulator: Emulator, _id: string, _body: unknown, query: Params): unknown {
-  const { method, path, idempotency_key, since_ms } = query
+  const { path, since_ms } = query
   const { requests } = emulator
   const data = findRequests(requests, {
-    method: optional(method),
+    method: textOf(query, 'method'),
     path: patternOf(path, 'path', parameterRefused),
-    idempotency_key: optional(idempotency_key),
+    idempotency_key: textOf(query, 'idempotency_key'),
     since_ms: since_ms === undefined ? undefined : Number(since_ms),
   })
   const replayed = data.filter((each) => each.replayed).length
@@ -245,21 +235,6 @@ function showRequests(emulator: Emulator, _id: string, _body: unknown, query: Pa
     replayed,
     data,
   }
-}
-
-function optional(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined
-}
-
-/** A flat JSON body as the parameters of an operation. */
-function asParams(body: Record<string, unknown>): Params {
-  const params: Params = {}
-  for (const [name, value] of Object.entries(body)) {
-    if (typeof value === 'object' && value !== null) params[name] = asParams(value as Record<string, unknown>)
-    else if (typeof value === 'string') params[name] = value
-    else if (typeof value === 'number' || typeof value === 'boolean') params[name] = String(value)
-  }
-  return params
 }
 
 /** Of a control request: a JSON object, or nothing. */

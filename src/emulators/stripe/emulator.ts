@@ -15,6 +15,8 @@ export type Emulator = {
   api_key: string | null
   capture_window_ms: number
   search_lag_ms: number
+  /** How long a payment out stays paid before its bank sends it back. */
+  late_return_ms: number
   /** Show released money as refunds too, as Stripe may do. */
   release_refunds: boolean
   clock: { offset_ms: number }
@@ -28,6 +30,8 @@ export type Emulator = {
   journal: AppendFile | null
   /** Intents in the order in which their holds lapse. */
   holds: { id: string; until_ms: number }[]
+  /** Of what will happen by itself. */
+  timers: Set<NodeJS.Timeout>
   /** Nothing may happen any more. */
   closed: boolean
 }

@@ -62,6 +62,29 @@ export function missing(status: 400 | 404, noun: string, id: string, param: stri
   )
 }
 
+/** What Stripe says with some of its codes. */
+const MESSAGES: Record<string, string> = {
+  balance_insufficient:
+    'You have insufficient available funds in your Stripe account. Try adding funds directly to your available balance by creating Charges using the 4000000000000077 test card.',
+  bank_account_unusable:
+    'The bank account provided cannot be used for payouts. A different bank account must be used.',
+  insufficient_capabilities_for_transfer:
+    'Your destination account needs to have at least one of the following capabilities enabled: transfers, crypto_transfers, legacy_payments',
+}
+
+/** 400: the endpoint has begun, and will not do this. */
+export function refusedAs(
+  code: string | null,
+  param: string | undefined,
+  message = MESSAGES[code ?? ''] ?? 'This request was refused.',
+): Refusal {
+  return new Refusal(
+    400,
+    { type: 'invalid_request_error', message, ...(code && { code }), ...(param && { param }) },
+    { executed: true },
+  )
+}
+
 export function invalidState(message: string, payment_intent: unknown): Refusal {
   const error: StripeError = {
     type: 'invalid_request_error',

@@ -3,9 +3,10 @@ import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
 import { missing } from './errors.ts'
 import { stripeId } from './ids.ts'
-import { filterCreated, page, type Page } from './lists.ts'
+import { page, rangeOf, type Page } from './lists.ts'
 import type { Params } from './parse.ts'
-import { API_VERSION, render, type Rendered } from './render.ts'
+import { API_VERSION, render } from './render.ts'
+import type { Rendered } from './rendered.ts'
 import type { Version } from './store.ts'
 import { appendEvent, type StoredEvent } from './event-log.ts'
 
@@ -64,7 +65,7 @@ export function findEvent(emulator: Emulator, id: string): StoredEvent {
 export function listEvents(emulator: Emulator, params: Params): Page {
   const types = params['type'] === undefined ? params['types'] : [params['type']]
   const wanted = Array.isArray(types) ? new Set(types.map(String)) : null
-  const created = filterCreated(params)
+  const created = rangeOf(params, 'created')
   return page(params, {
     url: '/v1/events',
     size: emulator.events.list.length,

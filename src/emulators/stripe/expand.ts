@@ -1,12 +1,17 @@
 // `expand`: ids replaced by the objects they name.
 import { parameterRefused } from './errors.ts'
-import { render, renderMethod, type Rendered } from './render.ts'
+import { render, renderMethod } from './render.ts'
+import type { Rendered } from './rendered.ts'
 import { findObject, type Store, type Version } from './store.ts'
 
 const EXPANDABLE: Record<Version['object'], string[]> = {
   payment_intent: ['latest_charge', 'payment_method', 'customer'],
   charge: ['payment_intent', 'customer', 'balance_transaction'],
   refund: ['charge', 'payment_intent', 'balance_transaction'],
+  payout: ['balance_transaction', 'destination', 'failure_balance_transaction'],
+  transfer: ['balance_transaction', 'destination', 'destination_payment', 'source_transaction'],
+  transfer_reversal: ['balance_transaction', 'transfer'],
+  topup: ['balance_transaction', 'payment_method'],
 }
 
 /** An answer to be: rendering it again, years later, gives the same bytes. */
@@ -15,11 +20,28 @@ export type Shown = { object: Version; related: Version[]; expand: string[] }
 /** Takes along what `expand` will show, as it is now. */
 export function show(store: Store, object: Version, expand: string[]): Shown {
   if (expand.length === 0) return { object, related: [], expand }
-  const intent = object.object === 'payment_intent' ? object : store.intents.byId.get(object.payment_intent)
-  const chargeId =
-    object.object === 'refund' ? object.charge : object.object === 'charge' ? object.id : object.latest_charge
-  const charge = chargeId === null ? undefined : store.charges.byId.get(chargeId)
-  return { object, related: [intent, charge].filter((each) => each !== undefined), expand }
+  const related = namedBy(object)
+    .map((id) => (id === null ? undefined : findObject(store, id)))
+    .filter((each) => each !== undefined)
+  return { object, related, expand }
+}
+
+/** The ids of what may be shown inside. */
+function namedBy(object: Version): (string | null)[] {
+  switch (object.object) {
+    case 'payment_intent':
+      return [object.id, object.latest_charge]
+    case 'charge':
+      return [object.payment_intent, object.id]
+    case 'refund':
+      return [object.payment_intent, object.charge]
+    case 'transfer':
+      return [object.source_transaction]
+    case 'transfer_reversal':
+      return [object.transfer]
+    default:
+      return []
+  }
 }
 
 export function renderShown(shown: Shown, base_url: string): Rendered {

@@ -10,6 +10,9 @@ export const PLACES: Record<string, { method?: string; path?: string }> = {
   capture: { method: 'POST', path: '/capture$' },
   cancellation: { method: 'POST', path: '/cancel$' },
   refund: { method: 'POST', path: '/refunds$' },
+  payout: { method: 'POST', path: '/payouts$' },
+  transfer: { method: 'POST', path: '/transfers$' },
+  'top-up': { method: 'POST', path: '/topups$' },
   'any look-up': { method: 'GET' },
 }
 

@@ -1,8 +1,11 @@
-// Pages of a list: newest first, `limit`, `starting_after`, `ending_before`, `created`.
+// Looking things up: one by its id, and pages of a list, newest first, `limit`, `starting_after`, `ending_before`, `created`.
+import type { Emulator } from './emulator.ts'
 import { missing, parameterRefused } from './errors.ts'
 import { integerOf, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
-import type { Rendered } from './render.ts'
+import { render } from './render.ts'
+import type { Rendered } from './rendered.ts'
+import type { Collection, Version } from './store.ts'
 
 export type Page = { object: 'list'; data: Rendered[]; has_more: boolean; url: string }
 
@@ -27,19 +30,60 @@ export function page<T>(params: Params, source: Source<T>): Page {
   if (start === undefined)
     throw missing(400, 'object', cursor!, starting_after === null ? 'ending_before' : 'starting_after')
 
-  const found: T[] = []
-  for (let index = start + step; index >= 0 && index < source.size && found.length <= limit; index += step) {
+  const matching: T[] = []
+  for (
+    let index = start + step;
+    index >= 0 && index < source.size && matching.length <= limit;
+    index += step
+  ) {
     const each = source.at(index)
-    if (source.matches(each)) found.push(each)
+    if (source.matches(each)) matching.push(each)
   }
-  const data = found.slice(0, limit)
+  const data = matching.slice(0, limit)
   if (step === 1) data.reverse()
   return {
     object: 'list',
     data: data.map((each) => source.show(each)),
-    has_more: found.length > limit,
+    has_more: matching.length > limit,
     url: source.url,
   }
+}
+
+/** 404 for an unknown id. */
+export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string): T {
+  const known = byId.get(id)
+  if (known === undefined) throw missing(404, noun, id, 'id')
+  return known
+}
+
+/** Of what the emulator keeps: by fields that equal the parameters of their names, and by numbers within a range. */
+export function listOf<T extends Version>(
+  emulator: Emulator,
+  params: Params,
+  url: string,
+  { ids, byId }: Collection<T>,
+  { equal = [], ranges = ['created'] }: { equal?: (string & keyof T)[]; ranges?: (string & keyof T)[] },
+): Page {
+  const wanted = equal
+    .map((name) => ({ name, value: stringOf(params, name) }))
+    .filter(({ value }) => value !== null)
+  const within = ranges
+    .filter((name) => params[name] !== undefined)
+    .map((name) => ({ name, holds: rangeOf(params, name) }))
+  return page(params, {
+    url,
+    size: ids.length,
+    at: (index) => byId.get(ids[index]!)!,
+    indexOf: (id) => (byId.has(id) ? found(ids.lastIndexOf(id)) : undefined),
+    matches: (each) =>
+      wanted.every(({ name, value }) => each[name] === value) &&
+      within.every(({ name, holds }) => holds(Number(each[name]))),
+    show: (each) => render(each, emulator.url),
+  })
+}
+
+function found(index: number): number | undefined {
+  return index < 0 ? undefined : index
 }
 
 export function limitOf(params: Params): number {
@@ -49,17 +93,17 @@ export function limitOf(params: Params): number {
   return limit
 }
 
-/** `created=1` or `created[gte]=1&created[lt]=2`, in unix seconds. */
-export function filterCreated(params: Params): (created: number) => boolean {
-  const range = params['created']
+/** `created=1` or `created[gte]=1&created[lt]=2`, in unix seconds; or the same of another number. */
+export function rangeOf(params: Params, name: string): (value: number) => boolean {
+  const range = params[name]
   if (range === undefined) return () => true
   if (!isParams(range)) {
-    const exactly = integerOf(params, 'created')
-    return (created) => created === exactly
+    const exactly = integerOf(params, name)
+    return (value) => value === exactly
   }
   const gte = integerOf(range, 'gte') ?? -Infinity
   const gt = integerOf(range, 'gt') ?? -Infinity
   const lte = integerOf(range, 'lte') ?? Infinity
   const lt = integerOf(range, 'lt') ?? Infinity
-  return (created) => created >= gte && created > gt && created <= lte && created < lt
+  return (value) => value >= gte && value > gt && value <= lte && value < lt
 }

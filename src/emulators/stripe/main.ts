@@ -24,14 +24,18 @@ import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
 import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
+import { resumePayouts } from './payouts.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { emptyStore } from './store.ts'
+import { resumeTopups } from './topups.ts'
 import { startWebhookSender, signStripe } from './webhooks.ts'
 
 export { signStripe }
 
 const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
 const EXPIRY_CHECK_MS = 500
+/** Time enough to be told that it was paid and to ask. */
+const LATE_RETURN_MS = 2000
 /** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
 const KEEP_ALIVE_MS = 120_000
 
@@ -53,6 +57,8 @@ export type StripeEmulatorOptions = {
   capture_window_ms?: number
   /** How long the search does not find what is new; 0 unless told. */
   search_lag_ms?: number
+  /** How long a payout to `ba_lateReturn` stays paid; 2 s unless told. */
+  late_return_ms?: number
   /** Stripe may show released holds as refunds (`refund.created`, no metadata): off unless told. */
   release_refunds?: boolean
   /** On unless told. */
@@ -69,6 +75,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     api_key: options.api_key ?? null,
     capture_window_ms: options.capture_window_ms ?? CAPTURE_WINDOW_MS,
     search_lag_ms: options.search_lag_ms ?? 0,
+    late_return_ms: options.late_return_ms ?? LATE_RETURN_MS,
     release_refunds: options.release_refunds ?? false,
     clock: { offset_ms: 0 },
     store: emptyStore(),
@@ -80,6 +87,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     webhooks: null,
     journal: null,
     holds: [],
+    timers: new Set(),
     closed: false,
   }
   if (options.data_dir) await openFiles(emulator, options.data_dir)
@@ -111,6 +119,8 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     })
     for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
   }
+  resumePayouts(emulator)
+  resumeTopups(emulator)
   const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
 
   return {
@@ -120,6 +130,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     async close() {
       emulator.closed = true
       clearInterval(expiry)
+      for (const timer of emulator.timers) clearTimeout(timer)
       const closed = new Promise((resolve) => server.close(resolve))
       server.closeAllConnections()
       emulator.webhooks?.close()
@@ -183,6 +194,7 @@ async function main(): Promise<Started> {
       'data-dir': { type: 'string' },
       'capture-window-ms': { type: 'string' },
       'search-lag-ms': { type: 'string' },
+      'late-return-ms': { type: 'string' },
       'release-refunds': { type: 'boolean' },
       'no-request-log': { type: 'boolean' },
     },
@@ -197,6 +209,7 @@ async function main(): Promise<Started> {
     data_dir: values['data-dir'],
     ...(values['capture-window-ms'] && { capture_window_ms: Number(values['capture-window-ms']) }),
     ...(values['search-lag-ms'] && { search_lag_ms: Number(values['search-lag-ms']) }),
+    ...(values['late-return-ms'] && { late_return_ms: Number(values['late-return-ms']) }),
     release_refunds: values['release-refunds'],
     record_requests: !values['no-request-log'],
   }).catch((error: unknown) => {

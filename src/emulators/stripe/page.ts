@@ -1,4 +1,4 @@
-// What a person sees: payments, refunds, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
+// What a person sees: payments, refunds, payouts, requests, refusals, faults and events, with buttons, and where a buyer authenticates.
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
 import type { StoredEvent } from './event-log.ts'
@@ -6,10 +6,11 @@ import { FAULT_NAMES, type Fault } from '../shared/faults.ts'
 import { PLACES } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
+import { balanceSections } from './page-balance.ts'
+import { latest, named, SHOWN, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
 import type { Intent, Refund } from './store.ts'
 
-const SHOWN = 25
 const REFRESH_S = 5
 /** Asked all the time, it would leave no room for what is worth seeing. */
 const POLL = 'GET /v1/events'
@@ -22,7 +23,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
   const waiting = intents.filter(waits)
   const refused = latestRequests(requests, SHOWN, ({ status, fault }) => status >= 400 || fault !== null)
   const body = [
-    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(events.list.length, 'event'), counted(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>Not Stripe, but a stand-in for it on <code>${escape(emulator.url)}</code>: no money moves. ${[counted(store.intents.ids.length, 'payment intent'), counted(store.refunds.ids.length, 'refund'), counted(store.payouts.ids.length, 'payout'), counted(events.list.length, 'event'), counted(requests.total, 'request')].join(', ')}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Waiting for the buyer',
@@ -39,6 +40,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
       ['id', 'status', 'let it', 'amount', 'payment intent', 'created'],
       latest(store.refunds).map(refundRow),
     ),
+    ...balanceSections(store),
     section(
       'Faults',
       ['id', '', 'script', 'hits', 'left', 'held'],
@@ -192,23 +194,6 @@ function answer(status: number): string {
   return status === 0 ? 'none' : String(status)
 }
 
-function latest<T>({ byId, ids }: { byId: Map<string, T>; ids: string[] }): T[] {
-  return ids
-    .slice(-SHOWN)
-    .toReversed()
-    .map((id) => byId.get(id)!)
-}
-
-function named(metadata: Record<string, string>): string {
-  return Object.entries(metadata)
-    .map(([name, value]) => `${name}: ${value}`)
-    .join('\n')
-}
-
 function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
-}
-
-function time(unix_s: number): string {
-  return new Date(unix_s * 1000).toISOString()
 }

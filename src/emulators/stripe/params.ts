@@ -1,4 +1,5 @@
 // Reading one parameter at a time, and refusing as Stripe does.
+import { isCurrency, supportedCurrencies } from './currencies.ts'
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
@@ -44,6 +45,16 @@ export function amountOf(params: Params, name: string): number | null {
     )
   }
   return amount
+}
+
+/** In lower case, however it is written. */
+export function currencyOf(params: Params): string | null {
+  const currency = stringOf(params, 'currency')?.toLowerCase() ?? null
+  if (currency === null || isCurrency(currency)) return currency
+  throw parameterRefused(
+    `Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
+    'currency',
+  )
 }
 
 export function booleanOf(params: Params, name: string): boolean {

@@ -1,5 +1,5 @@
 // Payment intents: created, confirmed, captured, canceled, lapsed.
-import { inWords, isCurrency, LARGEST_AMOUNT, leastAmount, supportedCurrencies } from './currencies.ts'
+import { inWords, LARGEST_AMOUNT, leastAmount } from './currencies.ts'
 import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
@@ -8,7 +8,16 @@ import { invalidState, missing, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
-import { amountOf, booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
+import {
+  amountOf,
+  booleanOf,
+  currencyOf,
+  metadataOf,
+  oneOf,
+  required,
+  stringOf,
+  stringsOf,
+} from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { releaseAsRefund } from './refunds.ts'
 import { render } from './render.ts'
@@ -31,7 +40,7 @@ export function findIntent(emulator: Emulator, id: string): Intent {
 }
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {
-  const currency = currencyOf(required(stringOf(params, 'currency'), 'currency'))
+  const currency = required(currencyOf(params), 'currency')
   const amount = checkedAmount(required(amountOf(params, 'amount'), 'amount'), currency)
   const confirm = booleanOf(params, 'confirm')
   const types = stringsOf(params, 'payment_method_types')
@@ -83,7 +92,7 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
     if (params[name] !== undefined && !unconfirmed)
       throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
   }
-  const currency = currencyOf(stringOf(params, 'currency') ?? intent.currency)
+  const currency = currencyOf(params) ?? intent.currency
   const method = methodOf(params) ?? intent.method
   return save(emulator.store, {
     ...intent,
@@ -240,15 +249,6 @@ function release(
 function stateRefused(emulator: Emulator, intent: Intent, done: string, allowed: string[]): Error {
   const message = `This PaymentIntent could not be ${done} because it has a status of ${intent.status}. Only a PaymentIntent with one of the following statuses may be ${done}: ${allowed.join(', ')}.`
   return invalidState(message, render(intent, emulator.url))
-}
-
-function currencyOf(text: string): string {
-  const currency = text.toLowerCase()
-  if (isCurrency(currency)) return currency
-  throw parameterRefused(
-    `Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
-    'currency',
-  )
 }
 
 function checkedAmount(amount: number, currency: string): number {

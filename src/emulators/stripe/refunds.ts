@@ -3,10 +3,10 @@ import { inWords } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
-import { invalidState, missing, parameterRefused, Refusal } from './errors.ts'
+import { invalidState, missing, parameterRefused, refusedAs } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
-import { filterCreated, page, type Page } from './lists.ts'
+import { knownIn, listOf, type Page } from './lists.ts'
 import { methodOf } from './methods.ts'
 import { amountOf, metadataOf, oneOf, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
@@ -18,9 +18,7 @@ const FAILURE_REASON = 'expired_or_canceled_card'
 
 /** 404 for an unknown id. */
 export function findRefund(emulator: Emulator, id: string): Refund {
-  const refund = emulator.store.refunds.byId.get(id)
-  if (!refund) throw missing(404, 'refund', id, 'id')
-  return refund
+  return knownIn(emulator.store.refunds, 'refund', id)
 }
 
 /** Of a payment intent or a charge; all that is left unless an `amount` says how much. */
@@ -34,11 +32,7 @@ export function createRefund(emulator: Emulator, call: Call, params: Params): Re
   const amount = asked ?? left
   if (left === 0) {
     const message = `Charge ${charge.id} has already been refunded.`
-    throw new Refusal(
-      400,
-      { type: 'invalid_request_error', code: 'charge_already_refunded', message },
-      { executed: true },
-    )
+    throw refusedAs('charge_already_refunded', undefined, message)
   }
   if (amount > left) {
     const limit =
@@ -46,7 +40,7 @@ export function createRefund(emulator: Emulator, call: Call, params: Params): Re
         ? `charge amount (${inWords(left, currency)})`
         : `unrefunded amount on charge (${inWords(left, currency)})`
     const message = `Refund amount (${inWords(amount, currency)}) is greater than ${limit}`
-    throw new Refusal(400, { type: 'invalid_request_error', message, param: 'amount' }, { executed: true })
+    throw refusedAs(null, 'amount', message)
   }
 
   const behaviour = methodOf(charge.method.token).refund
@@ -81,7 +75,7 @@ export function updateRefund(emulator: Emulator, call: Call, refund: Refund, par
 export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Refund {
   if (refund.status !== 'requires_action') {
     const message = `This refund cannot be canceled because it has a status of ${refund.status}. Only a refund with a status of requires_action may be canceled.`
-    throw new Refusal(400, { type: 'invalid_request_error', message }, { executed: true })
+    throw refusedAs(null, undefined, message)
   }
   return settleRefund(emulator, call, refund, 'canceled', 'merchant_request')
 }
@@ -124,21 +118,10 @@ export function settleRefund(
 
 /** Newest first; by `payment_intent`, `charge` and `created`. */
 export function listRefunds(emulator: Emulator, params: Params): Page {
+  const { refunds, partsOf } = emulator.store
   const payment_intent = stringOf(params, 'payment_intent')
-  const charge = stringOf(params, 'charge')
-  const created = filterCreated(params)
-  const ids =
-    payment_intent === null
-      ? emulator.store.refunds.ids
-      : (emulator.store.refundsOf.get(payment_intent) ?? [])
-  return page(params, {
-    url: '/v1/refunds',
-    size: ids.length,
-    at: (index) => emulator.store.refunds.byId.get(ids[index]!)!,
-    indexOf: (id) => (ids.includes(id) ? ids.indexOf(id) : undefined),
-    matches: (refund) => created(refund.created) && (charge === null || refund.charge === charge),
-    show: (refund) => render(refund, emulator.url),
-  })
+  const ids = payment_intent === null ? refunds.ids : (partsOf.get(payment_intent) ?? [])
+  return listOf(emulator, params, '/v1/refunds', { ids, byId: refunds.byId }, { equal: ['charge'] })
 }
 
 /** If switched on, shows released money as a refund, although nothing was captured. No money moves by it. */

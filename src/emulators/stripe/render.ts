@@ -1,15 +1,27 @@
 // Objects as Stripe's API shows them, of version 2026-10-28.endive.
 import { methodOf } from './methods.ts'
+import { renderPayout, renderReversal, renderTopup, renderTransfer } from './render-balance.ts'
+import type { Rendered } from './rendered.ts'
 import type { Charge, Intent, Method, PaymentError, Refund, Version } from './store.ts'
 
 export const API_VERSION = '2026-10-28.endive'
 
-export type Rendered = { [name: string]: unknown }
-
 /** `base_url` is the emulator's own, for the page on which a buyer authenticates. */
 export function render(version: Version, base_url: string): Rendered {
-  if (version.object === 'payment_intent') return renderIntent(version, base_url)
-  return version.object === 'charge' ? renderCharge(version) : renderRefund(version)
+  const rendering = RENDERINGS[version.object] as (version: Version, base_url: string) => Rendered
+  return rendering(version, base_url)
+}
+
+const RENDERINGS: {
+  [Noun in Version['object']]: (version: Extract<Version, { object: Noun }>, base_url: string) => Rendered
+} = {
+  payment_intent: renderIntent,
+  charge: renderCharge,
+  refund: renderRefund,
+  payout: renderPayout,
+  transfer: renderTransfer,
+  transfer_reversal: renderReversal,
+  topup: renderTopup,
 }
 
 function renderIntent(intent: Intent, base_url: string): Rendered {

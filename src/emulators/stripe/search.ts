@@ -1,40 +1,12 @@
-// Finding payment intents and charges: lists by customer and time, search by metadata and status.
+// Searching payment intents: by metadata, status, currency, customer and amount.
 import { nowMs, type Emulator } from './emulator.ts'
 import { parameterRefused } from './errors.ts'
-import { filterCreated, limitOf, page, type Page } from './lists.ts'
+import { limitOf } from './lists.ts'
 import { required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
-import { render, type Rendered } from './render.ts'
+import { render } from './render.ts'
+import type { Rendered } from './rendered.ts'
 import type { Intent } from './store.ts'
-
-export function listIntents(emulator: Emulator, params: Params): Page {
-  const { ids, byId } = emulator.store.intents
-  const customer = stringOf(params, 'customer')
-  const created = filterCreated(params)
-  return page(params, {
-    url: '/v1/payment_intents',
-    size: ids.length,
-    at: (index) => byId.get(ids[index]!)!,
-    indexOf: (id) => (byId.has(id) ? ids.lastIndexOf(id) : undefined),
-    matches: (intent) => created(intent.created) && (customer === null || intent.customer === customer),
-    show: (intent) => render(intent, emulator.url),
-  })
-}
-
-export function listCharges(emulator: Emulator, params: Params): Page {
-  const { ids, byId } = emulator.store.charges
-  const payment_intent = stringOf(params, 'payment_intent')
-  const created = filterCreated(params)
-  return page(params, {
-    url: '/v1/charges',
-    size: ids.length,
-    at: (index) => byId.get(ids[index]!)!,
-    indexOf: (id) => (byId.has(id) ? ids.lastIndexOf(id) : undefined),
-    matches: (charge) =>
-      created(charge.created) && (payment_intent === null || charge.payment_intent === payment_intent),
-    show: (charge) => render(charge, emulator.url),
-  })
-}
 
 export type SearchResult = {
   object: 'search_result'

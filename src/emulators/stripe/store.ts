@@ -1,4 +1,4 @@
-// What the emulator knows: payment intents, charges and refunds, each as a row of versions that are never changed.
+// What the emulator knows: payments, payouts and all else, each as a row of versions that are never changed.
 import type { AppendFile } from '../shared/append-file.ts'
 
 /** A change makes a new version, so that events and stored answers keep what they were about without copying it. */
@@ -90,9 +90,70 @@ export type Refund = Versioned & {
   failure_balance_transaction: string | null
 }
 
-export type Version = Intent | Charge | Refund
+export type Payout = Versioned & {
+  object: 'payout'
+  amount: number
+  currency: string
+  /** Unix seconds, the beginning of a day. */
+  arrival_date: number
+  /** `ba_...` or `card_...`. */
+  destination: string
+  method: 'standard' | 'instant'
+  source_type: string
+  description: string | null
+  statement_descriptor: string | null
+  status: 'pending' | 'in_transit' | 'paid' | 'failed' | 'canceled'
+  failure: { code: string; message: string } | null
+  balance_transaction: string
+  failure_balance_transaction: string | null
+}
 
-type Collection<T> = {
+export type Transfer = Versioned & {
+  object: 'transfer'
+  amount: number
+  amount_reversed: number
+  currency: string
+  /** `acct_...`. */
+  destination: string
+  destination_payment: string
+  description: string | null
+  source_transaction: string | null
+  source_type: string
+  transfer_group: string | null
+  balance_transaction: string
+  /** Newest first: all that Stripe shows on the transfer itself. */
+  latest_reversals: Reversal[]
+  reversal_count: number
+}
+
+export type Reversal = Versioned & {
+  object: 'transfer_reversal'
+  transfer: string
+  amount: number
+  currency: string
+  balance_transaction: string
+  destination_payment_refund: string
+}
+
+export type Topup = Versioned & {
+  object: 'topup'
+  amount: number
+  currency: string
+  source: string | null
+  payment_method: string | null
+  description: string | null
+  statement_descriptor: string | null
+  transfer_group: string | null
+  /** Unix seconds. */
+  expected_availability_date: number
+  status: 'pending' | 'succeeded' | 'failed' | 'canceled' | 'reversed'
+  failure: { code: string; message: string } | null
+  balance_transaction: string | null
+}
+
+export type Version = Intent | Charge | Refund | Payout | Transfer | Reversal | Topup
+
+export type Collection<T> = {
   byId: Map<string, T>
   /** Oldest first. */
   ids: string[]
@@ -103,18 +164,26 @@ export type Store = {
   intents: Collection<Intent>
   charges: Collection<Charge>
   refunds: Collection<Refund>
-  /** Ids of the refunds of a payment intent, oldest first. */
-  refundsOf: Map<string, string[]>
+  payouts: Collection<Payout>
+  transfers: Collection<Transfer>
+  reversals: Collection<Reversal>
+  topups: Collection<Topup>
+  /** Ids of the refunds of a payment intent and of the reversals of a transfer, oldest first. */
+  partsOf: Map<string, string[]>
   journal: AppendFile | null
 }
 
 export function emptyStore(): Store {
   return {
     revision: 0,
-    intents: { byId: new Map(), ids: [] },
-    charges: { byId: new Map(), ids: [] },
-    refunds: { byId: new Map(), ids: [] },
-    refundsOf: new Map(),
+    intents: nothing(),
+    charges: nothing(),
+    refunds: nothing(),
+    payouts: nothing(),
+    transfers: nothing(),
+    reversals: nothing(),
+    topups: nothing(),
+    partsOf: new Map(),
     journal: null,
   }
 }
@@ -129,21 +198,54 @@ export function save<T extends Version>(store: Store, next: T): T {
 
 /** The same for a version read from the journal. */
 export function remember(store: Store, version: Version): void {
-  if (version.object === 'payment_intent') keep(store.intents, version)
-  else if (version.object === 'charge') keep(store.charges, version)
-  else if (keep(store.refunds, version)) {
-    const others = store.refundsOf.get(version.payment_intent)
+  const isNew = keep(collectionOf(store, version.object), version)
+  const whole = wholeOf(version)
+  if (isNew && whole !== null) {
+    const others = store.partsOf.get(whole)
     if (others) others.push(version.id)
-    else store.refundsOf.set(version.payment_intent, [version.id])
+    else store.partsOf.set(whole, [version.id])
   }
   if (version.revision > store.revision) store.revision = version.revision
 }
 
 /** By the prefix of its id, whatever it is. */
 export function findObject(store: Store, id: string): Version | undefined {
-  if (id.startsWith('pi_')) return store.intents.byId.get(id)
-  if (id.startsWith('ch_')) return store.charges.byId.get(id)
-  return store.refunds.byId.get(id)
+  const object = PREFIXES[id.slice(0, id.indexOf('_'))]
+  return object && collectionOf(store, object).byId.get(id)
+}
+
+const PREFIXES: Record<string, Version['object']> = {
+  pi: 'payment_intent',
+  ch: 'charge',
+  re: 'refund',
+  po: 'payout',
+  tr: 'transfer',
+  trr: 'transfer_reversal',
+  tu: 'topup',
+}
+
+const NAMES = {
+  payment_intent: 'intents',
+  charge: 'charges',
+  refund: 'refunds',
+  payout: 'payouts',
+  transfer: 'transfers',
+  transfer_reversal: 'reversals',
+  topup: 'topups',
+} as const satisfies Record<Version['object'], keyof Store>
+
+function collectionOf(store: Store, object: Version['object']): Collection<Version> {
+  return store[NAMES[object]]
+}
+
+/** What it is listed as a part of. */
+function wholeOf(version: Version): string | null {
+  if (version.object === 'refund') return version.payment_intent
+  return version.object === 'transfer_reversal' ? version.transfer : null
+}
+
+function nothing<T>(): Collection<T> {
+  return { byId: new Map(), ids: [] }
 }
 
 function keep<T extends Version>(collection: Collection<T>, version: T): boolean {

@@ -82,3 +82,16 @@ function patience(headers: Record<string, string> | undefined): { after_ms?: num
   if (!Number.isFinite(after_ms)) return {}
   return { after_ms: Math.min(Math.max(0, after_ms), LONGEST_PATIENCE_MS) }
 }
+
+/** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
+export function withoutToken<T>(token: string | null, instead: string, outcome: Outcome<T>): Outcome<T> {
+  if (outcome.kind !== 'declined' || token === null) return outcome
+  const message = outcome.failure.message.replaceAll(`'${token}'`, instead).replaceAll(token, instead)
+  return { ...outcome, failure: { ...outcome.failure, message } }
+}
+
+/** For a retrieval: what does not exist is null. */
+export function nullIfMissing(error: unknown): null {
+  if (isMissing(error)) return null
+  throw error
+}

@@ -4,7 +4,7 @@ import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
 import type { News, ProviderEvent, Said } from '../news.ts'
 import { isMarked } from '../payments.ts'
-import { PAYMENT_STATUS, REFUND_STATUS } from './statuses.ts'
+import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS, TOP_UP_STATUS } from './statuses.ts'
 
 /** The version of Stripe's API that our SDK speaks; events of another version may mean something else. */
 export const API_VERSION = '2026-10-28.endive'
@@ -50,6 +50,9 @@ const NEVER_MATTERS: ReadonlySet<string> = new Set([
   'charge.succeeded',
   'charge.updated',
   'payment_intent.created',
+  'payout.created',
+  'payout.reconciliation_completed',
+  'topup.created',
 ])
 
 const aboutSchema = z.object({
@@ -69,14 +72,17 @@ const amount = z.int().min(0)
 const sayingSchema = z.object({
   object: z.string(),
   id: z.string(),
-  status: z.string(),
+  /** A transfer has none. */
+  status: z.string().nullish(),
   amount,
   currency: z.string().length(3).toUpperCase(),
   amount_capturable: amount.nullable().catch(null),
   amount_received: amount.nullable().catch(null),
+  amount_reversed: amount.nullable().catch(null),
+  reversed: z.boolean().nullish(),
   // Stripe has a handful of short ones; whatever else it says here, it is asked again.
   cancellation_reason: z.string().max(255).nullish(),
-  metadata: z.object({ sluice_tenant_id: z.uuid(), sluice_payment_id: z.uuid() }).nullable().catch(null),
+  metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
 })
 type SaidObject = z.output<typeof sayingSchema>
 
@@ -84,6 +90,8 @@ type Followed = {
   /** The events that change what we keep of it: those whose object says all that we would ask for, and the others. */
   events: { saying: string[]; others: string[] }
   news: (object: EventObject) => Pick<News, 'subject' | 'reference' | 'part_of'> | null
+  /** In its metadata: our id of the row under which its jobs are filed. */
+  filed_id: string
   /** The status in our words, and the amount that goes with it. */
   said: (object: SaidObject) => { status: string | undefined; part_minor: number | null }
 }
@@ -105,8 +113,9 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
       ],
     },
     news: ({ id }) => ({ subject: 'payment', reference: id, part_of: null }),
+    filed_id: 'sluice_payment_id',
     said: ({ status, amount_capturable, amount_received }) => {
-      const ours = PAYMENT_STATUS.get(status)
+      const ours = PAYMENT_STATUS.get(status ?? '')
       const parts = { authorized: amount_capturable, captured: amount_received }
       return { status: ours, part_minor: parts[ours as keyof typeof parts] ?? null }
     },
@@ -114,13 +123,44 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
   refund: {
     events: { saying: ['refund.created', 'refund.failed', 'refund.updated'], others: [] },
     news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
-    said: ({ status }) => ({ status: REFUND_STATUS.get(status), part_minor: null }),
+    filed_id: 'sluice_payment_id',
+    said: ({ status }) => ({ status: REFUND_STATUS.get(status ?? null), part_minor: null }),
+  },
+  payout: {
+    events: {
+      saying: ['payout.canceled', 'payout.paid'],
+      // A failure is always news, and so may be when it arrives.
+      others: ['payout.failed', 'payout.updated'],
+    },
+    news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
+    filed_id: 'sluice_payout_id',
+    said: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), part_minor: null }),
+  },
+  // Paid as soon as it is made; what is reversed comes back, in parts perhaps.
+  transfer: {
+    events: { saying: ['transfer.created', 'transfer.updated'], others: ['transfer.reversed'] },
+    news: ({ id }) => ({ subject: 'payout', reference: id, part_of: null }),
+    filed_id: 'sluice_payout_id',
+    said: ({ reversed, amount_reversed }) => ({
+      status: reversed === false ? 'paid' : undefined,
+      part_minor: amount_reversed,
+    }),
+  },
+  topup: {
+    events: {
+      saying: ['topup.canceled', 'topup.failed', 'topup.reversed', 'topup.succeeded'],
+      others: [],
+    },
+    news: ({ id }) => ({ subject: 'top_up', reference: id, part_of: null }),
+    filed_id: 'sluice_top_up_id',
+    said: ({ status }) => ({ status: TOP_UP_STATUS.get(status ?? ''), part_minor: null }),
   },
   // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
   charge: {
     events: { saying: [], others: [] },
     news: ({ payment_intent }) =>
       payment_intent == null ? null : { subject: 'payment', reference: payment_intent, part_of: null },
+    filed_id: 'sluice_payment_id',
     said: () => ({ status: undefined, part_minor: null }),
   },
 }
@@ -155,7 +195,11 @@ function saidBy(type: string, value: unknown): Said | null {
     currency: object.currency,
     part_minor,
     reason: object.cancellation_reason ?? null,
-    tenant_id: object.metadata?.sluice_tenant_id ?? null,
-    filed_id: object.metadata?.sluice_payment_id ?? null,
+    tenant_id: idIn(object, 'sluice_tenant_id'),
+    filed_id: idIn(object, followed.filed_id),
   }
+}
+
+function idIn({ metadata }: SaidObject, name: string): string | null {
+  return z.uuid().safeParse(metadata?.[name]).data ?? null
 }

@@ -1,11 +1,10 @@
 // The payments provider: what is asked of Stripe, and with which parameters.
 import type { Stripe } from 'stripe'
-import type { Outcome } from '#core/outcome.ts'
-import { isMissing } from './classify.ts'
-import { NoAnswer } from '../http.ts'
+import { nullIfMissing, withoutToken } from './classify.ts'
 import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { findInList } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './news.ts'
 
 /**
@@ -19,8 +18,9 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
     name: 'stripe',
     events_kept_s: EVENTS_KEPT_S,
     authorize: async (request, key) =>
-      without(
+      withoutToken(
         request.payment_method,
+        'the payment method',
         await call('authorize', async () =>
           toPayment(await stripe.paymentIntents.create(authorizeParams(request), keyed(key))),
         ),
@@ -73,24 +73,14 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
       }),
 
     searchRefund: (payment_reference, refund_id) =>
-      call('search_refund', async () => {
-        const until = performance.now() + deadline_ms
-        let starting_after: string | undefined
-        for (;;) {
-          const left_ms = Math.ceil(until - performance.now())
-          if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
-          const page = await stripe.refunds.list(
-            { payment_intent: payment_reference, limit: 100, starting_after },
-            { timeout: left_ms },
-          )
-          believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-          const refunds = page.data.map((each) => toRefund(each))
-          const found = refunds.find((each) => each.metadata['sluice_refund_id'] === refund_id)
-          if (found || !page.has_more) return found ?? null
-          starting_after = refunds.at(-1)?.reference
-          believe(starting_after !== undefined, 'more to come after an empty page')
-        }
-      }),
+      call('search_refund', () =>
+        findInList(
+          deadline_ms,
+          (page, options) => stripe.refunds.list({ payment_intent: payment_reference, ...page }, options),
+          (each) => toRefund(each),
+          ({ metadata }) => metadata['sluice_refund_id'] === refund_id,
+        ),
+      ),
 
     listEvents: ({ from_s, to_s, after }) =>
       call('list_events', async () => {
@@ -117,15 +107,6 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
     close,
   }
-}
-
-/** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */
-function without<T>(token: string | null, outcome: Outcome<T>): Outcome<T> {
-  if (outcome.kind !== 'declined' || token === null) return outcome
-  const message = outcome.failure.message
-    .replaceAll(`'${token}'`, 'the payment method')
-    .replaceAll(token, 'the payment method')
-  return { ...outcome, failure: { ...outcome.failure, message } }
 }
 
 /** 30 days, and a day less to be sure. */
@@ -166,9 +147,4 @@ function refundParams(request: RefundCall): Stripe.RefundCreateParams {
   }
   if (request.reason !== null && REFUND_REASONS.includes(request.reason)) params.reason = request.reason
   return params
-}
-
-function nullIfMissing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
 }

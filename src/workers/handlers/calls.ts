@@ -5,6 +5,9 @@ import type { ProviderCall } from '#domain/jobs/calls.ts'
 /** A call that has been refused for this long, each time before it had any effect, has failed. */
 const REFUSED_MS = 24 * 3_600_000
 
+/** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
+export const MAX_GENERATIONS = 12
+
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
 export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {

@@ -4,11 +4,15 @@ import type { JobName } from '#jobs/index.ts'
 import type { Handler } from './handler.ts'
 import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
+import { payoutHandlers } from './payouts.ts'
 import { refundHandlers } from './refunds.ts'
+import { topUpHandlers } from './top-ups.ts'
 
 const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...paymentHandlers,
+  ...payoutHandlers,
   ...refundHandlers,
+  ...topUpHandlers,
   ...notificationHandlers,
 }
 

@@ -12,7 +12,9 @@ import { compare, type ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
 import { becoming, over } from './notifications/parked.ts'
 import { paymentNews } from './notifications/payments.ts'
+import { payoutNews } from './notifications/payouts.ts'
 import { refundNews } from './notifications/refunds.ts'
+import { topUpNews } from './notifications/top-ups.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
@@ -26,7 +28,12 @@ type FollowedNoun = {
 type FiledRow = { tenant_id: string; id: string; compared: ComparedNoun }
 
 /** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
-const FOLLOWED: Record<ProviderNoun, FollowedNoun> = { payment: paymentNews, refund: refundNews }
+const FOLLOWED: Record<ProviderNoun, FollowedNoun> = {
+  payment: paymentNews,
+  payout: payoutNews,
+  refund: refundNews,
+  top_up: topUpNews,
+}
 const byNoun = new Map<string, FollowedNoun>(Object.entries(FOLLOWED))
 
 /** Applies one notification. In whatever order and however often they come, the result is the same. */

@@ -7,7 +7,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold, settlingPayment } from './told.ts'
 
@@ -17,8 +17,6 @@ type PaymentFailure = NonNullable<PaymentTold['failure']>
 type Refusal = { failure: PaymentFailure; reference?: string | null }
 
 const STILL_WORKING = 'the processor is still working on it'
-/** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
-const MAX_GENERATIONS = 12
 /**
  * When an authorization that an earlier attempt may have made is refused, it is tried and searched for again this
  * long after the first refusal: a processor's search is usually less than a minute behind.

@@ -1,9 +1,13 @@
-// Translates what the processor says of a payment or refund into what the settling steps write, for jobs and for
+// Translates what the processor says of a payment, refund, payout or top-up into what the settling steps write, for jobs and for
 // notifications, and declares those steps.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
+import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
 import { settleRefunds, type RefundSettlement, type RefundTold } from '#domain/refunds/settle.ts'
+import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
+import type { ProcessorPayout } from '#providers/payouts.ts'
+import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../context.ts'
 import { settling, type Told } from '../settle.ts'
 
@@ -17,6 +21,17 @@ export const settlingRefund = settling<Told<RefundSettlement>>(
   'settle_refund',
   settleRefunds,
   ({ told }) => told.payment_id,
+)
+
+export const settlingPayout = settling<Told<PayoutSettlement>>(
+  'settle_payout',
+  settlePayouts,
+  ({ told }) => told.payout_id,
+)
+export const settlingTopUp = settling<Told<TopUpSettlement>>(
+  'settle_top_up',
+  settleTopUps,
+  ({ told }) => told.top_up_id,
 )
 
 /** Undefined while the processor is still working on the payment; a notification will follow. */
@@ -70,3 +85,22 @@ export function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
   if (refund.status !== 'failed') return null
   return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
 }
+
+export function payoutTold(
+  ids: { tenant_id: string; payout_id: string },
+  { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,
+): PayoutTold {
+  return { ...ids, said: status, processor_reference: reference, arrival_date, returned_minor, failure }
+}
+
+export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up: ProcessorTopUp): TopUpTold {
+  const { status, reference, failure } = top_up
+  return {
+    ...ids,
+    said: status,
+    processor_reference: reference,
+    failure: status === 'reversed' ? REVERSED : failure,
+  }
+}
+
+const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }

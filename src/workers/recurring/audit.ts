@@ -12,7 +12,7 @@ import {
   type AuditReport,
 } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
-import { CHECKS_OF_A_TIME } from '#domain/audit/index.ts'
+import { AUDITED_NOUNS, CHECKS_OF_A_TIME } from '#domain/audit/index.ts'
 import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
 import { beginRun, endRun, findLastRun, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
@@ -23,13 +23,13 @@ const LOOK_MS = 10_000
 const PATIENCE_MS = 1_000
 /** A check that takes longer is stopped and reported as unfinished: an audit must not bring the database down. */
 const TIMEOUT_MS = 60_000
-/** At most this many payments with problems are kept, to be audited again each time until they are in order. */
+/** At most this many rows with problems are kept, to be audited again each time until they are in order. */
 const MOST_KEPT = 1000
 const MOST_LOGGED = 20
-/** Checks that are limited to a time and name no payment: an audit of a later time does not find their problems again. */
+/** Checks that are limited to a time and name no row: an audit of a later time does not find their problems again. */
 const PAST_CHECKS = new Set([...Object.keys(CHECKS_OF_A_TIME), 'notifications'])
 
-const key = z.object({ tenant_id: z.string(), payment_id: z.string() })
+const key = z.object({ tenant_id: z.string(), subject: z.enum(AUDITED_NOUNS), subject_id: z.string() })
 const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })
 const resultSchema = z.object({
   problems: z.record(z.string(), z.number()),
@@ -55,7 +55,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       let position = { since, again }
       // Another worker continues here if this one ends.
       const reached = async (time: string, found: AuditReport) => {
-        const wrong = paymentsOf(lostLater(found))
+        const wrong = rowsOf(lostLater(found))
         const past = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
         position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
         run.position = position
@@ -69,7 +69,7 @@ export function audits(context: WorkerContext, every_s: number): Loop {
       const unfinished = unfinishedOf(report)
       position = {
         since: isWhole(report) || since === null ? run.started_at : position.since,
-        again: paymentsOf(lostLater(report)).slice(0, MOST_KEPT),
+        again: rowsOf(lostLater(report)).slice(0, MOST_KEPT),
       }
       const result: Json = {
         problems: countsOf(report),
@@ -97,7 +97,7 @@ function isWhole(report: AuditReport): boolean {
   const problems = lostLater(report)
   return (
     unfinishedOf(report).length === 0 &&
-    paymentsOf(problems).length <= MOST_KEPT &&
+    rowsOf(problems).length <= MOST_KEPT &&
     !problems.some(({ check }) => PAST_CHECKS.has(check))
   )
 }
@@ -146,9 +146,7 @@ function raise({ log }: WorkerContext, { problems, checks }: AuditReport, unfini
   else log.info({ checks }, 'audited')
 }
 
-function paymentsOf(problems: Problem[]): z.output<typeof key>[] {
-  const payments = new Map<string, z.output<typeof key>>()
-  for (const { tenant_id, payment_id } of problems)
-    if (tenant_id !== null && payment_id !== null) payments.set(payment_id, { tenant_id, payment_id })
-  return [...payments.values()]
+function rowsOf(problems: Problem[]): z.output<typeof key>[] {
+  const named = problems.flatMap((problem) => key.safeParse(problem).data ?? [])
+  return [...new Map(named.map((row) => [row.subject_id, row])).values()]
 }

@@ -6,14 +6,15 @@ import { batcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { MAX_AMOUNT_MINOR, amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
+import { findRecord } from '#domain/records.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
-import { idempotencyKey, metadata, text } from '../../body.ts'
+import { checkLargest, httpUrl, idempotencyKey, metadata, text } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
@@ -30,14 +31,16 @@ const createBody = z
       .nullish()
       .transform((id) => id ?? null)
       .meta({ description: 'A customer of yours who pays.', example: EXAMPLE_ID }),
+    merchant_id: idText
+      .nullish()
+      .transform((id) => id ?? null)
+      .meta({ description: 'A merchant of yours on whose behalf it is taken.', example: EXAMPLE_ID }),
     description: text(1000).meta({ description: 'Your words for it.', example: 'Order 17' }),
     payment_method: text(255).meta({
       description: `A processor token, e.g. \`${PAYMENTS.examples.payment_method}\`. Without it the answer carries \`client_secret\` and the buyer confirms with the processor's own front end.`,
       example: PAYMENTS.examples.payment_method,
     }),
-    return_url: z
-      .url({ protocol: /^https?$/ })
-      .max(2048)
+    return_url: httpUrl
       .nullish()
       .transform((url) => url ?? null)
       .meta({
@@ -117,6 +120,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
       errors: [
         'payment_declined',
         'customer_not_found',
+        'merchant_not_found',
         'idempotency_key_reused',
         'amount_too_large',
         'payment_invalid',
@@ -138,20 +142,30 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
           return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
         },
         reached,
-        why_not: () => new AppError('customer_not_found', { param: 'customer_id' }),
+        why_not: () => whyNot(request.credentials.tenant_id, body),
       })
     },
   )
+
+  async function whyNot(
+    tenant_id: string,
+    { customer_id, merchant_id }: { customer_id: string | null; merchant_id: string | null },
+  ): Promise<AppError> {
+    const no_customer = new AppError('customer_not_found', { param: 'customer_id' })
+    if (merchant_id === null) return no_customer
+    const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
+    if (merchant !== undefined && merchant.archived_at !== null)
+      return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
+    // One that is there by now was not when it was looked for.
+    if (merchant === undefined || customer_id === null)
+      return new AppError('merchant_not_found', { param: 'merchant_id' })
+    return no_customer
+  }
 }
 
 /** Throws what is wrong with an amount in its currency. */
 function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
-  if (amount_minor > MAX_AMOUNT_MINOR) {
-    throw new AppError('amount_too_large', {
-      param: 'amount_minor',
-      message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
-    })
-  }
+  checkLargest(amount_minor)
   if (!settlesExactly(amount_minor, currency)) {
     throw new AppError('payment_invalid', {
       param: 'amount_minor',

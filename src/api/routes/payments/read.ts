@@ -3,21 +3,20 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
-import { dateTime } from '#core/time.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
-import { timelineEntrySchema, listTimeline } from '#domain/timeline.ts'
+import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { RouteContext } from '../../context.ts'
 import {
   asInteger,
   EXAMPLE_ID,
   idParams,
   idText,
-  linkBefore,
   nextPage,
+  pageBefore,
   pageQuery,
-  pageSize,
   route,
+  timelinePage,
 } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
@@ -35,11 +34,10 @@ const amount = (description: string) =>
 const filters = pageQuery.extend({
   status: paymentStatus.optional().meta({ description: 'Only those of this status.' }),
   customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
+  merchant_id: idText.optional().meta({ description: 'Only those of this merchant.', example: EXAMPLE_ID }),
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
   amount_min: amount('Only those of this `amount_minor` or more.'),
   amount_max: amount('Only those of this `amount_minor` or less.'),
-  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
-  created_to: dateTime.optional().meta({ description: 'Created before.' }),
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
@@ -52,13 +50,6 @@ const filters = pageQuery.extend({
       propertyNames: undefined,
       example: { order: 'A-17' },
     }),
-})
-
-const timelinePage = z.strictObject({
-  before: dateTime
-    .optional()
-    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
-  limit: pageSize(100),
 })
 
 export function readRoutes(
@@ -132,9 +123,7 @@ export function readRoutes(
           request.query,
         ),
       )
-      const [first] = entries
-      if (first !== undefined && entries.length >= request.query.limit)
-        reply.header('link', linkBefore(request.url, first.at))
+      reply.headers(pageBefore(request.url, request.query.limit, entries))
       return entries
     },
   )

@@ -14,9 +14,9 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { paymentTold, settlingPayment } from '../told.ts'
-import { applied, isLook } from './apply.ts'
+import { applied, findBoth, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
+import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
 export const comparedPayment: ComparedNoun = {
   noun: 'payment',
@@ -55,38 +55,27 @@ function sideOf(payment: ProcessorPayment): PaymentSide {
 async function applyPayment(
   context: WorkerContext,
   notification: StoredNotification,
-  { reference, marked }: News,
+  news: News,
 ): Promise<Decision> {
   const { sql, processor } = context
+  const { reference } = news
   const is_look = isLook(notification)
-  const find = () => findPaymentByReference(sql, processor.name, reference)
-  // Without our mark and unknown here it belongs to another application: no need to fetch it.
-  if (!is_look && !marked && (await find()) === undefined)
-    return parkFor(context, notification, 'not_ours', { waits_for: reference })
-  const looked = await processor.findPayment(reference)
-  if (looked.kind !== 'done') return askAgain(notification, looked)
-  const payment = looked.value === null ? await find() : await ownerOf(context, looked.value)
-  if (
-    payment !== undefined &&
-    looked.value === null &&
-    (is_look || wasParkedFor(notification, 'not_at_processor'))
-  ) {
-    const compared = await compare(context, comparedPayment, payment, null)
-    if (compared.kind !== 'done') return askAgain(notification, compared)
-  }
-  if (payment === undefined || looked.value === null) {
-    if (is_look) return over(notification, 'ignored')
-    const reason = looked.value === null ? 'not_at_processor' : 'not_known_here'
-    return parkFor(context, notification, reason, { waits_for: reference })
-  }
+  const both = await findBoth(context, notification, news, {
+    compared: comparedPayment,
+    find: () => findPaymentByReference(sql, processor.name, reference),
+    ask: () => processor.findPayment(reference),
+    ownerOf: (record) => ownerOf(context, record),
+  })
+  if ('decision' in both) return both.decision
+  const { row: payment, record } = both
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(of)
-  const theirs = sideOf(looked.value)
+  const theirs = sideOf(record)
   const differs = disagreement('payment', { ours: payment, worked_on: true, parked: [] }, theirs)
   const patient = !wasParkedFor(notification, 'refunds_differ')
   if (is_look && differs?.passing === true && patient)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
-  const told = paymentTold(context, of, looked.value)
+  const told = paymentTold(context, of, record)
   const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
   const tells = told && settlingPayment({ told, notification_id: notification.id, orphaned })
   if (!is_look && differs === null && !wasDrift(notification))

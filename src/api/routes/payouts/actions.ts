@@ -1,0 +1,139 @@
+// Routes that act on a payout: cancel it, or fail it by hand.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { findPayout, findProtectedPayout } from '#domain/payouts/find.ts'
+import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
+import { failPayout, joinPayoutCancel, requestPayoutCancels, type PayoutCancelRequest } from '#domain/payouts/request.ts'
+import { cancelPayout } from '#jobs/payouts.ts'
+import { accept, acceptAtOnce, type Answers } from '../../accept.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { idParams, route } from '../../route.ts'
+import { CANCELED_PAYOUT, FAILED_BY_HAND, PROCESSING_PAYOUT } from './examples.ts'
+
+const cancelBody = z
+  .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'payout-17-cancel' }).optional() })
+  .meta({ id: 'CancelPayout', description: 'Nothing but a key.' })
+  .nullish()
+
+const failBody = z
+  .strictObject({
+    reason: z
+      .string()
+      .min(1)
+      .max(1000)
+      .meta({ description: 'Why; shown as its failure.', example: 'The bank says that it never arrived.' }),
+    idempotency_key: idempotencyKey.meta({ example: 'payout-17-fail' }).optional(),
+  })
+  .meta({ id: 'FailPayout', description: 'Why it has failed.' })
+
+export function payoutActionRoutes(
+  root: FastifyInstance,
+  context: ApiContext,
+  answers: Answers<Payout>,
+): void {
+  const { sql } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const cancel = batcher<PayoutCancelRequest, 'canceled' | 'canceling' | 'recorded' | undefined>(
+    'cancel_payout',
+    async (requests) => {
+      const accepted = await requestPayoutCancels(sql, requests)
+      return requests.map(({ payout_id }) => accepted.get(payout_id))
+    },
+    { key: ({ tenant_id, payout_id }) => `${tenant_id} ${payout_id}` },
+  )
+
+  app.post(
+    '/v1/payouts/:id/cancel',
+    route({
+      area: 'payouts',
+      scope: 'payouts:write',
+      operation_id: 'cancelPayout',
+      summary: 'Cancel a payout',
+      description:
+        'A payout that has not left us is canceled at once. One that the processor has taken is canceled if the processor still lets go of it, and is refused (409) if not. While it is not known whether the processor has it, the wish is recorded (202) and follows. A second cancellation while one is under way joins it.',
+      params: idParams,
+      body: cancelBody,
+      response: { 200: payoutSchema, 202: payoutSchema },
+      waits: 'by_default',
+      key: 'optional',
+      examples: {
+        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        answer: CANCELED_PAYOUT,
+        unfinished: PROCESSING_PAYOUT,
+      },
+      errors: ['payout_not_found', 'payout_not_cancelable', 'idempotency_key_reused', 'processor_error'],
+    }),
+    async (request, reply) => {
+      const payout_id = request.params.id
+      return await accept(context, request, reply, {
+        job: cancelPayout,
+        answers,
+        id: payout_id,
+        body: request.body ?? {},
+        async step(asked) {
+          const accepted = await cancel({ ...asked, payout_id })
+          if (accepted === 'canceling') return 'accepted'
+          if (accepted !== undefined) return { joined: null }
+          const joined = await joinPayoutCancel(sql, { ...asked, payout_id })
+          return joined && { joined: joined.job_id }
+        },
+        reached: ({ status }) => status === 'canceled',
+        why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_cancelable', 'canceled'),
+      })
+    },
+  )
+
+  app.post(
+    '/v1/payouts/:id/fail',
+    route({
+      area: 'payouts',
+      scope: 'payouts:write',
+      operation_id: 'failPayout',
+      summary: 'Fail a payout by hand',
+      description:
+        'Marks a payout as failed at once and frees what it reserved, whatever the processor does, which is not asked. A payout that has not left us is not sent any more. If the processor pays it all the same, it stays `failed`, the money is taken from your balance, which may become negative, and a drift says so.',
+      params: idParams,
+      body: failBody,
+      response: { 200: payoutSchema },
+      key: 'optional',
+      examples: {
+        requests: {
+          reason: { summary: 'With the reason', value: { reason: 'The bank says that it never arrived.' } },
+        },
+        answer: FAILED_BY_HAND,
+      },
+      errors: ['payout_not_found', 'payout_not_failable', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const payout_id = request.params.id
+      request.subject_id = payout_id
+      return await acceptAtOnce<Payout>(context, request, reply, {
+        body,
+        step: (asked) => failPayout(sql, { ...asked, payout_id, event_id: newId(), reason: body.reason }),
+        find: (sent) => findProtectedPayout(sql, sent),
+        why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_failable', 'failed'),
+      })
+    },
+  )
+
+  async function whyNot(
+    tenant_id: string,
+    payout_id: string,
+    code: 'payout_not_cancelable' | 'payout_not_failable',
+    verb: 'canceled' | 'failed',
+  ): Promise<AppError> {
+    const payout = await findPayout(sql, tenant_id, payout_id)
+    if (payout === undefined) return new AppError('payout_not_found')
+    const { status } = payout
+    return new AppError(code, {
+      message: `The payout cannot be ${verb}: it is ${status}.`,
+      context: { status },
+    })
+  }
+}

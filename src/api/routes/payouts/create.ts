@@ -1,0 +1,129 @@
+// The route that creates a payout.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { AREAS } from '#domain/areas.ts'
+import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
+import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
+import { createPayout } from '#jobs/payouts.ts'
+import { accept, type Answers } from '../../accept.ts'
+import { idempotencyKey, metadata, text } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { EXAMPLE_ID, idText, route } from '../../route.ts'
+import { PENDING_PAYOUT } from './examples.ts'
+
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor,
+    currency: currencyCode.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
+    recipient_id: idText.meta({
+      description: 'A recipient of yours who is paid, in the same currency.',
+      example: EXAMPLE_ID,
+    }),
+    description: text(1000).meta({ description: 'Your words for it.', example: 'November' }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'payout-2026-11-20' }).optional(),
+  })
+  .meta({ id: 'CreatePayout', description: 'A payout to be.' })
+type CreateBody = z.output<typeof createBody>
+
+export function createPayoutRoute(
+  root: FastifyInstance,
+  context: ApiContext,
+  answers: Answers<Payout>,
+): void {
+  const { sql } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const create = batcher<PayoutRequest, Judgement>(
+    'create_payout',
+    async (requests) => {
+      const judged = await requestPayouts(sql, requests)
+      return requests.map(({ payout_id }) => judged.get(payout_id)!)
+    },
+    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
+  )
+
+  app.post(
+    '/v1/payouts',
+    route({
+      area: 'payouts',
+      scope: 'payouts:write',
+      operation_id: 'createPayout',
+      summary: 'Create a payout',
+      description:
+        'Pays a recipient out of your available balance: the balance in that currency less what other payouts have reserved. The amount is compared and reserved in one step, so payouts that are asked for at once can never take more than there is. Who asks it to wait is answered when the processor has taken or refused it.',
+      body: createBody,
+      response: { 201: payoutSchema, 202: payoutSchema },
+      waits: 'if_asked',
+      key: 'required',
+      examples: {
+        requests: {
+          payout: {
+            summary: 'To a recipient',
+            value: {
+              idempotency_key: 'payout-2026-11-20',
+              amount_minor: 1000,
+              currency: 'usd',
+              recipient_id: EXAMPLE_ID,
+              description: 'November',
+            },
+          },
+        },
+        answer: PENDING_PAYOUT,
+        unfinished: PENDING_PAYOUT,
+      },
+      errors: [
+        'recipient_not_found',
+        'payout_invalid',
+        'insufficient_balance',
+        'idempotency_key_reused',
+        'payout_refused',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const payout_id = newId()
+      let judged: Judgement | undefined
+      return await accept(context, request, reply, {
+        job: createPayout,
+        answers,
+        id: payout_id,
+        body,
+        async step(asked) {
+          judged = await create({ ...body, ...asked, payout_id, processor: AREAS.payouts.provider })
+          const { became } = judged
+          return became === 'accepted' || became === 'known' ? became : undefined
+        },
+        reached: ({ status }) => status === 'processing' || status === 'paid',
+        why_not: () => refusalOf(judged, body),
+      })
+    },
+  )
+}
+
+const WHY_INVALID: Partial<Record<Judgement['became'], (body: CreateBody) => [param: string, message: string]>> =
+  {
+    recipient_archived: () => ['recipient_id', 'The recipient is archived.'],
+    other_currency: ({ currency }) => ['currency', `The recipient is not paid in ${currency}.`],
+    recipient_rejected: () => ['recipient_id', 'The verification of the recipient was rejected.'],
+  }
+
+/** The refusal, by what the accepting statement saw. */
+function refusalOf(judged: Judgement | undefined, body: CreateBody): AppError {
+  if (judged?.became === 'recipient_not_found')
+    return new AppError('recipient_not_found', { param: 'recipient_id' })
+  const invalid = judged && WHY_INVALID[judged.became]?.(body)
+  if (invalid !== undefined) return new AppError('payout_invalid', { param: invalid[0], message: invalid[1] })
+  const { amount_minor: requested_minor, currency } = body
+  const available_minor = judged?.available_minor ?? 0
+  return new AppError('insufficient_balance', {
+    param: 'amount_minor',
+    message: `${requested_minor} is more than the ${available_minor} ${currency} that are available.`,
+    context: { available_minor, requested_minor, currency },
+  })
+}

@@ -1,0 +1,21 @@
+// How payouts look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+
+const LATER = '2026-11-20T10:17:02.654321Z'
+const OPEN = { paid_at: null, failed_at: null, canceled_at: null }
+
+export const PENDING_PAYOUT = {
+  ...OPEN,
+  status: 'pending',
+  processor_reference: null,
+  arrival_date: null,
+  processing_at: null,
+}
+export const PROCESSING_PAYOUT = OPEN
+export const CANCELED_PAYOUT = { ...OPEN, status: 'canceled', canceled_at: LATER, updated_at: LATER }
+export const FAILED_BY_HAND = {
+  ...OPEN,
+  status: 'failed',
+  failed_at: LATER,
+  updated_at: LATER,
+  failure: { code: 'failed_manually', message: 'The bank says that it never arrived.', manual: true },
+}

@@ -1,0 +1,206 @@
+// Routes of top-ups.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { TOP_UPS } from '#core/config/providers.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { AREAS } from '#domain/areas.ts'
+import type { AskedFor, Found } from '#domain/jobs/found.ts'
+import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
+import { findTopUps, listTopUps } from '#domain/top-ups/find.ts'
+import { createTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
+import { sourcePlace } from '#domain/top-ups/sealed.ts'
+import { maskedSource, topUpSchema, topUpStatus, type TopUp } from '#domain/top-ups/top-up.ts'
+import { createTopUp } from '#jobs/top-ups.ts'
+import { accept, type Answers } from '../accept.ts'
+import { checkLargest, idempotencyKey, metadata, text } from '../body.ts'
+import type { RouteContext } from '../context.ts'
+import { idParams, nextPage, pageBefore, pageQuery, route, timelinePage } from '../route.ts'
+
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor,
+    currency: currencyCode.transform((code) => code.toLowerCase()),
+    source: text(255).meta({
+      description:
+        "A processor's token of where the money comes from. Left out: the bank account that the platform has set up with the processor. It is shown masked.",
+      example: TOP_UPS.examples.source,
+    }),
+    description: text(1000).meta({ description: 'Your words for it.', example: 'November' }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'top-up-2026-11-20' }).optional(),
+  })
+  .meta({ id: 'CreateTopUp', description: 'A top-up to be.' })
+
+const PENDING = {
+  status: 'pending',
+  processor_reference: null,
+  succeeded_at: null,
+} as const
+
+export function topUpRoutes(root: FastifyInstance, context: RouteContext): void {
+  const { sql, lists, vault } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const create = batcher<TopUpRequest, 'accepted' | 'known' | undefined>(
+    'create_top_up',
+    async (requests) => {
+      const became = await createTopUps(sql, requests)
+      return requests.map(({ top_up_id }) => became.get(top_up_id))
+    },
+    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
+  )
+  const read = batcher<AskedFor, Found<TopUp> | undefined>('find_top_up', (asked) => findTopUps(sql, asked))
+
+  const answers: Answers<TopUp> = {
+    async find(asked) {
+      const found = await read(asked)
+      if (found === undefined) throw new AppError('top_up_not_found')
+      return found
+    },
+    pathOf: ({ id }) => `/v1/wallet/top_ups/${id}`,
+    idsOf: ({ id }) => ({ top_up_id: id }),
+  }
+
+  app.post(
+    '/v1/wallet/top_ups',
+    route({
+      area: 'wallet',
+      scope: 'wallet:write',
+      tag: 'top-ups',
+      operation_id: 'createTopUp',
+      summary: 'Top up a balance',
+      description:
+        'Brings money into your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait` the answer comes when the processor has taken or refused it.',
+      body: createBody,
+      response: { 201: topUpSchema, 202: topUpSchema },
+      waits: 'if_asked',
+      key: 'required',
+      examples: {
+        requests: {
+          source: {
+            summary: 'From a source that is known by a token',
+            value: {
+              idempotency_key: 'top-up-2026-11-20',
+              amount_minor: 10_000,
+              currency: 'usd',
+              source: TOP_UPS.examples.source,
+              description: 'November',
+            },
+          },
+          bare: {
+            summary: 'From the bank account of the platform',
+            value: { idempotency_key: 'top-up-2026-11-21', amount_minor: 10_000, currency: 'eur' },
+          },
+        },
+        answer: PENDING,
+        unfinished: PENDING,
+      },
+      errors: [
+        'idempotency_key_reused',
+        'amount_too_large',
+        'payment_declined',
+        'payment_invalid',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const top_up_id = newId()
+      return await accept(context, request, reply, {
+        job: createTopUp,
+        answers,
+        id: top_up_id,
+        body,
+        step(asked) {
+          checkLargest(body.amount_minor)
+          const { source } = body
+          const sealed =
+            source === null ? null : vault.seal(source, sourcePlace(asked.tenant_id, asked.job_id))
+          return create({
+            ...body,
+            ...asked,
+            top_up_id,
+            source: sealed,
+            masked_source: source === null ? null : maskedSource(source),
+            processor: AREAS.wallet.provider,
+          })
+        },
+        reached: ({ status }) => status === 'succeeded',
+        // Nothing is refused by how the rows stand.
+        why_not: () => new AppError('internal_error'),
+      })
+    },
+  )
+
+  app.get(
+    '/v1/wallet/top_ups',
+    route({
+      area: 'wallet',
+      scope: 'wallet:read',
+      tag: 'top-ups',
+      operation_id: 'listTopUps',
+      summary: 'List top-ups, newest first',
+      querystring: pageQuery.extend({
+        status: topUpStatus.optional().meta({ description: 'Only those of this status.' }),
+        currency: currencyCode
+          .optional()
+          .meta({ description: 'Only those in this currency.', example: 'usd' }),
+      }),
+      response: { 200: z.array(topUpSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const top_ups = await lists(request, reply, (lists_sql) =>
+        listTopUps(lists_sql, request.credentials.tenant_id, request.query),
+      )
+      reply.headers(nextPage(request.url, request.query.limit, top_ups))
+      return top_ups
+    },
+  )
+
+  app.get(
+    '/v1/wallet/top_ups/:id',
+    route({
+      area: 'wallet',
+      scope: 'wallet:read',
+      tag: 'top-ups',
+      operation_id: 'getTopUp',
+      summary: 'Retrieve a top-up',
+      params: idParams,
+      response: { 200: topUpSchema },
+      errors: ['top_up_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      (await answers.find({ tenant_id, id, job_id: null })).resource,
+  )
+
+  app.get(
+    '/v1/wallet/top_ups/:id/timeline',
+    route({
+      area: 'wallet',
+      scope: 'wallet:read',
+      tag: 'top-ups',
+      operation_id: 'getTopUpTimeline',
+      summary: 'Explain a top-up',
+      description:
+        'Every attempt, provider answer, webhook, ledger posting and event of the top-up, oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
+      params: idParams,
+      querystring: timelinePage,
+      response: { 200: z.array(timelineEntrySchema) },
+      errors: ['top_up_not_found'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { id } = request.params
+      await answers.find({ tenant_id, id, job_id: null })
+      const entries = await lists(request, reply, (lists_sql) =>
+        listTimeline(lists_sql, { tenant_id, subject: 'top_up', subject_id: id }, request.query),
+      )
+      reply.headers(pageBefore(request.url, request.query.limit, entries))
+      return entries
+    },
+  )
+}

@@ -1,0 +1,65 @@
+// Routes of the wallet: balances, and what moved them.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { currencyCode } from '#core/money.ts'
+import { listWalletBalances, walletBalanceSchema } from '#domain/wallet/balances.ts'
+import { listTransactions, transactionKind, walletTransactionSchema } from '#domain/wallet/transactions.ts'
+import type { RouteContext } from '../context.ts'
+import { EXAMPLE_ID, idText, nextPage, pageQuery, route } from '../route.ts'
+
+const ofCurrency = currencyCode
+  .optional()
+  .meta({ description: 'Only this currency, in upper or lower case.', example: 'usd' })
+
+export function walletRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/wallet/balances',
+    route({
+      area: 'wallet',
+      scope: 'wallet:read',
+      operation_id: 'listWalletBalances',
+      summary: 'List balances, by currency',
+      description: 'A currency without any transaction is not listed.',
+      querystring: z.strictObject({ currency: ofCurrency }),
+      response: { 200: z.array(walletBalanceSchema) },
+      errors: [],
+    }),
+    async ({ credentials: { tenant_id }, query: { currency } }) =>
+      await listWalletBalances(sql, tenant_id, currency),
+  )
+
+  app.get(
+    '/v1/wallet/transactions',
+    route({
+      area: 'wallet',
+      scope: 'wallet:read',
+      operation_id: 'listWalletTransactions',
+      summary: 'List transactions, newest first',
+      description:
+        'Every change of a balance, in the order in which it happened: of each currency, `balance_after_minor` is `amount_minor` more than that of the transaction before. Those of several currencies that happened in one moment come on one page, so there may be a few more than `limit`.',
+      querystring: pageQuery.extend({
+        currency: ofCurrency,
+        kind: transactionKind.optional().meta({ description: 'Only those of this kind.' }),
+        subject_id: idText
+          .optional()
+          .meta({
+            description: 'Only those of this payment, refund, top-up or payout.',
+            example: EXAMPLE_ID,
+          }),
+      }),
+      response: { 200: z.array(walletTransactionSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { query, credentials } = request
+      const transactions = await lists(request, reply, (lists_sql) =>
+        listTransactions(lists_sql, credentials.tenant_id, query),
+      )
+      reply.headers(nextPage(request.url, query.limit, transactions))
+      return transactions
+    },
+  )
+}

@@ -1,0 +1,90 @@
+// Reads payouts: lists, single payouts with their jobs, and payouts by the processor's reference.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { OPEN_STATUSES, payoutSchema, type Payout, type PayoutStatus } from './payout.ts'
+
+export type PayoutFilters = {
+  status?: PayoutStatus
+  recipient_id?: string
+  currency?: string
+  created_from?: string
+  created_to?: string
+  before?: string
+  limit: number
+}
+
+/** The payouts of a tenant, newest first. */
+export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFilters): Promise<Payout[]> {
+  const { status, recipient_id, currency } = filters
+  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
+  // Open payouts and those of a recipient have indexes of their own; other filters do not change the statement's text.
+  const open = status !== undefined && OPEN_STATUSES.includes(status)
+  return await sql<Payout[]>`
+    select ${payoutColumns(sql)} from payouts
+    where tenant_id = ${tenant_id}
+      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      ${recipient_id === undefined ? sql`` : sql`and recipient_id = ${recipient_id}`}
+      ${open ? sql`and open` : sql``}
+      and status = coalesce(${status ?? null}, status)
+      and currency = coalesce(${currency?.toLowerCase() ?? null}, currency)
+    order by created_at desc limit ${filters.limit}`
+}
+
+/** Payouts with the jobs that were asked for, in the order of `asked`. */
+export async function findPayouts(sql: Sql, asked: AskedFor[]): Promise<(Found<Payout> | undefined)[]> {
+  return await findWithJobs<Payout>(sql, 'payout', payoutColumns(sql), asked)
+}
+
+/** One payout, or undefined. */
+export async function findPayout(sql: Sql, tenant_id: string, id: string): Promise<Payout | undefined> {
+  const [payout] = await sql<Payout[]>`
+    select ${payoutColumns(sql)} from payouts where tenant_id = ${tenant_id} and id = ${id}`
+  return payout
+}
+
+/** The payout that a key protects on its route, or undefined. */
+export async function findProtectedPayout(sql: Sql, sent: SentKey): Promise<Protected<Payout> | undefined> {
+  const [found] = await findProtected<Payout>(sql, 'payout', payoutColumns(sql), [sent])
+  return found
+}
+
+/** What is needed of a payout to apply what a processor says of it. */
+export type KnownPayout = Pick<
+  Payout,
+  'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
+> & { returned_minor: number; cancel_requested_at: string | null }
+
+/** The payout, of any tenant, that a processor knows by `reference`. */
+export async function findPayoutByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<KnownPayout | undefined> {
+  const [payout] = await sql<KnownPayout[]>`
+    select ${knownColumns(sql)} from payouts where processor = ${processor} and processor_reference = ${reference}`
+  return payout
+}
+
+/** The payout of these ids; with a `reference` only unless it is known to the processor by another one. */
+export async function findPayoutByIds(
+  sql: Sql,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  reference: string | null = null,
+): Promise<KnownPayout | undefined> {
+  const [payout] = await sql<KnownPayout[]>`
+    select ${knownColumns(sql)} from payouts
+    where tenant_id = ${tenant_id} and id = ${id}
+      and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
+  return payout
+}
+
+function knownColumns(sql: Sql): Fragment {
+  return sql`
+    tenant_id, id, status, amount_minor, currency, processor_reference, returned_minor, cancel_requested_at`
+}
+
+/** The columns of an answer. */
+export function payoutColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(payoutSchema.shape))
+}

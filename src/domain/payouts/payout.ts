@@ -1,0 +1,94 @@
+// The payout: its schema in rows, answers and events.
+import { z } from 'zod'
+import { PAYOUTS } from '#core/config/providers.ts'
+import { metadataJson } from '#core/json.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+
+const PAYOUT_STATUSES = ['pending', 'processing', 'paid', 'failed', 'canceled'] as const
+export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
+
+/** The statuses in which the amount is reserved. In them the column `open` of its row is true. */
+export const OPEN_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
+
+/** The status of a payout, as a field and as a filter. */
+export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
+  id: 'PayoutStatus',
+  description:
+    '`pending`: the processor has not taken it yet. `processing`: it is on its way. `paid`: the processor has paid it; it can still come back, and is `failed` then. `failed`: it was refused, came back, or was failed by hand. `canceled`: it was stopped in time. While it is `pending` or `processing` its amount is reserved.',
+  example: 'processing',
+})
+
+/** A currency as payouts and balances show it. */
+const lowerCurrency = currencyCode.meta({
+  description: 'ISO 4217 currency code, in lower case.',
+  minLength: 3,
+  maxLength: 3,
+  example: 'usd',
+})
+
+/** A payout in answers and events. */
+export const payoutSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the payout.', example: '0198f6f3-2b1d-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'payout-2026-11-20' }),
+    status: payoutStatus,
+    amount_minor: amountMinor,
+    currency: lowerCurrency,
+    recipient_id: z
+      .uuid()
+      .meta({ description: 'Who is paid.', example: '0198f6f0-7ec1-7000-8000-123456789abc' }),
+    description: z.string().nullable().meta({ description: 'Your words for it.', example: 'November' }),
+    processor: z.string().meta({ description: 'Who moves the money.', example: PAYOUTS.provider }),
+    processor_reference: z.string().nullable().meta({
+      description: 'The payout or transfer at the processor; null until it has taken it.',
+      example: PAYOUTS.examples.payout,
+    }),
+    arrival_date: z.string().nullable().meta({
+      description: 'The day on which the processor expects it to arrive, once it has said so.',
+      format: 'date',
+      example: '2026-11-24',
+    }),
+    failure: z
+      .object({
+        code: z.string().meta({
+          description:
+            "`payout_refused`: the processor did not take it. `failed_manually`: it was failed by hand. Else the processor's word for it.",
+          example: 'no_account',
+        }),
+        message: z.string().meta({
+          description: 'The same for people; of one failed by hand, the reason that was given.',
+          example: 'The bank account could not be found.',
+        }),
+        manual: z.boolean().meta({ description: 'Whether it was failed by hand.', example: false }),
+      })
+      .meta({ id: 'PayoutFailure', description: 'Why a payout failed.' })
+      .nullable()
+      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+    processing_at: timestamp.nullable().meta({ description: 'When the processor took it.' }),
+    paid_at: timestamp.nullable().meta({ description: 'When it was paid.' }),
+    failed_at: timestamp.nullable().meta({ description: 'When it failed.' }),
+    canceled_at: timestamp.nullable().meta({ description: 'When it was canceled.' }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your payouts: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'Payout', description: 'Money that leaves your balance for a recipient.' })
+
+export type Payout = z.output<typeof payoutSchema>
+
+/** The events of payouts, by the word after `payout.`, each with its meaning. */
+export const PAYOUT_EVENTS = {
+  created: 'A payout was asked for, and its amount is reserved.',
+  processing: 'The processor has taken it.',
+  paid: 'It was paid. A transfer is paid as soon as it is taken.',
+  failed: 'It was refused, came back after all, or was failed by hand.',
+  canceled: 'It was stopped in time.',
+} as const

@@ -1,0 +1,216 @@
+// What callers ask of payouts: created against what is available, canceled, failed by hand. Each is one statement.
+import type { Fragment, Json, Sql } from '#core/db.ts'
+import { cancelPayout, createPayout } from '#jobs/payouts.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import { payoutColumns } from './find.ts'
+import type { Payout } from './payout.ts'
+import { freeing, reserving } from './reservation.ts'
+
+export type PayoutRequest = JobRequest & {
+  payout_id: string
+  amount_minor: number
+  /** In lower case. */
+  currency: string
+  recipient_id: string
+  description: string | null
+  metadata: Json
+  processor: string
+}
+
+/** What became of a request, and what decided it. */
+export type Judgement = {
+  became:
+    | 'accepted'
+    | 'known'
+    | 'recipient_not_found'
+    | 'recipient_archived'
+    | 'other_currency'
+    | 'recipient_rejected'
+    | 'insufficient_balance'
+  /** What was available when it was judged; null where it did not come to that. */
+  available_minor: number | null
+}
+
+/**
+ * Reserves what payouts need and asks for their jobs. The guard reads only the row of the account that it locks.
+ * Returns what became of each, by id; those of one account are judged in the order of the requests. Throws a unique
+ * violation when a key is used by another request at the same moment; nothing was written then.
+ */
+export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promise<Map<string, Judgement>> {
+  const items = requests.map((request, nth) => ({ ...request, nth }))
+  // In one order in every statement: two with the same keys cannot block each other.
+  const keys = sql`
+    select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from asked
+    order by tenant_id, idempotency_key, route`
+  const announced = sql`
+    select p.*, a.event_id, ${'payout.created' satisfies EventType} as event from p join asked a on a.payout_id = p.id`
+  const request = requestJson(sql, createPayout, {
+    destination: sql`destination`,
+    amount_minor: sql`amount_minor`,
+    currency: sql`currency`,
+    description: sql`description`,
+    metadata: sql`jsonb_build_object('sluice_payout_id', payout_id, 'sluice_tenant_id', tenant_id)`,
+  })
+  const wanted = sql`select nth, tenant_id, currency, amount_minor, payout_id from given where became is null`
+  const rows = await sql<(Judgement & { payout_id: string })[]>`
+    with recursive given as (
+      select a.*, r.destination, case
+          when ${isKnown(sql, 'payout')} then 'known'
+          when r.id is null then 'recipient_not_found'
+          when r.archived_at is not null then 'recipient_archived'
+          when r.currency <> a.currency then 'other_currency'
+          when r.kyc_status = 'rejected' then 'recipient_rejected' end as became
+      from jsonb_to_recordset(${sql.json(items)}) as a(
+        nth integer, tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
+        route text, fingerprint text, request_id text, amount_minor bigint, currency text, recipient_id uuid,
+        description text, metadata jsonb, processor text)
+      left join lateral (
+        select * from recipients r where r.tenant_id = a.tenant_id and r.id = a.recipient_id offset 0) r on true
+    ), ${reserving(sql, wanted)},
+    asked as (
+      select g.* from given g join judged j on j.payout_id = g.payout_id and j.reserved
+    ), p as (
+      insert into payouts (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata,
+        processor)
+      select tenant_id, payout_id, idempotency_key, amount_minor, currency, recipient_id, description,
+        coalesce(metadata, 'null'), processor
+      from asked order by tenant_id, idempotency_key
+      returning *
+    ),
+    remembered as (${remember(sql, 'payout', keys)}),
+    event as (${announce(sql, 'payout', announced)}),
+    job as (${askFor(sql, createPayout, sql`asked`, request)})
+    select g.payout_id, j.available_minor,
+      coalesce(g.became, case when j.reserved then 'accepted' else 'insufficient_balance' end) as became
+    from given g left join judged j on j.payout_id = g.payout_id`
+  return new Map(rows.map(({ payout_id, ...judgement }) => [payout_id, judgement]))
+}
+
+export type PayoutCancelRequest = JobRequest & { payout_id: string }
+
+/**
+ * Asks for the cancellation of payouts. One that has certainly not reached the processor is `canceled` at once. A job
+ * asks the processor to let go of one that it has (`canceling`). While nobody knows whether the processor has it, the
+ * request is only `recorded`: what the call comes to decides. Returns by id what was accepted, and how.
+ */
+export async function requestPayoutCancels(
+  sql: Sql,
+  requests: PayoutCancelRequest[],
+): Promise<Map<string, 'canceled' | 'canceling' | 'recorded'>> {
+  const guard = sql`
+    p.cancel_requested_at is null
+    and (p.status = 'pending' or (p.status = 'processing' and p.processor_reference is not null))`
+  const ended = sql`select * from p where accepted = 'canceled'`
+  const keys = sql`
+    select tenant_id, asked_key as idempotency_key, route, fingerprint, payout_id as resource_id,
+      case when accepted = 'canceling' then job_id end as job_id
+    from p`
+  const announced = sql`select e.*, ${'payout.canceled' satisfies EventType} as event from (${ended}) e`
+  const canceling = sql`(select * from p where accepted = 'canceling') p`
+  const request = requestJson(sql, cancelPayout, { reference: sql`processor_reference` })
+  const rows = await sql<{ id: string; accepted: 'canceled' | 'canceling' | 'recorded' }[]>`
+    with locked as (
+      select a.*, a.idempotency_key as asked_key, p.accepted from (
+        select * from jsonb_to_recordset(${sql.json(requests)}) as a(
+          tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
+          fingerprint text, request_id text)
+        where not ${isKnown(sql)}
+        order by tenant_id, payout_id
+      ) a
+      cross join lateral (
+        select case when p.status = 'processing' then 'canceling' when p.call_started_at is null then 'canceled'
+          else 'recorded' end as accepted
+        from payouts p where p.tenant_id = a.tenant_id and p.id = a.payout_id and ${guard} for update
+      ) p
+    ), p as (
+      update payouts p set status = case when l.accepted = 'canceled' then 'canceled' else p.status end,
+        cancel_requested_at = case when l.accepted <> 'canceled' then clock_timestamp() end,
+        canceled_at = case when l.accepted = 'canceled' then clock_timestamp() end,
+        updated_at = clock_timestamp()
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payout_id
+      returning p.*, l.payout_id, l.accepted, l.job_id, l.event_id, l.rung, l.route, l.fingerprint, l.request_id,
+        l.asked_key
+    ),
+    remembered as (${remember(sql, 'payout', keys)}),
+    event as (${announce(sql, 'payout', announced)}),
+    job as (${askFor(sql, cancelPayout, canceling, request)}),
+    ${freeing(sql, ended)}
+    select id, accepted from p`
+  return new Map(rows.map(({ id, accepted }) => [id, accepted]))
+}
+
+/**
+ * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns the
+ * job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
+ * `requestPayoutCancels` has refused.
+ */
+export async function joinPayoutCancel(
+  sql: Sql,
+  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+): Promise<{ job_id: string | null } | undefined> {
+  const [joined] = await sql<{ job_id: string | null }[]>`
+    with joined as (
+      select a.*, p.id as resource_id, (
+        select j.id from jobs j
+        where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id and j.name = ${cancelPayout.name}
+          and j.finished_at is null
+        order by j.created_at desc limit 1) as job_id
+      from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, payout_id uuid, idempotency_key text, route text, fingerprint text)
+      join payouts p on p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
+        and p.cancel_requested_at is not null
+      where not ${isKnown(sql)}
+    ), remembered as (${remember(sql, 'payout', sql`select * from joined`)})
+    select job_id from joined`
+  return joined
+}
+
+export type FailRequest = IdempotentRequest & {
+  tenant_id: string
+  payout_id: string
+  event_id: string
+  reason: string
+}
+
+/** The code of a failure by hand. */
+const BY_HAND = 'failed_manually'
+
+/**
+ * Fails a payout by hand, whatever the processor does: what it reserved is free, and a job that has not called the
+ * processor yet never does. `known` when the key was used before; undefined when its status does not allow it.
+ */
+export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout | 'known' | undefined> {
+  const keys = sql`
+    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from p`
+  const announced = sql`select p.*, ${'payout.failed' satisfies EventType} as event from p`
+  const rows = await sql<(Payout & { known: boolean })[]>`
+    with given as (
+      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, payout_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, reason text)
+    ), p as (
+      update payouts p set status = 'failed', failed_at = clock_timestamp(), updated_at = clock_timestamp(),
+        cancel_requested_at = null,
+        failure = jsonb_build_object('code', ${BY_HAND}::text, 'message', a.reason, 'manual', true)
+      from given a
+      where not a.known and p.tenant_id = a.tenant_id and p.id = a.payout_id and p.status in ('pending', 'processing')
+      returning p.*, a.event_id, a.route, a.fingerprint, a.idempotency_key as asked_key
+    ),
+    remembered as (${remember(sql, 'payout', keys)}),
+    event as (${announce(sql, 'payout', announced)}),
+    ${freeing(sql, sql`select * from p`)}
+    select g.known, p.* from given g left join (select ${payoutColumns(sql)} from p) p on true`
+  const { known, ...payout } = rows[0]!
+  if (known) return 'known'
+  // Nothing was joined where the guard refused.
+  return payout.id === null ? undefined : payout
+}
+
+function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
+  const asked = sql`
+    select job_id, tenant_id, payout_id as subject_id, jsonb_build_object('payout_id', payout_id) as payload, rung,
+      null::text as dedupe_key, request_id, ${request} as request
+    from ${rows}`
+  return enqueue(sql, job, asked)
+}

@@ -1,0 +1,204 @@
+// Settles payouts by what their processor says: one statement moves the payout on, posts to the ledger, frees what was
+// reserved and ends the job.
+import { newId } from '#core/ids.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { cancelPayout } from '#jobs/payouts.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { announce } from '../events.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { postings } from '../ledger.ts'
+import { filing, waking } from '../notifications/settle.ts'
+import { storeNotifications } from '../notifications/store.ts'
+import { lookAt } from '../reconciliation/looks.ts'
+
+/**
+ * What became known of a payout.
+ * - `processing`, `paid`, `failed`, `canceled`: how it stands at the processor;
+ * - `refused`: the processor did not take it, and has no record of it;
+ * - `unsent`: certainly nothing has reached the processor so far;
+ * - `kept`: the processor does not let go of it, so the wish to cancel it is over.
+ */
+export type PayoutTold = {
+  tenant_id: string
+  payout_id: string
+  said: 'processing' | 'paid' | 'failed' | 'canceled' | 'refused' | 'unsent' | 'kept'
+  processor_reference: string | null
+  arrival_date: string | null
+  /** How much has come back of what was paid; when it `failed`, all of it has. */
+  returned_minor: number
+  /** Where it failed or was refused. */
+  failure: { code: string; message: string } | null
+}
+
+/** The settlement of a job with what it was told of a payout, and with the notification that brought this, if one did. */
+export type PayoutSettlement = Settlement & { told: PayoutTold; notification_id: string | null }
+
+/** How far the processor has come: what it said moves only forward. Only these are said of an object that it has. */
+const FURTHER = ['processing', 'paid', 'failed', 'canceled']
+
+/**
+ * Settles jobs that were told something of a payout, in one statement. No two settlements of one call may be of the
+ * same payout. What the processor did and what the payout is here are two facts: money is posted as the processor moved
+ * it, but a payout that was failed by hand, or canceled before it was sent, stays so. Where the two contradict each
+ * other, a look is asked for, which opens a drift. Returns the ids of the jobs whose lease was still ours; for the
+ * others nothing was written.
+ */
+export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+    ...settlement,
+    change: {
+      ...told,
+      rank: FURTHER.indexOf(told.said) + 1,
+      // The notification of a job that goes on is not applied yet.
+      notification_id: settlement.state === 'running' ? null : notification_id,
+      event_id: newId(),
+      // Postings of one statement follow each other in the order of their ids.
+      paid_id: newId(),
+      returned_id: newId(),
+      follow_up_job_id: newId(),
+    },
+  }))
+  const announced = sql`select p.*, 'payout.' || p.status as event from p where p.status <> p.before`
+  const to_post = sql`
+    select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
+      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, 0::bigint as part
+    from p where paid_minor > paid_before
+    union all
+    select tenant_id, returned_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),
+      returned_minor - returned_before, returned_before
+    from p where returned_minor > returned_before`
+  const to_free = sql`
+    select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
+    from p where before in ('pending', 'processing') and status not in ('pending', 'processing')`
+  const known = sql`select processor as provider, processor_reference as reference from p`
+  const rows = await sql<Settled[]>`
+    with ${holding(sql, items)},
+    told as (
+      select held.job_id, held.request_id, held.never_sent or held.rotate as never_sent, c.*
+      from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, payout_id uuid, said text, rank integer, processor_reference text, arrival_date text,
+        returned_minor bigint, failure jsonb, event_id uuid, paid_id uuid, returned_id uuid, follow_up_job_id uuid,
+        notification_id uuid)
+    ), ${stepping(sql)},
+    p as (
+      update payouts p set status = s.becomes,
+        processor_status = s.further,
+        processor_reference = coalesce(p.processor_reference, s.processor_reference),
+        paid_minor = s.paid, returned_minor = s.returned,
+        call_started_at = case when not (s.said = 'unsent' and s.never_sent) then p.call_started_at end,
+        cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
+          then p.cancel_requested_at end,
+        arrival_date = coalesce(s.arrival_date, p.arrival_date),
+        failure = case when s.becomes = 'failed' and s.before <> 'failed'
+          then s.failure || '{"manual": false}' else p.failure end,
+        processing_at = case when s.rank > 0 then coalesce(p.processing_at, clock_timestamp()) else p.processing_at end,
+        paid_at = case when s.becomes = 'paid' then coalesce(p.paid_at, clock_timestamp()) else p.paid_at end,
+        failed_at = case when s.becomes = 'failed' then coalesce(p.failed_at, clock_timestamp()) end,
+        canceled_at = case when s.becomes = 'canceled' then coalesce(p.canceled_at, clock_timestamp()) end,
+        updated_at = case when s.becomes <> s.before or s.further is distinct from s.further_before
+            or s.returned <> s.returned_before or s.said = 'kept'
+            or coalesce(s.arrival_date, p.arrival_date) is distinct from p.arrival_date
+          then clock_timestamp() else p.updated_at end
+      from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
+      returning p.*, s.before, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
+        s.follow_up_job_id, s.request_id, s.job_id
+    ),
+    event as (${announce(sql, 'payout', announced)}),
+    ${postings(sql, to_post, to_free, { in_parts: true })},
+    follow_up as (${followUp(sql)}),
+    ${filing(sql, 'payout')},
+    ${waking(sql, known)},
+    ${finishing(sql, endsSoon(sql))}
+    select job.id, p.processor as provider, p.processor_reference as reference,
+      p.status || ' here, ' || p.processor_status || ' there' as stands,
+      p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts
+    from job left join p on p.job_id = job.id`
+  for (const { contradicts, provider, reference, stands } of rows) {
+    if (contradicts !== true || reference === null) continue
+    // Once for each contradiction. A notification of the processor would bring it too, a little later.
+    const look = lookAt(provider, { subject: 'payout', reference }, stands)
+    await storeNotifications(sql, [look])
+  }
+  return new Set(rows.map(({ id }) => id))
+}
+
+type Settled = {
+  id: string
+  provider: string
+  reference: string | null
+  stands: string
+  contradicts: boolean | null
+}
+
+/**
+ * The parts `locked` and `step`: the rows that were told of, and what becomes of each. `further` is how far the
+ * processor has come, `becomes` our status, `paid` and `returned` what is posted from then on.
+ */
+function stepping(sql: Sql | Tx): Fragment {
+  const rankOf = sql`coalesce(array_position(${FURTHER}::text[], p.processor_status), 0)`
+  return sql`
+    locked as (
+      select told.*, p.status as before, p.processor_status as further_before, p.cancel_requested_at,
+        p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor,
+        told.rank > ${rankOf} as moves
+      from (select * from told order by tenant_id, payout_id) told
+      cross join lateral (
+        select * from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
+      ) p
+    ), stood as (
+      select l.*, case when moves then said else further_before end as further,
+        case when moves and said = 'paid' then amount_minor else paid_before end as paid,
+        case
+          when moves and before in ('pending', 'processing', 'paid') then said
+          when said = 'refused' and before = 'pending' then 'failed'
+          when said = 'unsent' and never_sent and before = 'pending' and cancel_requested_at is not null then 'canceled'
+          else before end as becomes
+      from locked l
+    ), step as (
+      select s.*, case
+          when paid = 0 then 0
+          when moves and said in ('failed', 'canceled') then paid
+          when said = 'paid' and further = 'paid' then greatest(returned_before, least(returned_minor, paid))
+          else returned_before end as returned
+      from stood s
+    )`
+}
+
+/** A cancellation that was recorded while the call was under way follows it, if there is still something to cancel. */
+function followUp(sql: Sql | Tx): Fragment {
+  const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
+  return enqueue(
+    sql,
+    cancelPayout,
+    sql`
+      select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+        jsonb_build_object('payout_id', p.id) as payload, false as rung, null::text as dedupe_key, p.request_id,
+        ${request} as request
+      from p where p.before = 'pending' and p.status = 'processing' and p.cancel_requested_at is not null`,
+  )
+}
+
+/** A job that would wait, although its payout has ended meanwhile, ends at its next attempt: that is now. */
+function endsSoon(sql: Sql | Tx): Fragment {
+  return sql`
+    case when held.job_id in (select job_id from p where status not in ('pending', 'processing'))
+      then 0 else held.delay_ms end`
+}
+
+/** Settles a payout whose call never took effect: one that was not created has failed, one that was not canceled goes on. */
+export async function settlePayoutAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: payout_id, operation, failure }: FailedRow,
+): Promise<void> {
+  const told: PayoutTold = {
+    tenant_id,
+    payout_id,
+    said: operation === 'payout' ? 'refused' : 'kept',
+    processor_reference: null,
+    arrival_date: null,
+    returned_minor: 0,
+    failure,
+  }
+  await settlePayouts(tx, [{ ...settlement, told, notification_id: null }])
+}

@@ -1,0 +1,66 @@
+// The recipient: its schema in rows, answers and events.
+import { z } from 'zod'
+import { DESTINATIONS } from '#core/config/providers.ts'
+import { countryCode } from '#core/countries.ts'
+import { metadataJson } from '#core/json.ts'
+import { currencyCode } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+import { kycStatus } from '../kyc.ts'
+
+/** The type of a recipient, as a field and as a filter. */
+export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
+  id: 'RecipientType',
+  description:
+    'What they are paid to. `bank_account`, `card`: payouts to a bank account or a debit card. `account`: a transfer to a connected account at the processor.',
+  example: 'account',
+})
+
+/** A token of the processor of which the type is not known yet. */
+export const DESTINATION = new RegExp(`^(${Object.values(DESTINATIONS).join('|')})[A-Za-z0-9_]+$`)
+
+/** Whether a token is one for this type. */
+export function fits(destination: string, type: Recipient['type']): boolean {
+  return destination.startsWith(DESTINATIONS[type])
+}
+
+/** A recipient in answers and events. */
+export const recipientSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the recipient.', example: '0198f6f2-0aa1-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'recipient-17' }),
+    name: z.string().meta({ description: 'Whom the money goes to.', example: 'Grace Hopper' }),
+    email: z.string().nullable().meta({ description: 'As it was sent.', example: 'grace@example.com' }),
+    type: recipientType,
+    currency: currencyCode.meta({
+      description: 'ISO 4217 currency code of their payouts, in lower case.',
+      example: 'usd',
+    }),
+    country: countryCode.meta({ description: 'ISO 3166-1 alpha-2 country code, in upper case.' }),
+    destination: z
+      .string()
+      .meta({ description: "The processor's token of where the money goes.", example: 'acct_success' }),
+    kyc_status: kycStatus,
+    archived_at: timestamp
+      .nullable()
+      .meta({ description: 'When it was archived; null while it is not.', example: null }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your recipients: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'Recipient', description: 'Somebody who is paid.' })
+
+export type Recipient = z.output<typeof recipientSchema>
+
+/** The events of recipients, by the word after `recipient.`, each with its meaning. */
+export const RECIPIENT_EVENTS = {
+  created: 'A recipient was created.',
+  updated: 'A recipient was changed.',
+  archived: 'A recipient was archived: no payout goes there any more.',
+} as const

@@ -1,0 +1,71 @@
+// Reads top-ups: lists, single top-ups with their jobs, and top-ups by the processor's reference.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { topUpSchema, type TopUp, type TopUpStatus } from './top-up.ts'
+
+export type TopUpFilters = {
+  status?: TopUpStatus
+  currency?: string
+  created_from?: string
+  created_to?: string
+  before?: string
+  limit: number
+}
+
+/** The top-ups of a tenant, newest first. */
+export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilters): Promise<TopUp[]> {
+  const { status, currency } = filters
+  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
+  // Pending ones are few and have an index of their own. Only this filter changes the text of the statement.
+  return await sql<TopUp[]>`
+    select ${topUpColumns(sql)} from top_ups
+    where tenant_id = ${tenant_id}
+      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      ${status === 'pending' ? sql`and status = 'pending'` : sql``}
+      and status = coalesce(${status ?? null}, status)
+      and currency = coalesce(${currency?.toLowerCase() ?? null}, currency)
+    order by created_at desc limit ${filters.limit}`
+}
+
+/** Top-ups with the jobs that were asked for, in the order of `asked`. */
+export async function findTopUps(sql: Sql, asked: AskedFor[]): Promise<(Found<TopUp> | undefined)[]> {
+  return await findWithJobs<TopUp>(sql, 'top_up', topUpColumns(sql), asked)
+}
+
+/** What is needed of a top-up to apply what a processor says of it. */
+export type KnownTopUp = Pick<
+  TopUp,
+  'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
+>
+
+/** The top-up, of any tenant, that a processor knows by `reference`. */
+export async function findTopUpByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<KnownTopUp | undefined> {
+  const [row] = await sql<KnownTopUp[]>`
+    select ${knownColumns(sql)} from top_ups where processor = ${processor} and processor_reference = ${reference}`
+  return row
+}
+
+/** The top-up of these ids, unless it is known to the processor by another reference. */
+export async function findTopUpByIds(
+  sql: Sql,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  reference: string,
+): Promise<KnownTopUp | undefined> {
+  const [row] = await sql<KnownTopUp[]>`
+    select ${knownColumns(sql)} from top_ups
+    where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
+  return row
+}
+
+function knownColumns(sql: Sql): Fragment {
+  return sql`tenant_id, id, status, amount_minor, currency, processor_reference`
+}
+
+/** The columns of an answer. */
+function topUpColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(topUpSchema.shape))
+}

@@ -1,0 +1,68 @@
+// What callers ask of top-ups: one statement inserts the row, opens the accounts, stores the key and inserts the job.
+import type { Json, Sql } from '#core/db.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { createTopUp } from '#jobs/top-ups.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import { openAccounts } from '../ledger.ts'
+
+export type TopUpRequest = JobRequest & {
+  top_up_id: string
+  amount_minor: number
+  /** In lower case. */
+  currency: string
+  /** Sealed. */
+  source: string | null
+  masked_source: string | null
+  description: string | null
+  metadata: Json
+  processor: string
+}
+
+/**
+ * Creates top-ups and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. Throws a
+ * unique violation when a key is used by another request at the same moment; nothing was written then.
+ */
+export async function createTopUps(
+  sql: Sql,
+  requests: TopUpRequest[],
+): Promise<Map<string, 'accepted' | 'known'>> {
+  const currencies = sql`select tenant_id, upper(currency) as currency from t`
+  const keys = sql`select *, top_up_id as resource_id from asked`
+  const announced = sql`
+    select t.*, a.event_id, ${'top_up.created' satisfies EventType} as event
+    from t join asked a on a.tenant_id = t.tenant_id and a.top_up_id = t.id`
+  const request = requestJson(sql, createTopUp, {
+    amount_minor: sql`amount_minor`,
+    currency: sql`currency`,
+    description: sql`description`,
+    sealed: sql`jsonb_strip_nulls(jsonb_build_object('source', source))`,
+    metadata: sql`jsonb_build_object('sluice_top_up_id', top_up_id, 'sluice_tenant_id', tenant_id)`,
+  })
+  const to_top_up = sql`
+    select job_id, tenant_id, top_up_id as subject_id, jsonb_build_object('top_up_id', top_up_id) as payload, rung,
+      null::text as dedupe_key, request_id, ${request} as request
+    from asked`
+  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'top_up')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+        tenant_id uuid, top_up_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
+        fingerprint text, request_id text, amount_minor bigint, currency text, source text, masked_source text,
+        description text, metadata jsonb, processor text)
+    ), asked as (
+      select * from given where not known
+    ), t as (
+      insert into top_ups (tenant_id, id, idempotency_key, amount_minor, currency, source, description, metadata,
+        processor)
+      select tenant_id, top_up_id, idempotency_key, amount_minor, currency, masked_source, description,
+        coalesce(metadata, 'null'), processor
+      from asked
+      returning *
+    ),
+    opened as (${openAccounts(sql, currencies)}),
+    remembered as (${remember(sql, 'top_up', keys)}),
+    event as (${announce(sql, 'top_up', announced)}),
+    job as (${enqueue(sql, createTopUp, to_top_up)})
+    select id, 'accepted' as became from t union all select top_up_id, 'known' from given where known`
+  return new Map(rows.map(({ id, became }) => [id, became]))
+}

@@ -1,0 +1,116 @@
+// Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the job.
+import { newId } from '#core/ids.ts'
+import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { announce, type EventType } from '../events.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { postings } from '../ledger.ts'
+import { filing, waking } from '../notifications/settle.ts'
+import { topUpSchema, type TopUpStatus } from './top-up.ts'
+
+/** What the processor said of a top-up. `reversed`: the money came and was taken back. */
+export type TopUpTold = {
+  tenant_id: string
+  top_up_id: string
+  said: TopUpStatus | 'reversed'
+  processor_reference: string | null
+  /** Where it failed or was reversed. */
+  failure: { code: string; message: string } | null
+}
+
+/** The settlement of a job with what it was told of a top-up, and with the notification that brought this, if one did. */
+export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: string | null }
+
+/**
+ * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
+ * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
+ * behind it, and both are posted and announced. No two settlements of one call may be of the same top-up. Returns the
+ * ids of the jobs whose lease was still ours; for the others nothing was written.
+ */
+export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
+    ...settlement,
+    change: {
+      ...told,
+      becomes: told.said === 'reversed' ? 'failed' : told.said,
+      // The notification of a job that goes on is not applied yet.
+      notification_id: settlement.state === 'running' ? null : notification_id,
+      // What came goes before what went: events and transfers follow each other in the order of their ids.
+      came_event_id: newId(),
+      event_id: newId(),
+      came_id: newId(),
+      went_id: newId(),
+    },
+  }))
+  const came = sql`before = 'pending' and said in ('succeeded', 'reversed')`
+  const to_post = sql`
+    select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,
+      'processor_clearing' as debit_account, 'available' as credit_account, upper(currency) as currency, amount_minor
+    from changed where ${came}
+    union all
+    select tenant_id, went_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency), amount_minor
+    from changed where said = 'reversed'`
+  const announced = sql`
+    ${asItStood(sql, 'succeeded')}, came_event_id as event_id,
+      ${'top_up.succeeded' satisfies EventType} as event from changed where ${came}
+    union all
+    ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
+  const known = sql`select processor as provider, processor_reference as reference from t`
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    told as (
+      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, top_up_id uuid, said text, becomes text, processor_reference text, failure jsonb,
+        came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
+    ), locked as (
+      select told.*, t.before from (select * from told order by tenant_id, top_up_id) told
+      cross join lateral (
+        select t.status as before from top_ups t where t.tenant_id = told.tenant_id and t.id = told.top_up_id
+        for update
+      ) t
+    ), t as (
+      update top_ups t set status = l.becomes, failure = l.failure, updated_at = clock_timestamp(),
+        processor_reference = coalesce(t.processor_reference, l.processor_reference),
+        succeeded_at = case when l.said in ('succeeded', 'reversed')
+          then coalesce(t.succeeded_at, clock_timestamp()) end,
+        failed_at = case when l.becomes = 'failed' then clock_timestamp() end
+      from locked l
+      where t.tenant_id = l.tenant_id and t.id = l.top_up_id
+        and (t.status = 'pending' or (t.status = 'succeeded' and l.said = 'reversed'))
+        and (t.status <> l.becomes or t.processor_reference is null)
+      returning t.*, l.before, l.said, l.came_event_id, l.event_id, l.came_id, l.went_id
+    ), changed as (
+      select * from t where status <> before
+    ),
+    event as (${announce(sql, 'top_up', announced)}),
+    ${postings(sql, to_post)},
+    ${filing(sql, 'top_up')},
+    ${waking(sql, known)},
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+// The columns of an event, of the top-up as it is or as it was when it `succeeded`.
+function asItStood(sql: Sql | Tx, status: 'succeeded' | null): Fragment {
+  const columns = Object.keys(topUpSchema.shape)
+  if (status === null) return sql`select ${columnList(sql, columns)}`
+  const then: Record<string, Fragment> = {
+    status: sql`${status}::text as status`,
+    failure: sql`null::jsonb as failure`,
+    failed_at: sql`null::timestamptz as failed_at`,
+  }
+  const selected = columns.map(
+    (column, index) => sql`${index === 0 ? sql`` : sql`,`} ${then[column] ?? sql`${sql(column)}`}`,
+  )
+  return sql`select ${selected}`
+}
+
+/** Settles a top-up whose call never took effect. */
+export async function settleTopUpAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: top_up_id, failure }: FailedRow,
+): Promise<void> {
+  const told: TopUpTold = { tenant_id, top_up_id, said: 'failed', processor_reference: null, failure }
+  await settleTopUps(tx, [{ ...settlement, told, notification_id: null }])
+}

@@ -1,0 +1,131 @@
+// The transactions of a wallet: every transfer of the ledger that changed what is available to a tenant.
+import { z } from 'zod'
+import type { Fragment, Sql } from '#core/db.ts'
+import { lowerCurrency } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+
+/** The kinds of transactions, each with the noun that it is of; null: of nothing else. */
+const SUBJECT_OF = {
+  capture: 'payment',
+  refund: 'refund',
+  refund_failed: 'refund',
+  top_up: 'top_up',
+  top_up_reversed: 'top_up',
+  payout_paid: 'payout',
+  payout_returned: 'payout',
+  dispute_withdrawn: 'dispute',
+  dispute_reinstated: 'dispute',
+  fee: null,
+  correction: null,
+} as const
+
+const KINDS = Object.keys(SUBJECT_OF) as (keyof typeof SUBJECT_OF)[]
+
+export const transactionKind = z.enum(KINDS).meta({
+  id: 'WalletTransactionKind',
+  description:
+    '`capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: and came back. `top_up`: you brought money in; `top_up_reversed`: it was taken back. `payout_paid`: a payout was paid; `payout_returned`: it came back. `dispute_withdrawn`, `dispute_reinstated`: a buyer disputed a payment; you won. `fee`: what it cost. `correction`: a mistake was put right.',
+  example: 'capture',
+})
+
+export const walletTransactionSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the transaction.', example: '0198f6f2-ad15-7000-8000-123456789abc' }),
+    kind: transactionKind,
+    currency: lowerCurrency,
+    amount_minor: z
+      .int()
+      .meta({ description: 'By how much it changed the balance: below zero, it fell.', example: 1000 }),
+    balance_after_minor: z
+      .int()
+      .meta({ description: 'The balance of this currency after it.', example: 12_000 }),
+    subject_type: z
+      .enum(['payment', 'refund', 'top_up', 'payout', 'dispute'])
+      .nullable()
+      .meta({ description: 'What caused it; null for what stands for itself.', example: 'payment' }),
+    subject_id: z
+      .uuid()
+      .meta({ description: 'The id of that.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    created_at: timestamp.meta({ description: 'When it was posted: the cursor of lists.' }),
+  })
+  .meta({ id: 'WalletTransaction', description: 'One change of a balance. It never changes.' })
+
+export type WalletTransaction = z.output<typeof walletTransactionSchema>
+
+export type TransactionFilters = {
+  currency?: string
+  kind?: WalletTransaction['kind']
+  subject_id?: string
+  created_from?: string
+  created_to?: string
+  before?: string
+  limit: number
+}
+
+/**
+ * The transactions of a tenant, newest first. Those of one moment, which can only be of several currencies, are never
+ * split between pages, so that the moment can be the cursor; there may be a few more rows then.
+ */
+export async function listTransactions(
+  sql: Sql,
+  tenant_id: string,
+  { currency, kind, subject_id, created_from, created_to, before, limit }: TransactionFilters,
+): Promise<WalletTransaction[]> {
+  const from = sql`${created_from ?? '-infinity'}::timestamptz`
+  const to = sql`least(${created_to ?? 'infinity'}::timestamptz, ${before ?? 'infinity'}::timestamptz)`
+  const of_kind = sql`t.kind = coalesce(${kind ?? null}, t.kind)`
+  const of_currency = currency?.toUpperCase() ?? null
+  // Those of one subject are a handful; all others are read from the end of each account.
+  const transfers =
+    subject_id === undefined
+      ? sql`
+        select t.* from ledger_accounts a
+        cross join lateral (${countBefore(sql, from)}) first
+        cross join lateral (${countBefore(sql, to)}) last
+        cross join lateral (
+          select t.* from ledger_transfers t
+          where t.tenant_id = a.tenant_id and t.currency = a.currency and t.seq > first.seq and t.seq <= last.seq
+            and ${of_kind}
+          order by t.seq desc limit ${limit}
+        ) t
+        where a.tenant_id = ${tenant_id} and a.name = 'available'
+          and a.currency = coalesce(${of_currency}, a.currency)`
+      : sql`
+        select t.* from ledger_transfers t
+        where t.tenant_id = ${tenant_id} and t.subject_id = ${subject_id} and t.seq is not null
+          and t.currency = coalesce(${of_currency}, t.currency) and ${of_kind}
+          and t.created_at >= ${from} and t.created_at < ${to}`
+  const rows = await sql<Omit<WalletTransaction, 'subject_type'>[]>`
+    select t.id, t.kind, lower(t.currency) as currency,
+      case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end as amount_minor,
+      t.balance_after_minor, t.subject_id, t.created_at
+    from (
+      select * from (${transfers}) t order by t.created_at desc fetch first ${limit} rows with ties
+    ) t
+    order by t.created_at desc, t.id desc`
+  return rows.map((row) => ({ ...row, subject_type: SUBJECT_OF[row.kind] }))
+}
+
+/**
+ * How many transfers of the account `a` are older than `time`, as `seq`: their order is that of their times, without
+ * gaps, so a binary search finds it by the index of the order.
+ */
+function countBefore(sql: Sql, time: Fragment): Fragment {
+  return sql`
+    with recursive search(low, high) as (
+      select case when ${time} = 'infinity' then a.last_seq else 0 end,
+        case when ${time} = '-infinity' then 1 else a.last_seq + 1 end
+      union all
+      select case when older then middle else low end, case when older then high else middle end
+      from search
+      cross join lateral (select (low + high) / 2 as middle) m
+      cross join lateral (
+        select t.created_at < ${time} as older from ledger_transfers t
+        where t.tenant_id = a.tenant_id and t.currency = a.currency and t.seq = m.middle offset 0
+      ) t
+      where high - low > 1
+    )
+    select low as seq from search where high - low <= 1`
+}

@@ -1,0 +1,87 @@
+// The page's sections of payouts, transfers and top-ups.
+import { button, cell, section, type Cell } from '../shared/html.ts'
+import { inWords } from './currencies.ts'
+import { latest, named, time } from './page-parts.ts'
+import type { Payout, Store, Topup, Transfer } from './store.ts'
+
+export function balanceSections({ payouts, transfers, topups }: Store): string[] {
+  return [
+    section(
+      'Payouts',
+      ['id', 'status', 'the bank lets it be', 'amount', 'destination', 'created', 'metadata'],
+      latest(payouts).map(payoutRow),
+    ),
+    section(
+      'Transfers',
+      ['id', 'reverse', 'amount', 'reversed', 'destination', 'created', 'metadata'],
+      latest(transfers).map(transferRow),
+    ),
+    section(
+      'Top-ups',
+      ['id', 'status', 'the bank lets it be', 'amount', 'source', 'created', 'metadata'],
+      latest(topups).map(topupRow),
+    ),
+  ]
+}
+
+const PAYOUT_MOVES: Partial<Record<Payout['status'], [value: string, label: string][]>> = {
+  pending: [
+    ['paid', 'Paid'],
+    ['failed', 'Failed'],
+    ['canceled', 'Canceled'],
+  ],
+  in_transit: [
+    ['paid', 'Paid'],
+    ['failed', 'Failed'],
+    ['canceled', 'Canceled'],
+  ],
+  paid: [['failed', 'Sent back']],
+}
+
+const TOPUP_MOVES: Partial<Record<Topup['status'], [value: string, label: string][]>> = {
+  pending: [
+    ['succeeded', 'Succeeded'],
+    ['failed', 'Failed'],
+    ['canceled', 'Canceled'],
+  ],
+  succeeded: [['reversed', 'Reversed']],
+}
+
+function payoutRow({ id, status, amount, currency, destination, created, metadata }: Payout): Cell[] {
+  const moves = buttons('settle_payout', id, PAYOUT_MOVES[status])
+  return [id, status, moves, inWords(amount, currency), destination, time(created), named(metadata)]
+}
+
+function transferRow(transfer: Transfer): Cell[] {
+  const { id, amount, amount_reversed, currency, destination, created, metadata } = transfer
+  const left = amount - amount_reversed
+  const form = `<form method="post" action="/_emulator/page/reverse"><input type="hidden" name="id" value="${id}"><label>amount <input type="number" name="amount" value="${left}" min="1" max="${left}"></label> <button>Reverse</button></form>`
+  return [
+    id,
+    cell(left > 0 ? form : ''),
+    inWords(amount, currency),
+    amount_reversed > 0 ? inWords(amount_reversed, currency) : '',
+    destination,
+    time(created),
+    named(metadata),
+  ]
+}
+
+function topupRow({
+  id,
+  status,
+  amount,
+  currency,
+  source,
+  payment_method,
+  created,
+  metadata,
+}: Topup): Cell[] {
+  const moves = buttons('settle_topup', id, TOPUP_MOVES[status])
+  const from = source ?? payment_method ?? ''
+  return [id, status, moves, inWords(amount, currency), from, time(created), named(metadata)]
+}
+
+function buttons(name: string, id: string, moves: [value: string, label: string][] = []): Cell {
+  return cell(moves.map(([value, label]) => button(name, label, { id, value })).join(' '))
+}

@@ -1,0 +1,22 @@
+// What the sections of the page share: the latest of a kind, and times and metadata in words.
+import type { Collection } from './store.ts'
+
+export const SHOWN = 25
+
+/** Newest first. */
+export function latest<T>({ byId, ids }: Collection<T>): T[] {
+  return ids
+    .slice(-SHOWN)
+    .toReversed()
+    .map((id) => byId.get(id)!)
+}
+
+export function named(metadata: Record<string, string>): string {
+  return Object.entries(metadata)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join('\n')
+}
+
+export function time(unix_s: number): string {
+  return new Date(unix_s * 1000).toISOString()
+}

@@ -1,0 +1,179 @@
+// Payouts: from the balance to a bank account or a debit card, which may take them, refuse them or send them back.
+import { BANK, type Call } from '../shared/call.ts'
+import { recordEffect, type Effect } from '../shared/effects.ts'
+import { nowS, type Emulator } from './emulator.ts'
+import { missing, parameterRefused, refusedAs } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { later, SOON_MS, wayOf } from './later.ts'
+import { knownIn, listOf } from './lists.ts'
+import { amountOf, currencyOf, metadataOf, oneOf, required, stringOf } from './params.ts'
+import type { Params } from './parse.ts'
+import { PAGING, words, type Routes } from './route.ts'
+import { save, type Payout } from './store.ts'
+
+const DAY_S = 86_400
+const DAYS_ON_THE_WAY = 2
+const METHODS = ['standard', 'instant'] as const
+export const PAYOUT_ENDS = ['paid', 'failed', 'canceled'] as const
+type Next = { status: Payout['status']; failure?: string; isLate?: true }
+type Way = { [status in Payout['status']]?: Next }
+
+const SENT: Way = { pending: { status: 'in_transit' }, in_transit: { status: 'paid' } }
+
+/** What a payout does by itself, by the name of its destination; each other destination is a `success`. */
+const WAYS = {
+  success: SENT,
+  noAccount: { ...SENT, in_transit: { status: 'failed', failure: 'no_account' } },
+  lateReturn: { ...SENT, paid: { status: 'failed', failure: 'account_closed', isLate: true } },
+  refused: {},
+  // On its way from the beginning, and then nothing; and never on its way.
+  manual: {},
+  pending: {},
+} satisfies Record<string, Way>
+
+const FAILURES: Record<string, string> = {
+  no_account: 'The bank account details on file are probably incorrect. No account was found there.',
+  account_closed: 'The bank account has been closed.',
+  could_not_process: 'The bank could not process this payout.',
+}
+
+function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
+  const amount = required(amountOf(params, 'amount'), 'amount')
+  const currency = required(currencyOf(params), 'currency')
+  const destination = stringOf(params, 'destination') ?? 'ba_success'
+  const metadata = metadataOf(params, {})
+  const method = oneOf(params, 'method', METHODS) ?? 'standard'
+  if (!/^(ba|card)_./.test(destination)) throw missing(400, 'external account', destination, 'destination')
+  const way = wayOf(WAYS, destination, 'success')
+  if (way === 'refused') throw refusedAs('bank_account_unusable', 'destination')
+  const created = nowS(emulator)
+  const payout = save(emulator.store, {
+    object: 'payout',
+    id: stripeId('po_1'),
+    created,
+    revision: 0,
+    amount,
+    currency,
+    arrival_date: (Math.floor(created / DAY_S) + DAYS_ON_THE_WAY) * DAY_S,
+    destination,
+    method,
+    source_type: stringOf(params, 'source_type') ?? 'card',
+    description: stringOf(params, 'description'),
+    statement_descriptor: stringOf(params, 'statement_descriptor'),
+    status: way === 'manual' ? 'in_transit' : 'pending',
+    failure: null,
+    balance_transaction: stripeId('txn_1'),
+    failure_balance_transaction: null,
+    metadata,
+  })
+  record(emulator, call, 'payout', payout)
+  emit(emulator, call, 'payout.created', payout)
+  awaitNext(emulator, payout)
+  return payout
+}
+
+export function findPayout(emulator: Emulator, id: string): Payout {
+  return knownIn(emulator.store.payouts, 'payout', id)
+}
+
+/** Only what is still pending, as Stripe says. */
+function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
+  if (payout.status !== 'pending')
+    throw refusedAs(
+      null,
+      undefined,
+      `This payout cannot be canceled because it has a status of ${payout.status}. Only a payout with a status of pending may be canceled.`,
+    )
+  return movePayout(emulator, call, payout, { status: 'canceled' })
+}
+
+/** The bank decides. What is paid may still come back; what came back or was canceled stays so. */
+export function settlePayout(
+  emulator: Emulator,
+  call: Call,
+  payout: Payout,
+  status: (typeof PAYOUT_ENDS)[number],
+  failure?: string,
+): Payout {
+  const isOver = payout.status === 'failed' || payout.status === 'canceled'
+  if (isOver || payout.status === status || (payout.status === 'paid' && status !== 'failed'))
+    throw parameterRefused(`This payout has a status of ${payout.status}.`, 'status')
+  return movePayout(emulator, call, payout, { status, failure: failure ?? 'could_not_process' })
+}
+
+/** Goes on with what was on its way when the emulator stopped. */
+export function resumePayouts(emulator: Emulator): void {
+  for (const payout of emulator.store.payouts.byId.values()) awaitNext(emulator, payout)
+}
+
+function awaitNext(emulator: Emulator, { id, status, destination }: Payout): void {
+  const way: Way = WAYS[wayOf(WAYS, destination, 'success')]
+  const next = way[status]
+  if (next === undefined) return
+  later(emulator, next.isLate ? emulator.late_return_ms : SOON_MS, () => {
+    const payout = findPayout(emulator, id)
+    if (payout.status === status) movePayout(emulator, BANK, payout, next)
+  })
+}
+
+function movePayout(emulator: Emulator, call: Call, payout: Payout, { status, failure }: Next): Payout {
+  const code = status === 'failed' ? (failure ?? 'could_not_process') : null
+  const comesBack = status === 'failed' || status === 'canceled'
+  const moved = save(emulator.store, {
+    ...payout,
+    status,
+    failure: code === null ? null : { code, message: FAILURES[code] ?? `The bank says: ${code}.` },
+    failure_balance_transaction: comesBack ? stripeId('txn_1') : null,
+  })
+  if (comesBack) record(emulator, call, status === 'failed' ? 'payout_failed' : 'payout_canceled', moved)
+  if (status === 'in_transit') emit(emulator, call, 'payout.updated', moved, payout)
+  else emit(emulator, call, `payout.${status}`, moved)
+  awaitNext(emulator, moved)
+  return moved
+}
+
+function updatePayout(emulator: Emulator, call: Call, payout: Payout, params: Params): Payout {
+  const updated = save(emulator.store, { ...payout, metadata: metadataOf(params, payout.metadata) })
+  emit(emulator, call, 'payout.updated', updated, payout)
+  return updated
+}
+
+function record(emulator: Emulator, call: Call, effect: Effect['effect'], payout: Payout): void {
+  const { id, amount, currency, metadata } = payout
+  recordEffect(emulator.effects, call, effect, { payout: id, amount, currency, metadata })
+}
+
+export const PAYOUT_ROUTES: Routes = {
+  'POST payouts': {
+    object: 'payout',
+    known: words(
+      'amount currency description destination expand metadata method payout_method source_type statement_descriptor',
+    ),
+    one: (emulator, call, _ids, params) => createPayout(emulator, call, params),
+  },
+  'GET payouts': {
+    object: 'payout',
+    known: words(`${PAGING} arrival_date created destination status`),
+    many: (emulator, params) =>
+      listOf(emulator, params, '/v1/payouts', emulator.store.payouts, {
+        equal: ['destination', 'status'],
+        ranges: ['arrival_date', 'created'],
+      }),
+  },
+  'GET payouts/:id': {
+    object: 'payout',
+    known: words('expand'),
+    one: (emulator, _call, { id }) => findPayout(emulator, id),
+  },
+  'POST payouts/:id': {
+    object: 'payout',
+    known: words('metadata expand'),
+    one: (emulator, call, { id }, params) => updatePayout(emulator, call, findPayout(emulator, id), params),
+  },
+  'POST payouts/:id/cancel': {
+    object: 'payout',
+    known: words('expand'),
+    one: (emulator, call, { id }) => cancelPayout(emulator, call, findPayout(emulator, id)),
+  },
+}

@@ -1,0 +1,30 @@
+// What a route of the API is: which parameters it knows and which operation it does.
+import type { Call } from '../shared/call.ts'
+import type { Emulator } from './emulator.ts'
+import type { Page } from './lists.ts'
+import type { Params } from './parse.ts'
+import type { Rendered } from './rendered.ts'
+import type { SearchResult } from './search.ts'
+import type { Version } from './store.ts'
+
+export type Route = {
+  known: Set<string>
+  /** What it answers with, or a list of; null: events, where nothing can be expanded. */
+  object: Version['object'] | null
+} & (
+  | { one: (emulator: Emulator, call: Call, ids: PathIds, params: Params) => Version }
+  | { many: (emulator: Emulator, params: Params, ids: PathIds) => Page | SearchResult }
+  | { event: (emulator: Emulator, ids: PathIds) => Rendered }
+)
+
+/** `/v1/transfers/{id}/reversals/{part}`; empty where the path has none. */
+export type PathIds = { id: string; part: string }
+
+/** `POST transfers/:id/reversals` -> what it does. */
+export type Routes = Record<string, Route>
+
+export const PAGING = 'limit starting_after ending_before expand'
+
+export function words(text: string): Set<string> {
+  return new Set(text.split(' '))
+}

@@ -1,0 +1,153 @@
+// Top-ups: money from our own bank account to the balance, which the bank may refuse or take back.
+import { BANK, type Call } from '../shared/call.ts'
+import { recordEffect } from '../shared/effects.ts'
+import { nowS, type Emulator } from './emulator.ts'
+import { parameterRefused, refusedAs } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { later, SOON_MS, wayOf } from './later.ts'
+import { knownIn, listOf } from './lists.ts'
+import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
+import type { Params } from './parse.ts'
+import { PAGING, words, type Routes } from './route.ts'
+import { save, type Topup } from './store.ts'
+
+const EXPECTED_AFTER_S = 5 * 86_400
+const FAILURE = {
+  code: 'insufficient_funds',
+  message: 'The bank account has insufficient funds to complete this top-up.',
+}
+export const TOPUP_ENDS = ['succeeded', 'failed', 'canceled', 'reversed'] as const
+type End = (typeof TOPUP_ENDS)[number]
+
+/** What a pending top-up does by itself, by the name of its source; each other source is a `success`. */
+const WAYS: Record<'success' | 'fails' | 'manual', End | null> = {
+  success: 'succeeded',
+  fails: 'failed',
+  manual: null,
+}
+
+function createTopup(emulator: Emulator, call: Call, params: Params): Topup {
+  const amount = required(amountOf(params, 'amount'), 'amount')
+  const currency = required(currencyOf(params), 'currency')
+  const source = stringOf(params, 'source')
+  const payment_method = stringOf(params, 'payment_method')
+  if (source !== null && payment_method !== null)
+    throw parameterRefused('You may only specify one of these parameters: source, payment_method.', 'source')
+  const created = nowS(emulator)
+  const topup = save(emulator.store, {
+    object: 'topup',
+    id: stripeId('tu_1'),
+    created,
+    revision: 0,
+    amount,
+    currency,
+    source,
+    payment_method,
+    description: stringOf(params, 'description'),
+    statement_descriptor: stringOf(params, 'statement_descriptor'),
+    transfer_group: stringOf(params, 'transfer_group'),
+    expected_availability_date: created + EXPECTED_AFTER_S,
+    status: 'pending',
+    failure: null,
+    balance_transaction: null,
+    metadata: metadataOf(params, {}),
+  })
+  emit(emulator, call, 'topup.created', topup)
+  awaitEnd(emulator, topup)
+  return topup
+}
+
+export function findTopup(emulator: Emulator, id: string): Topup {
+  return knownIn(emulator.store.topups, 'topup', id)
+}
+
+/** Only what is still pending, as Stripe says. */
+function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
+  if (topup.status !== 'pending')
+    throw refusedAs(
+      null,
+      undefined,
+      `This top-up cannot be canceled because it has a status of ${topup.status}. Only pending top-ups can be canceled.`,
+    )
+  return settleTopup(emulator, call, topup, 'canceled')
+}
+
+/** The bank decides. What has succeeded may still be reversed; everything else stays as it is. */
+export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: End): Topup {
+  if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
+    throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
+  const { id, amount, currency, metadata } = topup
+  const settled = save(emulator.store, {
+    ...topup,
+    status,
+    failure: status === 'failed' ? FAILURE : null,
+    balance_transaction: status === 'succeeded' ? stripeId('txn_1') : topup.balance_transaction,
+  })
+  if (status === 'succeeded' || status === 'reversed')
+    recordEffect(emulator.effects, call, status === 'succeeded' ? 'top_up' : 'top_up_reversed', {
+      topup: id,
+      amount,
+      currency,
+      metadata,
+    })
+  emit(emulator, call, `topup.${status}`, settled)
+  return settled
+}
+
+/** Goes on with what was on its way when the emulator stopped. */
+export function resumeTopups(emulator: Emulator): void {
+  for (const topup of emulator.store.topups.byId.values()) awaitEnd(emulator, topup)
+}
+
+function awaitEnd(emulator: Emulator, { id, status, source, payment_method }: Topup): void {
+  const end = WAYS[wayOf(WAYS, source ?? payment_method ?? '', 'success')]
+  if (status !== 'pending' || end === null) return
+  later(emulator, SOON_MS, () => {
+    const topup = findTopup(emulator, id)
+    if (topup.status === 'pending') settleTopup(emulator, BANK, topup, end)
+  })
+}
+
+/** Stripe has no event for it. */
+function updateTopup(emulator: Emulator, topup: Topup, params: Params): Topup {
+  return save(emulator.store, {
+    ...topup,
+    metadata: metadataOf(params, topup.metadata),
+    description: stringOf(params, 'description') ?? topup.description,
+  })
+}
+
+export const TOPUP_ROUTES: Routes = {
+  'POST topups': {
+    object: 'topup',
+    known: words(
+      'amount currency description expand metadata payment_method payment_method_options source statement_descriptor transfer_group',
+    ),
+    one: (emulator, call, _ids, params) => createTopup(emulator, call, params),
+  },
+  'GET topups': {
+    object: 'topup',
+    known: words(`${PAGING} amount created status`),
+    many: (emulator, params) =>
+      listOf(emulator, params, '/v1/topups', emulator.store.topups, {
+        equal: ['status'],
+        ranges: ['amount', 'created'],
+      }),
+  },
+  'GET topups/:id': {
+    object: 'topup',
+    known: words('expand'),
+    one: (emulator, _call, { id }) => findTopup(emulator, id),
+  },
+  'POST topups/:id': {
+    object: 'topup',
+    known: words('description metadata expand'),
+    one: (emulator, _call, { id }, params) => updateTopup(emulator, findTopup(emulator, id), params),
+  },
+  'POST topups/:id/cancel': {
+    object: 'topup',
+    known: words('expand'),
+    one: (emulator, call, { id }) => cancelTopup(emulator, call, findTopup(emulator, id)),
+  },
+}

@@ -1,0 +1,172 @@
+// Transfers to connected accounts, and their reversals, whole or in part.
+import type { Call } from '../shared/call.ts'
+import { recordEffect } from '../shared/effects.ts'
+import { inWords } from './currencies.ts'
+import { nowS, type Emulator } from './emulator.ts'
+import { missing, refusedAs } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { wayOf } from './later.ts'
+import { knownIn, listOf } from './lists.ts'
+import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
+import type { Params } from './parse.ts'
+import { PAGING, words, type Routes } from './route.ts'
+import { save, type Reversal, type Transfer } from './store.ts'
+
+/** Stripe shows so many on the transfer. */
+const SHOWN_REVERSALS = 10
+
+/** It is done when it is accepted. */
+function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
+  const amount = required(amountOf(params, 'amount'), 'amount')
+  const currency = required(currencyOf(params), 'currency')
+  const destination = required(stringOf(params, 'destination'), 'destination')
+  const metadata = metadataOf(params, {})
+  if (!/^acct_./.test(destination)) throw missing(400, 'destination', destination, 'destination')
+  if (wayOf({ success: null, refused: null }, destination, 'success') === 'refused')
+    throw refusedAs('insufficient_capabilities_for_transfer', 'destination')
+  const transfer = save(emulator.store, {
+    object: 'transfer',
+    id: stripeId('tr_1'),
+    created: nowS(emulator),
+    revision: 0,
+    amount,
+    amount_reversed: 0,
+    currency,
+    destination,
+    destination_payment: stripeId('py_1'),
+    description: stringOf(params, 'description'),
+    source_transaction: stringOf(params, 'source_transaction'),
+    source_type: stringOf(params, 'source_type') ?? 'card',
+    transfer_group: stringOf(params, 'transfer_group'),
+    balance_transaction: stripeId('txn_1'),
+    latest_reversals: [],
+    reversal_count: 0,
+    metadata,
+  })
+  recordEffect(emulator.effects, call, 'transfer', { transfer: transfer.id, amount, currency, metadata })
+  emit(emulator, call, 'transfer.created', transfer)
+  return transfer
+}
+
+export function findTransfer(emulator: Emulator, id: string): Transfer {
+  return knownIn(emulator.store.transfers, 'transfer', id)
+}
+
+/** All that is left, unless an `amount` says how much. */
+export function reverseTransfer(
+  emulator: Emulator,
+  call: Call,
+  transfer: Transfer,
+  params: Params,
+): Reversal {
+  const { id, currency } = transfer
+  const left = transfer.amount - transfer.amount_reversed
+  const amount = amountOf(params, 'amount') ?? left
+  const metadata = metadataOf(params, {})
+  if (left === 0) throw refusedAs(null, undefined, `Transfer ${id} is already fully reversed.`)
+  if (amount > left)
+    throw refusedAs(
+      null,
+      'amount',
+      `Reversal amount (${inWords(amount, currency)}) is greater than unreversed amount on transfer (${inWords(left, currency)})`,
+    )
+  const reversal = save(emulator.store, {
+    object: 'transfer_reversal',
+    id: stripeId('trr_1'),
+    created: nowS(emulator),
+    revision: 0,
+    transfer: id,
+    amount,
+    currency,
+    balance_transaction: stripeId('txn_1'),
+    destination_payment_refund: stripeId('pyr_1'),
+    metadata,
+  })
+  const reversed = save(emulator.store, {
+    ...transfer,
+    amount_reversed: transfer.amount_reversed + amount,
+    latest_reversals: [reversal, ...transfer.latest_reversals].slice(0, SHOWN_REVERSALS),
+    reversal_count: transfer.reversal_count + 1,
+  })
+  recordEffect(emulator.effects, call, 'transfer_reversed', {
+    transfer: id,
+    transfer_reversal: reversal.id,
+    amount,
+    currency,
+    metadata: { ...transfer.metadata, ...metadata },
+  })
+  emit(emulator, call, 'transfer.reversed', reversed, transfer)
+  return reversal
+}
+
+function findReversal(emulator: Emulator, id: string, part: string): Reversal {
+  const reversal = knownIn(emulator.store.reversals, 'transfer reversal', part)
+  if (reversal.transfer !== id) throw missing(404, 'transfer reversal', part, 'id')
+  return reversal
+}
+
+function updateTransfer(emulator: Emulator, call: Call, transfer: Transfer, params: Params): Transfer {
+  const updated = save(emulator.store, {
+    ...transfer,
+    metadata: metadataOf(params, transfer.metadata),
+    description: stringOf(params, 'description') ?? transfer.description,
+  })
+  emit(emulator, call, 'transfer.updated', updated, transfer)
+  return updated
+}
+
+export const TRANSFER_ROUTES: Routes = {
+  'POST transfers': {
+    object: 'transfer',
+    known: words(
+      'amount currency description destination expand metadata source_transaction source_type transfer_group',
+    ),
+    one: (emulator, call, _ids, params) => createTransfer(emulator, call, params),
+  },
+  'GET transfers': {
+    object: 'transfer',
+    known: words(`${PAGING} created destination transfer_group`),
+    many: (emulator, params) =>
+      listOf(emulator, params, '/v1/transfers', emulator.store.transfers, {
+        equal: ['destination', 'transfer_group'],
+      }),
+  },
+  'GET transfers/:id': {
+    object: 'transfer',
+    known: words('expand'),
+    one: (emulator, _call, { id }) => findTransfer(emulator, id),
+  },
+  'POST transfers/:id': {
+    object: 'transfer',
+    known: words('description metadata expand'),
+    one: (emulator, call, { id }, params) =>
+      updateTransfer(emulator, call, findTransfer(emulator, id), params),
+  },
+  'POST transfers/:id/reversals': {
+    object: 'transfer_reversal',
+    known: words('amount description expand metadata refund_application_fee'),
+    one: (emulator, call, { id }, params) =>
+      reverseTransfer(emulator, call, findTransfer(emulator, id), params),
+  },
+  'GET transfers/:id/reversals': {
+    object: 'transfer_reversal',
+    known: words(PAGING),
+    many(emulator, params, { id }) {
+      const { reversals, partsOf } = emulator.store
+      const ids = partsOf.get(findTransfer(emulator, id).id) ?? []
+      return listOf(
+        emulator,
+        params,
+        `/v1/transfers/${id}/reversals`,
+        { ids, byId: reversals.byId },
+        { ranges: [] },
+      )
+    },
+  },
+  'GET transfers/:id/reversals/:part': {
+    object: 'transfer_reversal',
+    known: words('expand'),
+    one: (emulator, _call, { id, part }) => findReversal(emulator, id, part),
+  },
+}

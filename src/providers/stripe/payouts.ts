@@ -1,0 +1,159 @@
+// The payouts provider: what is asked of Stripe. A bank account or card of the platform's own gets a payout, a connected
+// account a transfer.
+import type { Stripe } from 'stripe'
+import type { Outcome } from '#core/outcome.ts'
+import { NoAnswer } from '../http.ts'
+import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
+import { believe, isAmount, isId } from './answers.ts'
+import { isMissing } from './classify.ts'
+import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { PAYOUT_STATUS } from './statuses.ts'
+
+/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+export function stripePayouts(options: StripeOptions): PayoutProcessor & { close(): Promise<void> } {
+  const { stripe, deadline_ms, call, close } = openStripe(options)
+
+  return {
+    name: 'stripe',
+    payOut: async (request, key) =>
+      refusal(
+        request.destination,
+        await call('payout', async () =>
+          isAccount(request.destination)
+            ? toTransfer(await stripe.transfers.create(transferParams(request), keyed(key)))
+            : toPayout(await stripe.payouts.create(payoutParams(request), keyed(key))),
+        ),
+      ),
+
+    cancelPayout: (reference, key) =>
+      call('cancel_payout', async () =>
+        toPayout(await stripe.payouts.cancel(reference, {}, keyed(key)), reference),
+      ),
+
+    findPayout: (reference) =>
+      call('find_payout', async () => {
+        try {
+          return reference.startsWith('tr_')
+            ? toTransfer(await stripe.transfers.retrieve(reference), reference)
+            : toPayout(await stripe.payouts.retrieve(reference), reference)
+        } catch (error) {
+          if (isMissing(error)) return null
+          throw error
+        }
+      }),
+
+    searchPayout: ({ payout_id, destination, since_s }) =>
+      call('search_payout', async () => {
+        const until = performance.now() + deadline_ms
+        let starting_after: string | undefined
+        for (;;) {
+          const left_ms = Math.ceil(until - performance.now())
+          if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
+          const params = { destination, created: { gte: since_s }, limit: 100, starting_after }
+          const within = { timeout: left_ms }
+          const page = isAccount(destination)
+            ? shown(await stripe.transfers.list(params, within), (each) => toTransfer(each))
+            : shown(await stripe.payouts.list(params, within), (each) => toPayout(each))
+          const found = page.payouts.find((each) => each.metadata['sluice_payout_id'] === payout_id)
+          if (found || !page.has_more) return found ?? null
+          starting_after = page.payouts.at(-1)?.reference
+          believe(starting_after !== undefined, 'more to come after an empty page')
+        }
+      }),
+
+    close,
+  }
+}
+
+function isAccount(destination: string): boolean {
+  return destination.startsWith('acct_')
+}
+
+function payoutParams({ destination, ...request }: PayoutCall): Stripe.PayoutCreateParams {
+  return { ...commonParams(request), destination }
+}
+
+function transferParams({ destination, ...request }: PayoutCall): Stripe.TransferCreateParams {
+  return { ...commonParams(request), destination }
+}
+
+function commonParams({ amount_minor, currency, description, metadata }: Omit<PayoutCall, 'destination'>) {
+  return { amount: amount_minor, currency, metadata, ...(description !== null && { description }) }
+}
+
+/** What Stripe refuses it says of a payout, not of a payment, and without the token that it refuses. */
+function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
+  if (outcome.kind !== 'declined') return outcome
+  const { code, message, processor_code, ...failure } = outcome.failure
+  // Other parameters under one key: that is no refusal but a mistake of ours.
+  const refused = code === 'processor_error' ? code : 'payout_refused'
+  const words = message
+    .replaceAll(`'${destination}'`, 'the destination')
+    .replaceAll(destination, 'the destination')
+  const lacks = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
+  return {
+    ...outcome,
+    failure: { ...failure, code: refused, message: words, ...(lacks && { processor_code: lacks }) },
+  }
+}
+
+function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
+  const status = PAYOUT_STATUS.get(payout.status)
+  believe(payout.object === 'payout' && isId(payout.id, 'po_'), 'not a payout')
+  believe(reference === undefined || payout.id === reference, 'another payout than asked for')
+  believe(status !== undefined, 'a payout in a status that we do not know')
+  believe(isAmount(payout.amount) && typeof payout.currency === 'string', 'a payout without an amount')
+  return {
+    reference: payout.id,
+    status,
+    amount_minor: payout.amount,
+    currency: payout.currency.toLowerCase(),
+    returned_minor: status === 'failed' || status === 'canceled' ? payout.amount : 0,
+    destination: idOf(payout.destination),
+    arrival_date: dayOf(payout.arrival_date),
+    failure:
+      status === 'failed'
+        ? {
+            code: payout.failure_code ?? 'processor_error',
+            message: payout.failure_message ?? 'The payout failed at the processor.',
+          }
+        : null,
+    metadata: payout.metadata ?? {},
+  }
+}
+
+/** A transfer is paid as soon as it is made; it has failed once all of it was reversed. */
+function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPayout {
+  believe(transfer.object === 'transfer' && isId(transfer.id, 'tr_'), 'not a transfer')
+  believe(reference === undefined || transfer.id === reference, 'another transfer than asked for')
+  believe(
+    isAmount(transfer.amount) && isAmount(transfer.amount_reversed) && typeof transfer.currency === 'string',
+    'a transfer without amounts',
+  )
+  believe(typeof transfer.reversed === 'boolean', 'a transfer that does not say whether it is reversed')
+  return {
+    reference: transfer.id,
+    status: transfer.reversed ? 'failed' : 'paid',
+    amount_minor: transfer.amount,
+    currency: transfer.currency.toLowerCase(),
+    returned_minor: transfer.amount_reversed,
+    destination: idOf(transfer.destination),
+    arrival_date: null,
+    failure: transfer.reversed ? { code: 'reversed', message: 'The transfer was reversed.' } : null,
+    metadata: transfer.metadata ?? {},
+  }
+}
+
+function shown<T>(page: Stripe.ApiList<T>, read: (each: T) => ProcessorPayout) {
+  believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
+  return { payouts: page.data.map(read), has_more: page.has_more }
+}
+
+function idOf(value: string | { id: string } | null): string | null {
+  return typeof value === 'string' ? value : (value?.id ?? null)
+}
+
+/** The day of unix seconds, by UTC. */
+function dayOf(seconds: unknown): string | null {
+  return isAmount(seconds) ? new Date(Number(seconds) * 1000).toISOString().slice(0, 10) : null
+}

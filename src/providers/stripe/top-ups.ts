@@ -1,0 +1,71 @@
+// The top-ups provider: what is asked of Stripe, and its answers in our words.
+import type { Stripe } from 'stripe'
+import type { ProcessorTopUp, TopUpCall, TopUpProcessor } from '../top-ups.ts'
+import { believe, isAmount, isId } from './answers.ts'
+import { nullIfMissing, withoutToken } from './classify.ts'
+import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { findInList } from './lists.ts'
+import { TOP_UP_STATUS } from './statuses.ts'
+
+/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close(): Promise<void> } {
+  const { stripe, deadline_ms, call, close } = openStripe(options)
+
+  return {
+    name: 'stripe',
+    topUp: async (request, key) =>
+      withoutToken(
+        request.source,
+        'the source',
+        await call('top_up', async () => toTopUp(await stripe.topups.create(paramsOf(request), keyed(key)))),
+      ),
+
+    findTopUp: (reference) =>
+      call('find_top_up', async () => {
+        const found = await stripe.topups.retrieve(reference).catch(nullIfMissing)
+        return found && toTopUp(found, reference)
+      }),
+
+    searchTopUp: ({ top_up_id, amount_minor, since_s }) =>
+      call('search_top_up', () =>
+        findInList(
+          deadline_ms,
+          (page, within) =>
+            stripe.topups.list({ amount: amount_minor, created: { gte: since_s }, ...page }, within),
+          (each) => toTopUp(each),
+          ({ metadata }) => metadata['sluice_top_up_id'] === top_up_id,
+        ),
+      ),
+
+    close,
+  }
+}
+
+function paramsOf({ amount_minor, currency, description, source, metadata }: TopUpCall) {
+  const params: Stripe.TopupCreateParams = { amount: amount_minor, currency, metadata }
+  if (description !== null) params.description = description
+  if (source === null) return params
+  return source.startsWith('pm_') ? { ...params, payment_method: source } : { ...params, source }
+}
+
+function toTopUp(topup: Stripe.Topup, reference?: string): ProcessorTopUp {
+  const status = TOP_UP_STATUS.get(topup.status)
+  believe(topup.object === 'topup' && isId(topup.id, 'tu_'), 'not a top-up')
+  believe(reference === undefined || topup.id === reference, 'another top-up than asked for')
+  believe(status !== undefined, 'a top-up in a status that we do not know')
+  believe(isAmount(topup.amount) && typeof topup.currency === 'string', 'a top-up without an amount')
+  return {
+    reference: topup.id,
+    status,
+    amount_minor: topup.amount,
+    currency: topup.currency.toLowerCase(),
+    failure:
+      status === 'failed'
+        ? {
+            code: topup.failure_code ?? 'processor_error',
+            message: topup.failure_message ?? 'The top-up failed at the processor.',
+          }
+        : null,
+    metadata: topup.metadata ?? {},
+  }
+}

@@ -1,0 +1,73 @@
+// Applies notifications about a top-up.
+import { z } from 'zod'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { disagreement } from '#domain/reconciliation/compare.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
+import { findTopUpByIds, findTopUpByReference, type KnownTopUp } from '#domain/top-ups/find.ts'
+import type { News } from '#providers/news.ts'
+import type { ProcessorTopUp } from '#providers/top-ups.ts'
+import type { WorkerContext } from '../../context.ts'
+import type { Decision } from '../../decision.ts'
+import { addLogFacts } from '../../job-log.ts'
+import { settlingTopUp, topUpTold } from '../told.ts'
+import { applied, findBoth, isLook } from './apply.ts'
+import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { wasDrift } from './parked.ts'
+
+const comparedTopUp: ComparedNoun = {
+  noun: 'top_up',
+  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOf),
+}
+
+export const topUpNews = { apply: applyTopUp, findRow }
+
+async function findRow({ sql, top_ups }: WorkerContext, { reference }: News) {
+  const top_up = await findTopUpByReference(sql, top_ups.name, reference)
+  return top_up && { ...top_up, compared: comparedTopUp }
+}
+
+/** The processor's top-up as one side of a comparison. */
+function sideOf({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {
+  return { status, amount_minor, currency, processor_reference: reference }
+}
+
+async function applyTopUp(
+  context: WorkerContext,
+  notification: StoredNotification,
+  news: News,
+): Promise<Decision> {
+  const { reference } = news
+  const both = await findBoth(context, notification, news, {
+    compared: comparedTopUp,
+    find: () => findRow(context, news),
+    ask: () => context.top_ups.findTopUp(reference),
+    ownerOf: (record) => ownerOf(context, record),
+  })
+  if ('decision' in both) return both.decision
+  const { row: top_up, record } = both
+  const { tenant_id, id: top_up_id } = top_up
+  addLogFacts({ tenant_id, top_up_id })
+  const told = topUpTold({ tenant_id, top_up_id }, record)
+  const tells = settlingTopUp({ told, notification_id: notification.id })
+  const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
+  const theirs = sideOf(record)
+  const differs = disagreement('top_up', { ours: top_up, worked_on: true, parked: [] }, theirs)
+  if (!isLook(notification) && differs === null && !wasDrift(notification))
+    return await applied(notification, of, { tells })
+  // One that is settled here may differ there, and then no notification will change it.
+  const compareAfter = () =>
+    compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
+  return await applied(notification, of, { tells, compareAfter })
+}
+
+/** Our row of a processor's top-up: by our own ids, because a notification may come before we have the reference. */
+async function ownerOf(
+  { sql, top_ups }: WorkerContext,
+  { metadata, reference }: ProcessorTopUp,
+): Promise<KnownTopUp | undefined> {
+  const ids = z
+    .object({ tenant_id: z.uuid(), id: z.uuid() })
+    .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_top_up_id'] })
+  const known = ids.success && (await findTopUpByIds(sql, ids.data, reference))
+  return known || (await findTopUpByReference(sql, top_ups.name, reference))
+}

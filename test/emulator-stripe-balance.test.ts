@@ -1,0 +1,533 @@
+// Payouts, transfers and top-ups of the Stripe emulator, as Stripe's own SDK sees them.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Stripe } from 'stripe'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startStripeEmulator, type StripeEmulator } from '#emulators/stripe/main.ts'
+import { eventually } from '#test/payments.ts'
+import {
+  clientsOf,
+  EMULATOR_KEY,
+  postForm,
+  pressButton,
+  refusal,
+  runEmulator,
+} from '#test/stripe-emulator.ts'
+
+let emulator: StripeEmulator
+let stripe: Stripe
+let control: ReturnType<typeof clientsOf>['control']
+beforeAll(async () => {
+  emulator = await startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, late_return_ms: 50 })
+  ;({ stripe, control } = clientsOf(emulator.url))
+})
+afterAll(async () => await emulator.close())
+
+/** The types of the events of one object, oldest first. */
+async function eventsOf(id: string): Promise<string[]> {
+  const { data } = await stripe.events.list({ limit: 100 })
+  return data
+    .filter((event) => 'id' in event.data.object && event.data.object.id === id)
+    .map((event) => event.type)
+    .toReversed()
+}
+
+/** Its effects, each with its amount and who caused it. */
+async function effectsOf(noun: string, id: string): Promise<[string, number, string][]> {
+  const { data } = await control('GET', `effects?${noun}=${id}`)
+  return data.map((line: any) => [line.effect, line.amount, line.source])
+}
+
+const PAYOUT: Stripe.PayoutCreateParams = {
+  amount: 1200,
+  currency: 'usd',
+  destination: 'ba_success',
+  metadata: { payout: '7' },
+}
+
+async function becomes(id: string, status: string): Promise<Stripe.Payout> {
+  return await eventually(async () => {
+    const payout = await stripe.payouts.retrieve(id)
+    expect(payout.status).toBe(status)
+    return payout
+  })
+}
+
+describe('payouts', () => {
+  test('are pending, then on their way, then paid, each with an event', async () => {
+    const created = await stripe.payouts.create({ ...PAYOUT, currency: 'USD', description: 'For June' })
+    expect(created).toMatchObject({
+      object: 'payout',
+      amount: 1200,
+      automatic: false,
+      currency: 'usd',
+      description: 'For June',
+      destination: 'ba_success',
+      failure_code: null,
+      livemode: false,
+      metadata: { payout: '7' },
+      method: 'standard',
+      source_type: 'card',
+      status: 'pending',
+      type: 'bank_account',
+    })
+    expect(created.id).toMatch(/^po_/)
+    expect(created.balance_transaction).toMatch(/^txn_/)
+    expect(created.arrival_date % 86_400).toBe(0)
+    expect(created.arrival_date).toBeGreaterThan(created.created)
+    await becomes(created.id, 'paid')
+    expect(await eventsOf(created.id)).toEqual(['payout.created', 'payout.updated', 'payout.paid'])
+    const { data } = await stripe.events.list({ type: 'payout.updated', limit: 1 })
+    expect(data[0]!.data).toMatchObject({
+      object: { status: 'in_transit' },
+      previous_attributes: { status: 'pending' },
+    })
+    expect(await control('GET', `effects?payout=${created.id}`)).toMatchObject({
+      count: 1,
+      amount: 1200,
+      data: [{ effect: 'payout', currency: 'usd', source: 'api', metadata: { payout: '7' } }],
+    })
+  })
+
+  test('to a card are of its type; to what is neither, or without an amount, they are refused', async () => {
+    expect(
+      await stripe.payouts.create({ ...PAYOUT, destination: 'card_success', method: 'instant' }),
+    ).toMatchObject({ type: 'card', method: 'instant' })
+    for (const [params, code, param] of [
+      [{ ...PAYOUT, destination: 'acct_success' }, 'resource_missing', 'destination'],
+      [{ ...PAYOUT, amount: undefined }, 'parameter_missing', 'amount'],
+      [{ ...PAYOUT, amount: 0 }, 'parameter_invalid_integer', 'amount'],
+      [{ ...PAYOUT, currency: undefined }, 'parameter_missing', 'currency'],
+      [{ ...PAYOUT, currency: 'xxx' }, undefined, 'currency'],
+      [{ ...PAYOUT, source: 'ba_success' }, 'parameter_unknown', 'source'],
+    ] as const)
+      expect(await refusal(stripe.payouts.create(params as Stripe.PayoutCreateParams))).toMatchObject({
+        statusCode: 400,
+        code,
+        param,
+      })
+    expect(await refusal(stripe.payouts.retrieve('po_nobody'))).toMatchObject({
+      statusCode: 404,
+      code: 'resource_missing',
+    })
+  })
+
+  test('are failed by a bank that knows no such account', async () => {
+    const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_noAccount' })
+    const failed = await becomes(id, 'failed')
+    expect(failed).toMatchObject({ failure_code: 'no_account', failure_message: expect.any(String) })
+    expect(failed.failure_balance_transaction).toMatch(/^txn_/)
+    expect(await eventsOf(id)).toEqual(['payout.created', 'payout.updated', 'payout.failed'])
+    expect(await effectsOf('payout', id)).toEqual([
+      ['payout', 1200, 'api'],
+      ['payout_failed', 1200, 'bank'],
+    ])
+  })
+
+  test('may come back after they were paid', async () => {
+    const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
+    expect(await becomes(id, 'failed')).toMatchObject({ failure_code: 'account_closed' })
+    expect(await eventsOf(id)).toEqual(['payout.created', 'payout.updated', 'payout.paid', 'payout.failed'])
+  })
+
+  test('may be refused outright, and then nothing moves', async () => {
+    const metadata = { payout: 'refused' }
+    const refused = { ...PAYOUT, destination: 'ba_refused', metadata }
+    expect(await refusal(stripe.payouts.create(refused))).toMatchObject({
+      statusCode: 400,
+      type: 'StripeInvalidRequestError',
+      code: 'bank_account_unusable',
+    })
+    expect(await control('GET', 'effects?metadata[payout]=refused')).toMatchObject({ count: 0 })
+  })
+
+  test('can be canceled while they are pending, and not once they are on their way', async () => {
+    const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_pending' })
+    expect(await stripe.payouts.cancel(id)).toMatchObject({ id, status: 'canceled' })
+    expect(await eventsOf(id)).toEqual(['payout.created', 'payout.canceled'])
+    expect(await effectsOf('payout', id)).toEqual([
+      ['payout', 1200, 'api'],
+      ['payout_canceled', 1200, 'api'],
+    ])
+    const sent = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
+    expect(sent.status).toBe('in_transit')
+    for (const [each, status] of [
+      [id, 'canceled'],
+      [sent.id, 'in_transit'],
+    ] as const)
+      expect(await refusal(stripe.payouts.cancel(each))).toMatchObject({
+        statusCode: 400,
+        type: 'StripeInvalidRequestError',
+        message: expect.stringContaining(`status of ${status}`),
+      })
+  })
+
+  test.each([
+    ['ba_manual', ['paid', 'failed'], ['payout.paid', 'payout.failed']],
+    ['ba_manual', ['canceled'], ['payout.canceled']],
+    ['ba_pending', ['failed'], ['payout.failed']],
+    ['ba_pending', ['paid'], ['payout.paid']],
+  ])('to %s end when we say so: %j', async (destination, ends, types) => {
+    const { id } = await stripe.payouts.create({ ...PAYOUT, destination })
+    for (const status of ends) {
+      expect(await control('POST', `payouts/${id}/settle`, { status })).toMatchObject({ id, status })
+      expect(await control('POST', `payouts/${id}/settle`, { status })).toMatchObject({
+        error: { param: 'status' },
+      })
+    }
+    expect(await eventsOf(id)).toEqual(['payout.created', ...types])
+    expect(await control('POST', `payouts/${id}/settle`, { status: 'gone' })).toMatchObject({
+      error: { param: 'status' },
+    })
+  })
+
+  test('say why they failed', async () => {
+    const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
+    await control('POST', `payouts/${id}/settle`, { status: 'failed', failure_code: 'declined' })
+    expect(await stripe.payouts.retrieve(id)).toMatchObject({ failure_code: 'declined' })
+  })
+
+  test('are listed by status, destination and time, and keep metadata that is added', async () => {
+    const destination = 'ba_listed'
+    const ids: string[] = []
+    for (let i = 0; i < 3; i++) ids.push((await stripe.payouts.create({ ...PAYOUT, destination })).id)
+    await Promise.all(ids.map((id) => becomes(id, 'paid')))
+    const found = async (params: Stripe.PayoutListParams) =>
+      (await stripe.payouts.list({ destination, ...params })).data.map((each) => each.id)
+    expect(await found({})).toEqual(ids.toReversed())
+    expect(await found({ limit: 1, starting_after: ids[2]! })).toEqual([ids[1]])
+    expect(await found({ status: 'paid' })).toHaveLength(3)
+    expect(await found({ status: 'pending' })).toEqual([])
+    const { created, arrival_date } = await stripe.payouts.retrieve(ids[0]!)
+    expect(await found({ created: { gte: created } })).toHaveLength(3)
+    expect(await found({ created: { gt: created + 3600 } })).toEqual([])
+    expect(await found({ arrival_date: { lt: arrival_date } })).toEqual([])
+
+    const updated = await stripe.payouts.update(ids[0]!, { metadata: { more: '1' } })
+    expect(updated.metadata).toEqual({ payout: '7', more: '1' })
+    expect((await eventsOf(ids[0]!)).at(-1)).toBe('payout.updated')
+  })
+})
+
+const TRANSFER: Stripe.TransferCreateParams = {
+  amount: 1000,
+  currency: 'eur',
+  destination: 'acct_success',
+  metadata: { payout: '8' },
+}
+
+describe('transfers', () => {
+  test('are done at once, and come back in part and then wholly', async () => {
+    const created = await stripe.transfers.create({ ...TRANSFER, transfer_group: 'june' })
+    expect(created).toMatchObject({
+      object: 'transfer',
+      amount: 1000,
+      amount_reversed: 0,
+      currency: 'eur',
+      destination: 'acct_success',
+      reversed: false,
+      transfer_group: 'june',
+      reversals: { object: 'list', data: [], has_more: false, url: `/v1/transfers/${created.id}/reversals` },
+    })
+    expect(created.id).toMatch(/^tr_/)
+    const { id } = created
+    const part = await stripe.transfers.createReversal(id, { amount: 400, metadata: { why: 'x' } })
+    expect(part).toMatchObject({
+      object: 'transfer_reversal',
+      amount: 400,
+      currency: 'eur',
+      transfer: id,
+      metadata: { why: 'x' },
+    })
+    expect(part.id).toMatch(/^trr_/)
+    expect(await refusal(stripe.transfers.createReversal(id, { amount: 601 }))).toMatchObject({
+      param: 'amount',
+    })
+    const rest = await control('POST', `transfers/${id}/reverse`)
+    expect(rest).toMatchObject({ object: 'transfer_reversal', amount: 600 })
+    expect(await control('POST', `transfers/${id}/reverse`)).toMatchObject({
+      error: { type: 'invalid_request_error' },
+    })
+
+    const { data } = await stripe.events.list({ type: 'transfer.reversed', limit: 2 })
+    expect(data.map((each) => each.data)).toMatchObject([
+      {
+        object: { id, reversed: true, amount_reversed: 1000 },
+        previous_attributes: { amount_reversed: 400 },
+      },
+      { object: { id, reversed: false, amount_reversed: 400 }, previous_attributes: { amount_reversed: 0 } },
+    ])
+    expect(await eventsOf(id)).toEqual(['transfer.created', 'transfer.reversed', 'transfer.reversed'])
+    expect(await effectsOf('transfer', id)).toEqual([
+      ['transfer', 1000, 'api'],
+      ['transfer_reversed', 400, 'api'],
+      ['transfer_reversed', 600, 'dashboard'],
+    ])
+    expect((await stripe.transfers.listReversals(id)).data.map((each) => each.id)).toEqual([rest.id, part.id])
+    expect(await stripe.transfers.retrieveReversal(id, part.id, { expand: ['transfer'] })).toMatchObject({
+      id: part.id,
+      transfer: { id, reversals: { data: [{ id: rest.id }, { id: part.id }] } },
+    })
+    expect((await control('GET', 'effects?metadata[payout]=8')).count).toBe(3)
+  })
+
+  test('control: a part comes back by the dashboard', async () => {
+    const { id } = await stripe.transfers.create(TRANSFER)
+    await control('POST', `transfers/${id}/reverse`, { amount: 100 })
+    expect(await stripe.transfers.retrieve(id)).toMatchObject({ reversed: false, amount_reversed: 100 })
+  })
+
+  test('are refused to what is no account and to one that cannot take them', async () => {
+    for (const [destination, code] of [
+      ['ba_success', 'resource_missing'],
+      ['acct_refused', 'insufficient_capabilities_for_transfer'],
+    ] as const)
+      expect(await refusal(stripe.transfers.create({ ...TRANSFER, destination }))).toMatchObject({
+        statusCode: 400,
+        code,
+      })
+  })
+
+  test('are listed by destination, group and time; description and metadata can change', async () => {
+    const params = { ...TRANSFER, destination: 'acct_listed', transfer_group: 'july' }
+    const { id, created } = await stripe.transfers.create(params)
+    for (const [filter, count] of [
+      [{ destination: 'acct_listed' }, 1],
+      [{ transfer_group: 'july' }, 1],
+      [{ transfer_group: 'july', created: { lt: created } }, 0],
+    ] as const)
+      expect((await stripe.transfers.list(filter)).data).toHaveLength(count)
+    expect(await stripe.transfers.update(id, { description: 'x', metadata: { a: '1' } })).toMatchObject({
+      description: 'x',
+      metadata: { payout: '8', a: '1' },
+    })
+    expect(await eventsOf(id)).toEqual(['transfer.created', 'transfer.updated'])
+  })
+})
+
+const TOPUP: Stripe.TopupCreateParams = {
+  amount: 5000,
+  currency: 'usd',
+  source: 'src_success',
+  metadata: { top_up: '9' },
+}
+
+describe('top-ups', () => {
+  test.each<[Partial<Stripe.TopupCreateParams>, string, string[]]>([
+    [{ source: 'src_success' }, 'succeeded', ['top_up']],
+    [{ source: undefined, payment_method: 'pm_success' }, 'succeeded', ['top_up']],
+    [{ source: 'src_fails' }, 'failed', []],
+  ])('from %j: %s', async (from, status, effects) => {
+    const { id, ...created } = await stripe.topups.create({ ...TOPUP, ...from })
+    expect(id).toMatch(/^tu_/)
+    expect(created).toMatchObject({
+      object: 'topup',
+      amount: 5000,
+      currency: 'usd',
+      status: 'pending',
+      balance_transaction: null,
+      source: from.source === undefined ? null : { id: from.source, object: 'source' },
+      payment_method: from.payment_method ?? null,
+    })
+    const settled = await eventually(async () => {
+      const topup = await stripe.topups.retrieve(id)
+      expect(topup.status).toBe(status)
+      return topup
+    })
+    expect(settled).toMatchObject({
+      failure_code: status === 'failed' ? 'insufficient_funds' : null,
+    })
+    expect(settled.balance_transaction === null).toBe(status === 'failed')
+    expect(await eventsOf(id)).toEqual(['topup.created', `topup.${status}`])
+    expect((await effectsOf('topup', id)).map(([effect]) => effect)).toEqual(effects)
+  })
+
+  test('wait for us where the source says so, and may be reversed', async () => {
+    const { id } = await stripe.topups.create({ ...TOPUP, source: 'src_manual' })
+    const settle = (status: string) => control('POST', `topups/${id}/settle`, { status })
+    expect(await settle('reversed')).toMatchObject({ error: { param: 'status' } })
+    expect(await settle('succeeded')).toMatchObject({ status: 'succeeded' })
+    expect(await refusal(stripe.topups.cancel(id))).toMatchObject({ statusCode: 400 })
+    expect(await settle('reversed')).toMatchObject({ status: 'reversed' })
+    expect(await settle('failed')).toMatchObject({ error: { param: 'status' } })
+    expect(await eventsOf(id)).toEqual(['topup.created', 'topup.succeeded', 'topup.reversed'])
+    expect(await effectsOf('topup', id)).toEqual([
+      ['top_up', 5000, 'bank'],
+      ['top_up_reversed', 5000, 'bank'],
+    ])
+  })
+
+  test('can be canceled while they are pending, are listed by status, and keep metadata', async () => {
+    const { id } = await stripe.topups.create({ ...TOPUP, source: 'src_manual', amount: 77 })
+    const found = async (params: Stripe.TopupListParams) =>
+      (await stripe.topups.list({ amount: 77, ...params })).data.map((each) => each.id)
+    expect(await found({ status: 'pending' })).toEqual([id])
+    expect(await stripe.topups.cancel(id)).toMatchObject({ status: 'canceled' })
+    expect([await found({ status: 'pending' }), await found({ status: 'canceled' })]).toEqual([[], [id]])
+    expect((await stripe.topups.update(id, { metadata: { a: '1' } })).metadata).toEqual({
+      top_up: '9',
+      a: '1',
+    })
+    const two = stripe.topups.create({ ...TOPUP, payment_method: 'pm_success' })
+    expect(await refusal(two)).toMatchObject({ statusCode: 400 })
+  })
+})
+
+/** Asks for one of each kind, with its path and what tells it from others. */
+const KINDS = [
+  ['/v1/payouts', 'payout', 'amount=100&currency=usd&destination=ba_manual', 'payout'],
+  ['/v1/transfers', 'transfer', 'amount=100&currency=usd&destination=acct_success', 'transfer'],
+  ['/v1/topups', 'topup', 'amount=100&currency=usd&source=src_success', 'top_up'],
+] as const
+
+describe.each(KINDS)('%s', (path, object, params, effect) => {
+  const marked = (mark: string) => `${params}&metadata[mark]=${mark}`
+  const exists = async (mark: string) => {
+    const { data } = await stripe.events.list({ type: `${object}.created`, limit: 100 })
+    return data.filter((each: any) => each.data.object.metadata.mark === mark).length
+  }
+
+  test('answers the same to the same key, and refuses it for anything else', async () => {
+    const key = `${object}-replayed`
+    const ask = (text: string) => postForm(emulator.url, path, text, key)
+    const first = await ask(marked(key))
+    const again = await ask(marked(key))
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    expect(await again.text()).toBe(await first.text())
+    const other = await ask(`${marked(key)}&description=other`)
+    expect([other.status, ((await other.json()) as any).error.type]).toEqual([400, 'idempotency_error'])
+    expect(await exists(key)).toBe(1)
+    const { data } = await eventually(async () => {
+      const effects = await control('GET', `effects?metadata[mark]=${key}`)
+      expect(effects.count).toBe(1)
+      return effects
+    })
+    expect(data[0].effect).toBe(effect)
+  })
+
+  test('says 409 while the same key is under way', async () => {
+    const mark = `${object}-held`
+    const { id } = await control('POST', 'faults', { match: { contains: mark }, fault: { hold: 'after' } })
+    const held = postForm(emulator.url, path, marked(mark), mark)
+    await control('GET', `wait?fault=${id}`)
+    expect((await postForm(emulator.url, path, marked(mark), mark)).status).toBe(409)
+    await control('POST', 'release', { fault: id })
+    expect((await held).status).toBe(200)
+    expect(await exists(mark)).toBe(1)
+  })
+
+  test.each([
+    ['drop_before', 0, 'fails', 200],
+    ['drop_after', 1, 'fails', 200],
+    ['error_500_before', 0, 500, 500],
+    ['error_500_after', 1, 500, 500],
+    ['error_500_unstored', 0, 500, 200],
+    ['html_503', 0, 503, 200],
+    ['cut_body', 1, 'fails', 200],
+    ['empty_200', 1, 200, 200],
+    ['conflict_409', 0, 409, 200],
+    ['rate_limited_429', 0, 429, 200],
+    ['refuse_401', 0, 401, 200],
+    ['refuse_400', 0, 400, 400],
+  ])('%s: done %i times, answered %s, and then %s', async (fault, done, answer, replay) => {
+    const mark = `${object}-${fault}`
+    await control('POST', 'faults', { match: { contains: mark }, fault })
+    const ask = async () => {
+      const response = await postForm(emulator.url, path, marked(mark), mark)
+      await response.text()
+      return response.status
+    }
+    expect(await ask().catch(() => 'fails')).toBe(answer)
+    expect(await exists(mark)).toBe(done)
+    expect(await ask()).toBe(replay)
+    expect(await exists(mark)).toBe(replay === 200 ? 1 : done)
+  })
+})
+
+test('a payout is refused for want of balance as often as a fault says, and under another key it goes through', async () => {
+  const metadata = { payout: 'poor' }
+  const match = { path: '/payouts$', contains: 'poor' }
+  await control('POST', 'faults', { match, fault: 'refuse_400' })
+  const asked = { idempotencyKey: 'poor-1' }
+  for (let i = 0; i < 2; i++)
+    expect(await refusal(stripe.payouts.create({ ...PAYOUT, metadata }, asked))).toMatchObject({
+      statusCode: 400,
+      code: 'balance_insufficient',
+      type: 'StripeInvalidRequestError',
+    })
+  const { status } = await stripe.payouts.create({ ...PAYOUT, metadata }, { idempotencyKey: 'poor-2' })
+  expect(status).toBe('pending')
+  await control('POST', 'faults', { match, fault: { refuse_400: true, code: 'payouts_not_allowed' } })
+  expect(await refusal(stripe.payouts.create({ ...PAYOUT, metadata }))).toMatchObject({
+    code: 'payouts_not_allowed',
+  })
+})
+
+test('the page has them, with buttons for what a bank decides', async () => {
+  const { url } = emulator
+  const payout = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
+  await pressButton(url, 'settle_payout', payout.id, { value: 'paid' })
+  await pressButton(url, 'settle_payout', payout.id, { value: 'failed' })
+  expect(await stripe.payouts.retrieve(payout.id)).toMatchObject({ status: 'failed' })
+  const topup = await stripe.topups.create({ ...TOPUP, source: 'src_manual' })
+  await pressButton(url, 'settle_topup', topup.id, { value: 'succeeded' })
+  expect(await stripe.topups.retrieve(topup.id)).toMatchObject({ status: 'succeeded' })
+  const transfer = await stripe.transfers.create(TRANSFER)
+  await pressButton(url, 'reverse', transfer.id, { amount: '300' })
+  const page = await pressButton(url, 'reverse', transfer.id, { amount: '' })
+  expect(await stripe.transfers.retrieve(transfer.id)).toMatchObject({ reversed: true })
+  for (const { id } of [payout, topup, transfer]) expect(page).toContain(`<code>${id}</code>`)
+})
+
+test('a restarted emulator knows them all, answers keys as before, and goes on with what was on its way', async () => {
+  const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
+  const first = await runEmulator(data_dir, '--late-return-ms', '600000')
+  try {
+    const before = clientsOf(first.url).stripe
+    const manual = await before.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
+    const late = await before.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
+    await eventually(async () => expect((await before.payouts.retrieve(late.id)).status).toBe('paid'))
+    const transfer = await before.transfers.create(TRANSFER)
+    const asked = [first.url, `/v1/transfers/${transfer.id}/reversals`, 'amount=250', 'k'] as const
+    const answered = await (await postForm(...asked)).text()
+    const topup = await before.topups.create({ ...TOPUP, source: 'src_manual' })
+    const known = await Promise.all([
+      before.payouts.retrieve(manual.id),
+      before.transfers.retrieve(transfer.id, { expand: ['destination'] }),
+      before.topups.retrieve(topup.id),
+      before.transfers.listReversals(transfer.id),
+    ])
+    const events = (await before.events.list({ limit: 100 })).data
+    expect(await first.stop()).toBe(0)
+
+    const second = await runEmulator(data_dir, '--late-return-ms', '1')
+    try {
+      const { stripe: after, control: controlled } = clientsOf(second.url)
+      expect(
+        await Promise.all([
+          after.payouts.retrieve(manual.id),
+          after.transfers.retrieve(transfer.id),
+          after.topups.retrieve(topup.id),
+          after.transfers.listReversals(transfer.id),
+        ]),
+      ).toEqual(known)
+      const replayed = await postForm(second.url, ...(asked.slice(1) as [string, string, string]))
+      expect(await replayed.text()).toBe(answered)
+      await eventually(async () => expect((await after.payouts.retrieve(late.id)).status).toBe('failed'))
+      const later = (await after.events.list({ limit: 100 })).data
+      expect(later.slice(1)).toEqual(events)
+      expect(later[0]!.type).toBe('payout.failed')
+      const { data } = await controlled('GET', 'effects')
+      expect(data.map((each: any) => each.effect)).toEqual(
+        'payout payout transfer transfer_reversed payout_failed'.split(' '),
+      )
+      expect(await second.stop()).toBe(0)
+    } finally {
+      second.kill()
+    }
+  } finally {
+    first.kill()
+    await rm(data_dir, { recursive: true })
+  }
+})

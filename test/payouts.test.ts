@@ -1,0 +1,540 @@
+// Payouts through each route, in each status: accepted, taken, paid, refused, sent back, canceled, failed by hand.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { eventually, fault } from '#test/payments.ts'
+import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const WAIT = { prefer: 'wait=20' }
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+  await fund(client, 1_000_000)
+})
+afterAll(async () => await world?.close())
+
+const effectsOf = async (payout_id: string): Promise<{ effect: string; amount: number }[]> => {
+  const effects = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': payout_id })
+  return effects.map(({ effect, amount }) => ({ effect, amount }))
+}
+const settle = (reference: string, status: string) =>
+  world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
+const driftsOf = async (payout_id: string): Promise<any[]> =>
+  (await client.get('/v1/reconciliation?subject=payout')).body.filter(
+    (each: any) => each.subject_id === payout_id,
+  )
+const jobOf = async (payout_id: string, name = 'payout.create') => {
+  const [job] = await world.sql<{ id: string; state: string; run_at: string; generation: number }[]>`
+    select id, state, run_at::text, generation from jobs where subject_id = ${payout_id} and name = ${name}`
+  return job!
+}
+/** A payout that the processor has, on its way until somebody decides. */
+async function processing(destination = 'ba_manual', body = {}): Promise<any> {
+  const { status, body: payout } = await payOut(client, await recipient(client, destination), body, WAIT)
+  expect([status, payout.status]).toEqual([201, 'processing'])
+  return payout
+}
+/** Runs while no call of the queue starts. */
+async function paused<T>(work: () => Promise<T>): Promise<T> {
+  await pauseJobs(world.sql, { queue: 'payouts' })
+  try {
+    return await work()
+  } finally {
+    await resumeJobs(world.sql, { queue: 'payouts' })
+  }
+}
+
+describe('a payout', () => {
+  test('is accepted, taken and paid; its amount is reserved until then', async () => {
+    const own = await rich(world, 500)
+    const to = await recipient(own)
+    const created = await paused(async () => {
+      const answer = await payOut(own, to, { amount_minor: 300, currency: 'USD', description: 'November', metadata: { a: 1 } })
+      expect(answer.status).toBe(201)
+      expect(answer.body).toMatchObject({
+        tenant_id: own.tenant_id,
+        status: 'pending',
+        amount_minor: 300,
+        currency: 'usd',
+        recipient_id: to,
+        description: 'November',
+        processor: 'stripe',
+        processor_reference: null,
+        arrival_date: null,
+        failure: null,
+        processing_at: null,
+        paid_at: null,
+        failed_at: null,
+        canceled_at: null,
+        metadata: { a: 1 },
+      })
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 500, reserved: 300 })
+      return answer.body
+    })
+    const paid = await payoutIn(own, created.id, 'paid')
+    expect(paid).toMatchObject({
+      processor_reference: expect.stringMatching(/^po_/),
+      arrival_date: expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
+      failure: null,
+    })
+    expect([paid.processing_at, paid.paid_at]).not.toContain(null)
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 200, reserved: 0 })
+    expect(await payoutStory(world, created.id)).toMatchObject({
+      postings: ['payout_paid -300'],
+      events: ['created', 'paid', 'processing'],
+    })
+    expect(await effectsOf(created.id)).toEqual([{ effect: 'payout', amount: 300 }])
+    const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
+    const names = timeline.map((entry: any) => `${entry.kind} ${entry.name}`)
+    expect(names).toEqual(
+      expect.arrayContaining([
+        'event payout.created',
+        'provider_call payout',
+        'event payout.processing',
+        'notification payout.paid',
+        'posting payout_paid',
+        'event payout.paid',
+      ]),
+    )
+  })
+
+  test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async () => {
+    const card = await payOut(client, await recipient(client, 'card_success'))
+    await payoutIn(client, card.body.id, 'paid')
+    const { status, body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
+    expect(status).toBe(201)
+    expect(body).toMatchObject({ status: 'paid', processor_reference: expect.stringMatching(/^tr_/) })
+    expect(await effectsOf(body.id)).toEqual([{ effect: 'transfer', amount: 100 }])
+    await world.drain()
+    expect((await payoutStory(world, body.id)).events).toEqual(['created', 'paid'])
+  })
+
+  test('that the processor refuses has failed, and its amount is free', async () => {
+    const own = await rich(world, 100)
+    const to = await recipient(own, 'ba_refused')
+    const body = { idempotency_key: freshKey() }
+    const refused = await payOut(own, to, body, WAIT)
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'payout_refused'])
+    const id = refused.body.error.context.payout_id
+    expect(await payoutIn(own, id, 'failed')).toMatchObject({
+      failure: { code: 'payout_refused', manual: false },
+      processor_reference: null,
+    })
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    const again = await payOut(own, to, body, WAIT)
+    expect([again.status, again.body.error.code]).toEqual([422, 'payout_refused'])
+    const unasked = await payOut(own, to, body)
+    expect([unasked.status, unasked.body.status]).toEqual([201, 'failed'])
+    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
+  })
+
+  test('that the bank does not find an account for has failed; one that comes back late is posted back', async () => {
+    const missing = await payOut(client, await recipient(client, 'ba_noAccount'))
+    const late = await payOut(client, await recipient(client, 'ba_lateReturn'), { amount_minor: 70 })
+    expect(await payoutIn(client, missing.body.id, 'failed')).toMatchObject({
+      failure: { code: 'no_account', manual: false },
+    })
+    const returned = await payoutIn(client, late.body.id, 'failed')
+    expect(returned.failure.code).toBe('account_closed')
+    expect([returned.paid_at, returned.failed_at]).not.toContain(null)
+    expect(await payoutStory(world, missing.body.id)).toMatchObject({ postings: [] })
+    expect(await payoutStory(world, late.body.id)).toMatchObject({
+      postings: ['payout_paid -70', 'payout_returned 70'],
+      events: ['created', 'failed', 'paid', 'processing'],
+    })
+  })
+})
+
+describe('is refused', () => {
+  test('for the recipient first, then for what they may be paid, then for the balance', async () => {
+    const own = await rich(world, 50)
+    const other = await world.clientOf()
+    const archived = await recipient(own, 'ba_success', { currency: 'eur' })
+    await own.delete(`/v1/recipients/${archived}`)
+    const rejected = await recipient(own)
+    await world.sql`update recipients set kyc_status = 'rejected' where id = ${rejected}`
+    const refusal = async (to: string, body = {}) => {
+      const answer = await payOut(own, to, { amount_minor: 1000, ...body })
+      return [answer.status, answer.body.error.code, answer.body.error.param]
+    }
+    expect(await refusal(NOBODY)).toEqual([404, 'recipient_not_found', 'recipient_id'])
+    expect(await refusal(await recipient(other))).toEqual([404, 'recipient_not_found', 'recipient_id'])
+    expect(await refusal(archived)).toEqual([422, 'payout_invalid', 'recipient_id'])
+    expect(await refusal(await recipient(own), { currency: 'eur' })).toEqual([422, 'payout_invalid', 'currency'])
+    expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
+    const to = await recipient(own)
+    const key = freshKey()
+    const short = await payOut(own, to, { amount_minor: 51, idempotency_key: key })
+    expect([short.status, short.body.error.code]).toEqual([422, 'insufficient_balance'])
+    expect(short.body.error.context).toEqual({ available_minor: 50, requested_minor: 51, currency: 'usd' })
+    // A refusal is not remembered: the same key may try again, with other content too.
+    expect((await payOut(own, to, { amount_minor: 50, idempotency_key: key })).status).toBe(201)
+    expect((await own.get('/v1/payouts')).body).toHaveLength(1)
+  })
+
+  test('when the request is not well formed, and to keys without the scope', async () => {
+    const to = await recipient(client)
+    for (const body of [
+      { amount_minor: 0 },
+      { amount_minor: 1.5 },
+      { currency: 'xyz' },
+      { recipient_id: 'me' },
+      { description: 'x'.repeat(1001) },
+      { destination: 'ba_success' },
+      { idempotency_key: undefined },
+    ])
+      expect((await payOut(client, to, body)).body.error?.code).toBe('invalid_request')
+    const reader = await world.clientOf({ tenant: 'acme', scopes: ['payouts:read'] })
+    expect((await payOut(reader, to)).body.error.message).toBe('Missing scope: payouts:write')
+    const writer = await world.clientOf({ tenant: 'acme', scopes: ['payouts:write'] })
+    expect((await writer.get('/v1/payouts')).body.error.message).toBe('Missing scope: payouts:read')
+  })
+
+  test('where it is of another tenant: it is not there', async () => {
+    const { id } = await processing()
+    const other = await world.clientOf()
+    for (const answer of [
+      await other.get(`/v1/payouts/${id}`),
+      await other.get(`/v1/payouts/${id}/timeline`),
+      await other.post(`/v1/payouts/${id}/cancel`),
+      await other.post(`/v1/payouts/${id}/fail`, { reason: 'mine' }),
+    ])
+      expect([answer.status, answer.body.error.code]).toEqual([404, 'payout_not_found'])
+    expect((await other.get('/v1/payouts')).body).toEqual([])
+  })
+})
+
+test('payouts are listed newest first, by status, recipient, currency and time, page by page', async () => {
+  const own = await rich(world, 1000)
+  await fund(own, 1000, 'EUR')
+  const [one, two] = [await recipient(own, 'ba_manual'), await recipient(own, 'ba_manual', { currency: 'eur' })]
+  const made: any[] = []
+  for (const [to, currency] of [[one, 'usd'], [two, 'eur'], [one, 'usd']] as const)
+    made.push((await payOut(own, to, { currency }, WAIT)).body)
+  await own.post(`/v1/payouts/${made[0].id}/fail`, { reason: 'by hand' })
+  const ids = async (query: string) =>
+    (await own.get(`/v1/payouts${query}`)).body.map((each: any) => made.findIndex(({ id }) => id === each.id))
+  expect(await ids('')).toEqual([2, 1, 0])
+  expect(await ids('?status=processing')).toEqual([2, 1])
+  expect(await ids('?status=failed')).toEqual([0])
+  expect(await ids(`?recipient_id=${one}`)).toEqual([2, 0])
+  expect(await ids('?currency=EUR')).toEqual([1])
+  expect(await ids(`?created_from=${made[1].created_at}&created_to=${made[2].created_at}`)).toEqual([1])
+  const page = await own.get('/v1/payouts?limit=2')
+  const next = /<(.+)>; rel="next"/.exec(page.headers.get('link')!)![1]!
+  expect((await own.get(next)).body.map((each: any) => each.id)).toEqual([made[0].id])
+  expect((await own.get('/v1/payouts?nope=1')).status).toBe(400)
+})
+
+describe('a cancellation', () => {
+  test('of a payout that has not left stops it at once, and it never leaves', async () => {
+    const own = await rich(world, 100)
+    const to = await recipient(own)
+    const { id } = await paused(async () => {
+      const { body } = await payOut(own, to)
+      const canceled = await own.post(`/v1/payouts/${body.id}/cancel`)
+      expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+      expect(canceled.body.canceled_at).not.toBeNull()
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+      return body
+    })
+    await world.drain()
+    expect((await jobOf(id)).state).toBe('failed')
+    expect(await effectsOf(id)).toEqual([])
+    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['canceled', 'created'] })
+    const again = await own.post(`/v1/payouts/${id}/cancel`)
+    expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_cancelable'])
+    expect(again.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
+  })
+
+  test('of a payout that the processor has is done there, while it still lets go', async () => {
+    const { id } = await processing('ba_pending')
+    const key = freshKey()
+    const canceled = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
+    expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+    expect((await effectsOf(id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    const replayed = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
+    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    await world.drain()
+    expect(await payoutStory(world, id)).toMatchObject({
+      postings: [],
+      events: ['canceled', 'created', 'processing'],
+    })
+  })
+
+  test('that the processor refuses leaves the payout as it is', async () => {
+    const payout = await processing('ba_manual')
+    for (const _time of [1, 2]) {
+      const kept = await client.post(`/v1/payouts/${payout.id}/cancel`)
+      expect([kept.status, kept.body.error.code]).toEqual([409, 'payout_not_cancelable'])
+      expect((await client.get(`/v1/payouts/${payout.id}`)).body.status).toBe('processing')
+    }
+    await settle(payout.processor_reference, 'paid')
+    await payoutIn(client, payout.id, 'paid')
+    const late = await client.post(`/v1/payouts/${payout.id}/cancel`)
+    expect(late.body.error.message).toBe('The payout cannot be canceled: it is paid.')
+  })
+
+  test('while the call is under way is recorded, and follows it', async () => {
+    const to = await recipient(client, 'ba_pending')
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payouts$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await payOut(client, to)
+    await held.hit()
+    const recorded = await client.post(`/v1/payouts/${body.id}/cancel`)
+    expect([recorded.status, recorded.body.status]).toEqual([202, 'pending'])
+    await held.release()
+    await payoutIn(client, body.id, 'canceled')
+    expect((await effectsOf(body.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+  })
+})
+
+describe('a failure by hand', () => {
+  test('of a payout that has not left frees its amount, and it never leaves', async () => {
+    const own = await rich(world, 100)
+    const to = await recipient(own)
+    const key = freshKey()
+    const { id } = await paused(async () => {
+      const { body } = await payOut(own, to)
+      const failed = await own.post(`/v1/payouts/${body.id}/fail`, { reason: 'asked twice', idempotency_key: key })
+      expect(failed.status).toBe(200)
+      expect(failed.body).toMatchObject({
+        status: 'failed',
+        failure: { code: 'failed_manually', message: 'asked twice', manual: true },
+      })
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+      return body
+    })
+    await world.drain()
+    expect(await effectsOf(id)).toEqual([])
+    expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
+    const replayed = await own.post(`/v1/payouts/${id}/fail`, { reason: 'asked twice', idempotency_key: key })
+    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    const reused = await own.post(`/v1/payouts/${id}/fail`, { reason: 'other', idempotency_key: key })
+    expect(reused.body.error.code).toBe('idempotency_key_reused')
+    const again = await own.post(`/v1/payouts/${id}/fail`, { reason: 'again' })
+    expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_failable'])
+    expect(again.body.error.message).toBe('The payout cannot be failed: it is failed.')
+  })
+
+  test('stays when the processor pays all the same: the money is posted, and a drift names both facts', async () => {
+    const own = await rich(world, 100)
+    const to = await recipient(own, 'ba_manual')
+    const { body: payout } = await payOut(own, to, {}, WAIT)
+    await own.post(`/v1/payouts/${payout.id}/fail`, { reason: 'never arrived' })
+    // What it freed is used for another one.
+    expect((await payOut(own, await recipient(own), {}, WAIT)).status).toBe(201)
+    await settle(payout.processor_reference, 'paid')
+    const drift = await eventually(async () => {
+      const [found] = (await own.get('/v1/reconciliation?subject=payout')).body
+      expect(found).toMatchObject({ subject_id: payout.id, payment_id: null })
+      return found
+    })
+    expect(drift).toMatchObject({ ours: { status: 'failed' }, theirs: { status: 'paid' } })
+    expect(drift.detail).toBe('the payout has failed here, and the processor has paid it all the same')
+    expect((await own.get(`/v1/payouts/${payout.id}`)).body).toMatchObject({
+      status: 'failed',
+      failure: { manual: true },
+    })
+    await eventually(async () =>
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: -100, reserved: 0 }),
+    )
+    expect(await payoutStory(world, payout.id)).toMatchObject({
+      postings: ['payout_paid -100'],
+      events: ['created', 'failed', 'processing'],
+    })
+    // It comes back after all.
+    await settle(payout.processor_reference, 'failed')
+    await eventually(async () => expect((await own.get('/v1/reconciliation')).body).toEqual([]))
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 0, reserved: 0 })
+    expect((await payoutStory(world, payout.id)).payout).toMatchObject({ failure: 'failed_manually', manual: true })
+  })
+
+  test('while the call is under way ends with the drift, if the call had its effect', async () => {
+    const to = await recipient(client, 'acct_success')
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/transfers$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await payOut(client, to)
+    await held.hit()
+    expect((await client.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow' })).status).toBe(200)
+    await held.release()
+    await eventually(async () => expect(await driftsOf(body.id)).toHaveLength(1))
+    expect(await payoutStory(world, body.id)).toMatchObject({
+      payout: { status: 'failed', processor_status: 'paid', paid_minor: 100 },
+      postings: ['payout_paid -100'],
+      events: ['created', 'failed'],
+    })
+  })
+
+  test('when the processor fails it too, nothing is posted and the reason given by hand stays', async () => {
+    const payout = await processing()
+    await client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'by hand' })
+    await settle(payout.processor_reference, 'failed')
+    await eventually(async () =>
+      expect((await payoutStory(world, payout.id)).payout).toMatchObject({ processor_status: 'failed' }),
+    )
+    expect(await payoutStory(world, payout.id)).toMatchObject({
+      payout: { failure: 'failed_manually', manual: true },
+      postings: [],
+      events: ['created', 'failed', 'processing'],
+    })
+    expect(await driftsOf(payout.id)).toEqual([])
+  })
+
+  test('is refused without a reason, and once it is paid', async () => {
+    const payout = await processing()
+    for (const body of [{}, { reason: '' }, { reason: 7 }])
+      expect((await client.post(`/v1/payouts/${payout.id}/fail`, body)).body.error.code).toBe('invalid_request')
+    await settle(payout.processor_reference, 'paid')
+    await payoutIn(client, payout.id, 'paid')
+    const refused = await client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'late' })
+    expect([refused.status, refused.body.error.message]).toEqual([
+      409,
+      'The payout cannot be failed: it is paid.',
+    ])
+  })
+})
+
+describe("where the platform's balance at the processor is too low", () => {
+  const broke = () =>
+    fault(world, {
+      match: { method: 'POST', path: '/v1/payouts$' },
+      fault: { refuse_400: true, code: 'balance_insufficient' },
+    })
+
+  test('the job is parked and the payout stays pending, until it is retried', async () => {
+    const to = await recipient(client)
+    const empty = await broke()
+    const { body } = await payOut(client, to)
+    await empty.hit()
+    await eventually(async () =>
+      expect(await jobOf(body.id)).toMatchObject({ state: 'ready', run_at: 'infinity', generation: 2 }),
+    )
+    expect((await client.get(`/v1/payouts/${body.id}`)).body).toMatchObject({ status: 'pending', failure: null })
+    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'filled up' })
+    await payoutIn(client, body.id, 'paid')
+    expect(await effectsOf(body.id)).toEqual([{ effect: 'payout', amount: 100 }])
+  })
+
+  test('a parked payout is canceled at once, and its job ends without a call', async () => {
+    const to = await recipient(client)
+    const empty = await broke()
+    const { body } = await payOut(client, to)
+    await empty.hit()
+    await eventually(async () => expect((await jobOf(body.id)).run_at).toBe('infinity'))
+    const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
+    expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'filled up' })
+    await world.drain()
+    expect((await jobOf(body.id)).state).toBe('failed')
+    expect(await effectsOf(body.id)).toEqual([])
+  })
+})
+
+describe('an answer that is lost', () => {
+  test.each([
+    ['before the effect', 'drop_before'],
+    ['after the effect', 'drop_after'],
+    ['and stored as an error of the processor', 'error_500_after'],
+  ])('%s pays once', async (_when, lost) => {
+    for (const [destination, path] of [['ba_success', '/v1/payouts$'], ['acct_success', '/v1/transfers$']] as const) {
+      await fault(world, { match: { method: 'POST', path }, fault: lost })
+      const { body } = await payOut(client, await recipient(client, destination))
+      await payoutIn(client, body.id, 'paid')
+      expect(await effectsOf(body.id)).toHaveLength(1)
+    }
+  })
+
+  test('to a payout that is canceled meanwhile is looked for, and not sent again', async () => {
+    const to = await recipient(client, 'ba_pending')
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payouts$' },
+      fault: { delay_ms: 300, drop_after: true },
+    })
+    const { body } = await payOut(client, to)
+    await held.hit()
+    await client.post(`/v1/payouts/${body.id}/cancel`, {}, { prefer: 'respond-async' })
+    await payoutIn(client, body.id, 'canceled')
+    const { id } = await jobOf(body.id)
+    expect(await world.provider('stripe').requests({ idempotency_key: `${id}:1` })).toHaveLength(1)
+  })
+})
+
+describe('a payout of which nobody knows whether the processor has it', () => {
+  /** The processor remembers an error for its key, and shows nothing. */
+  async function unknown(destination = 'ba_manual'): Promise<{ id: string; job_id: string }> {
+    await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
+    const { body } = await payOut(client, await recipient(client, destination))
+    await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+    return { id: body.id, job_id: (await jobOf(body.id)).id }
+  }
+  const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
+
+  test('stays pending and reserved, until an operator says that it never took effect', async () => {
+    const before = await accountOf(world, world.tenant_id)
+    const { id, job_id } = await unknown()
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
+    expect(await resolveAsFailed(world.sql, act(job_id))).toMatchObject({ after: 'failed' })
+    expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
+      status: 'failed',
+      failure: { code: 'processor_error', manual: false },
+    })
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
+  })
+
+  test('is settled by what an operator found there', async () => {
+    const { id, job_id } = await unknown('ba_manual')
+    const { url, api_key } = world.provider('stripe')
+    const made = await fetch(`${url}/v1/payouts`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=100&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${id}`,
+    })
+    const { id: reference } = (await made.json()) as { id: string }
+    expect(await resolveAsDone(world.sql, act(job_id), reference)).toMatchObject({ look_only: true })
+    expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
+  })
+
+  test('that is failed by hand is never sent again', async () => {
+    const { id, job_id } = await unknown()
+    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(200)
+    await retryJob(world.sql, act(job_id))
+    await eventually(async () => expect((await jobOf(id)).state).toBe('unknown'))
+    expect(await effectsOf(id)).toEqual([])
+    const sent = await world.provider('stripe').requests({ idempotency_key: `${job_id}:1` })
+    expect(sent.length).toBe(2)
+    expect(await resolveAsFailed(world.sql, act(job_id))).toEqual({ settled: 'the payout has the status failed' })
+    expect(await discardJob(world.sql, act(job_id))).toMatchObject({ after: 'discarded' })
+  })
+})
+
+test('a payout whose call was refused for our credentials is canceled at once: nothing has left', async () => {
+  const refusing = await fault(world, {
+    match: { method: 'POST', path: '/v1/payouts$' },
+    fault: 'refuse_401',
+  })
+  const { body } = await payOut(client, await recipient(client))
+  await refusing.hit()
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))
+  const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
+  expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+  await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
+  await world.drain()
+  expect(await effectsOf(body.id)).toEqual([])
+})
+
+test('in the end all books agree', async () => {
+  await world.drain()
+  await checkBooks(world)
+}, 60_000)

@@ -1,0 +1,17 @@
+// A recipient and a merchant as any test may make them; their keys are missing.
+
+/** Paid to an account at which everything succeeds. */
+export const RECIPIENT = {
+  name: 'Grace Hopper',
+  type: 'account',
+  currency: 'usd',
+  country: 'US',
+  destination: 'acct_success',
+} as const
+
+export const MERCHANT = {
+  legal_name: 'Analytical Engines Ltd',
+  display_name: 'Engines',
+  country: 'GB',
+  support_email: 'help@engines.example',
+} as const

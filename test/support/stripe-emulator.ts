@@ -1,0 +1,104 @@
+// The Stripe emulator as its own tests reach it: by Stripe's SDK, by its controls, and as a process of its own.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { Stripe } from 'stripe'
+
+export const EMULATOR_KEY = 'sk_test_emulator'
+
+/** The SDK, and the emulator's own routes. */
+export function clientsOf(url: string) {
+  const { hostname, port } = new URL(url)
+  const stripe = new Stripe(EMULATOR_KEY, {
+    host: hostname,
+    port,
+    protocol: 'http',
+    telemetry: false,
+    maxNetworkRetries: 0,
+    timeout: 5_000,
+  })
+  async function control(method: string, path: string, body?: unknown): Promise<any> {
+    const response = await fetch(`${url}/_emulator/${path}`, {
+      method,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    return response.json()
+  }
+  return { stripe, control }
+}
+
+/** What a refused call says. */
+export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.StripeError> {
+  const error = await call.then(
+    () => null,
+    (reason: unknown) => reason,
+  )
+  if (!(error instanceof Stripe.errors.StripeError))
+    throw new Error(`not refused by Stripe: ${String(error)}`)
+  return error
+}
+
+/** A POST as it goes over the wire. */
+export async function postForm(url: string, path: string, params: string, key: string): Promise<Response> {
+  return fetch(`${url}${path}`, {
+    method: 'POST',
+    body: new URLSearchParams(params),
+    headers: { authorization: `Bearer ${EMULATOR_KEY}`, 'idempotency-key': key },
+  })
+}
+
+/** As a process of its own, that remembers in a folder. */
+export async function runEmulator(data_dir: string, ...flags: string[]) {
+  const child = spawn(
+    process.execPath,
+    [
+      'src/emulators/stripe/main.ts',
+      '--port=0',
+      `--api-key=${EMULATOR_KEY}`,
+      `--data-dir=${data_dir}`,
+      ...flags,
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  return {
+    url: String(JSON.parse(line.toString()).stripe_url),
+    kill: () => child.kill('SIGKILL'),
+    async stop() {
+      const exit = once(child, 'exit')
+      child.kill('SIGTERM')
+      return (await exit)[0] as number | null
+    },
+  }
+}
+
+/** Presses a button of the page: the first of this name that belongs to `id`, with what a person fills in. */
+export async function pressButton(
+  url: string,
+  name: string,
+  id: string,
+  fields: Record<string, string> = {},
+): Promise<string> {
+  const page = await (await fetch(url)).text()
+  const forms = page.matchAll(
+    new RegExp(`<form method="post" action="/_emulator/page/${name}">[^]*?</form>`, 'g'),
+  )
+  for (const [form] of forms) {
+    const hidden = Array.from(
+      form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g),
+      ([, field, value]): [string, string] => [field!, value!],
+    )
+    if (!hidden.some(([field, value]) => field === 'id' && value === id)) continue
+    if (
+      fields.value !== undefined &&
+      !hidden.some(([field, value]) => field === 'value' && value === fields.value)
+    )
+      continue
+    const back = await fetch(`${url}/_emulator/page/${name}`, {
+      method: 'POST',
+      body: new URLSearchParams([...hidden, ...Object.entries(fields)]),
+    })
+    if (back.status === 200) return await back.text()
+    throw new Error(`${name}: ${back.status} ${await back.text()}`)
+  }
+  throw new Error(`There is no button ${name} for ${id}.`)
+}
