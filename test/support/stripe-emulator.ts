@@ -37,6 +37,25 @@ export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.Str
   return error
 }
 
+/** The types of the events of one object, oldest first. */
+export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]> {
+  const { data } = await stripe.events.list({ limit: 100 })
+  return data
+    .filter((event) => 'id' in event.data.object && event.data.object.id === id)
+    .map((event) => event.type)
+    .toReversed()
+}
+
+/** Its effects, each with its amount and who caused it. */
+export async function effectsAbout(
+  control: ReturnType<typeof clientsOf>['control'],
+  noun: string,
+  id: string,
+): Promise<[string, number, string][]> {
+  const { data } = await control('GET', `effects?${noun}=${id}`)
+  return data.map((line: any) => [line.effect, line.amount, line.source])
+}
+
 /** A POST as it goes over the wire. */
 export async function postForm(url: string, path: string, params: string, key: string): Promise<Response> {
   return fetch(`${url}${path}`, {

@@ -1,6 +1,7 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
 import { BANK, BROWSER, DASHBOARD } from '../shared/call.ts'
 import { statusOf, textOf } from './control-parts.ts'
+import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
@@ -37,6 +38,8 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
       statusOf({ status: value }, REFUND_ENDS),
       null,
     ),
+  close_dispute: (emulator, { id, value }) =>
+    closeDispute(emulator, BANK, findDispute(emulator, id), statusOf({ status: value }, DISPUTE_ENDS)),
   settle_payout: (emulator, { id, value }) =>
     settlePayout(emulator, BANK, findPayout(emulator, id), statusOf({ status: value }, PAYOUT_ENDS)),
   settle_topup: (emulator, { id, value }) =>

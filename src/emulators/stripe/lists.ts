@@ -5,7 +5,8 @@ import { integerOf, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { render } from './render.ts'
 import type { Rendered } from './rendered.ts'
-import type { Collection, Version } from './store.ts'
+import type { Collection } from './store.ts'
+import type { Version } from './versions.ts'
 
 export type Page = { object: 'list'; data: Rendered[]; has_more: boolean; url: string }
 

@@ -12,6 +12,7 @@ import { answerApi } from './api.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { answerControl } from './control.ts'
 import type { Effect } from '../shared/effects.ts'
+import { resumeDisputes } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { errorBody } from './errors.ts'
 import { emptyEventLog } from './event-log.ts'
@@ -119,6 +120,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     })
     for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
   }
+  resumeDisputes(emulator)
   resumePayouts(emulator)
   resumeTopups(emulator)
   const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)

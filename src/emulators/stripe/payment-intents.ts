@@ -21,7 +21,8 @@ import {
 import { isParams, type Params } from './parse.ts'
 import { releaseAsRefund } from './refunds.ts'
 import { render } from './render.ts'
-import { save, type Intent, type Method } from './store.ts'
+import { save } from './store.ts'
+import type { Intent, Method } from './versions.ts'
 
 const CAPTURE_METHODS = ['automatic', 'automatic_async', 'manual'] as const
 const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const

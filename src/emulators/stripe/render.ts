@@ -1,8 +1,9 @@
 // Objects as Stripe's API shows them, of version 2026-10-28.endive.
 import { methodOf } from './methods.ts'
 import { renderPayout, renderReversal, renderTopup, renderTransfer } from './render-balance.ts'
+import { renderDispute } from './render-dispute.ts'
 import type { Rendered } from './rendered.ts'
-import type { Charge, Intent, Method, PaymentError, Refund, Version } from './store.ts'
+import type { Charge, Intent, Method, PaymentError, Refund, Version } from './versions.ts'
 
 export const API_VERSION = '2026-10-28.endive'
 
@@ -18,6 +19,7 @@ const RENDERINGS: {
   payment_intent: renderIntent,
   charge: renderCharge,
   refund: renderRefund,
+  dispute: renderDispute,
   payout: renderPayout,
   transfer: renderTransfer,
   transfer_reversal: renderReversal,
@@ -153,7 +155,7 @@ function renderCharge(charge: Charge): Rendered {
     currency: charge.currency,
     customer: charge.customer,
     description: charge.description,
-    disputed: false,
+    disputed: charge.disputed ?? false,
     failure_balance_transaction: null,
     failure_code: charge.failure?.code ?? null,
     failure_message: charge.failure?.message ?? null,

@@ -10,7 +10,8 @@ import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, words, type Routes } from './route.ts'
-import { save, type Topup } from './store.ts'
+import { save } from './store.ts'
+import type { Topup } from './versions.ts'
 
 const EXPECTED_AFTER_S = 5 * 86_400
 const FAILURE = {
