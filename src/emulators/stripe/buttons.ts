@@ -8,6 +8,7 @@ import { addFault, PLACES } from './faults.ts'
 import { release, removeFaults } from '../shared/faults.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
+import { findSession, SESSION_STATUSES, settleSession } from './identity.ts'
 import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
@@ -44,6 +45,13 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
     settlePayout(emulator, BANK, findPayout(emulator, id), statusOf({ status: value }, PAYOUT_ENDS)),
   settle_topup: (emulator, { id, value }) =>
     settleTopup(emulator, BANK, findTopup(emulator, id), statusOf({ status: value }, TOPUP_ENDS)),
+  settle_session: (emulator, { id, value }) =>
+    settleSession(
+      emulator,
+      DASHBOARD,
+      findSession(emulator, id),
+      statusOf({ status: value }, SESSION_STATUSES),
+    ),
   reverse: (emulator, { id, amount }) =>
     reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), { amount }),
   fault: (emulator, { value, place, times }) =>

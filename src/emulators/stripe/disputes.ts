@@ -19,7 +19,7 @@ const DAYS_TO_RESPOND = 9
 /** What Stripe takes for a dispute, in the smallest unit. */
 const FEE = 1500
 export const DISPUTE_ENDS = ['won', 'lost', 'warning_closed'] as const
-type End = (typeof DISPUTE_ENDS)[number]
+type DisputeEnd = (typeof DISPUTE_ENDS)[number]
 
 /** What the card of a captured charge brings, soon after. */
 export function awaitDispute(emulator: Emulator, charge: Charge): void {
@@ -49,7 +49,7 @@ export function disputeOf({ store }: Emulator, charge: string): Dispute | null {
 }
 
 /** The bank decides. A dispute that is lost may still be won, by an appeal. */
-export function closeDispute(emulator: Emulator, call: Call, dispute: Dispute, status: End): Dispute {
+export function closeDispute(emulator: Emulator, call: Call, dispute: Dispute, status: DisputeEnd): Dispute {
   const isInquiry = dispute.status.startsWith('warning_')
   const isOver = dispute.status === 'won' || dispute.status === 'warning_closed'
   if (isOver || dispute.status === status || isInquiry !== (status === 'warning_closed'))

@@ -14,6 +14,7 @@ const EXPANDABLE: Record<Version['object'], string[]> = {
   transfer: ['balance_transaction', 'destination', 'destination_payment', 'source_transaction'],
   transfer_reversal: ['balance_transaction', 'transfer'],
   topup: ['balance_transaction', 'payment_method'],
+  'identity.verification_session': ['last_verification_report', 'verified_outputs'],
 }
 
 /** An answer to be: rendering it again, years later, gives the same bytes. */

@@ -51,9 +51,9 @@ export function page<T>(params: Params, source: Source<T>): Page {
 }
 
 /** 404 for an unknown id. */
-export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string): T {
+export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string, param = 'id'): T {
   const known = byId.get(id)
-  if (known === undefined) throw missing(404, noun, id, 'id')
+  if (known === undefined) throw missing(404, noun, id, param)
   return known
 }
 

@@ -21,6 +21,7 @@ import { noFaults } from '../shared/faults.ts'
 import { refusalOf } from '../shared/guard.ts'
 import { sendPage } from '../shared/html.ts'
 import { readExchange, send, type Exchange } from '../shared/http.ts'
+import { resumeRedactions } from './identity.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
 import { overviewPage } from './page.ts'
@@ -123,6 +124,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   resumeDisputes(emulator)
   resumePayouts(emulator)
   resumeTopups(emulator)
+  resumeRedactions(emulator)
   const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
 
   return {

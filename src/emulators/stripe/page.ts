@@ -8,6 +8,7 @@ import { button, cell, choice, document, escape, section, type Cell } from '../s
 import { METHOD_TOKENS } from './methods.ts'
 import { balanceSections } from './page-balance.ts'
 import { disputeSection } from './page-disputes.ts'
+import { sessionSection } from './page-identity.ts'
 import { latest, named, SHOWN, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
 import type { Intent, Refund } from './versions.ts'
@@ -43,6 +44,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
     ),
     disputeSection(store),
     ...balanceSections(store),
+    sessionSection(store),
     section(
       'Faults',
       ['id', '', 'script', 'hits', 'left', 'held'],

@@ -7,6 +7,7 @@ import type { Call } from '../shared/call.ts'
 import { invalidState, missing, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
+import { knownIn } from './lists.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
 import {
   amountOf,
@@ -35,9 +36,7 @@ const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
 /** 404 for an unknown id. */
 export function findIntent(emulator: Emulator, id: string): Intent {
-  const intent = emulator.store.intents.byId.get(id)
-  if (!intent) throw missing(404, 'payment_intent', id, 'intent')
-  return intent
+  return knownIn(emulator.store.intents, 'payment_intent', id, 'intent')
 }
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {

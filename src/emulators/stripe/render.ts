@@ -2,6 +2,7 @@
 import { methodOf } from './methods.ts'
 import { renderPayout, renderReversal, renderTopup, renderTransfer } from './render-balance.ts'
 import { renderDispute } from './render-dispute.ts'
+import { renderSession } from './render-identity.ts'
 import type { Rendered } from './rendered.ts'
 import type { Charge, Intent, Method, PaymentError, Refund, Version } from './versions.ts'
 
@@ -24,6 +25,7 @@ const RENDERINGS: {
   transfer: renderTransfer,
   transfer_reversal: renderReversal,
   topup: renderTopup,
+  'identity.verification_session': renderSession,
 }
 
 function renderIntent(intent: Intent, base_url: string): Rendered {

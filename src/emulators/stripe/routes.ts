@@ -1,6 +1,7 @@
 // The endpoints of the API: which parameters they know and which operation they are.
 import { DISPUTE_ROUTES } from './disputes.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
+import { IDENTITY_ROUTES } from './identity.ts'
 import { knownIn, listOf } from './lists.ts'
 import {
   cancelIntent,
@@ -131,6 +132,7 @@ const ROUTES = new Map(
     ...PAYOUT_ROUTES,
     ...TRANSFER_ROUTES,
     ...TOPUP_ROUTES,
+    ...IDENTITY_ROUTES,
   }),
 )
 

@@ -9,6 +9,7 @@ import type {
   Reversal,
   Topup,
   Transfer,
+  VerificationSession,
   Version,
 } from './versions.ts'
 
@@ -28,6 +29,7 @@ export type Store = {
   transfers: Collection<Transfer>
   reversals: Collection<Reversal>
   topups: Collection<Topup>
+  sessions: Collection<VerificationSession>
   /** Ids of the refunds of a payment intent, the disputes of a charge and the reversals of a transfer, oldest first. */
   partsOf: Map<string, string[]>
   journal: AppendFile | null
@@ -44,6 +46,7 @@ export function emptyStore(): Store {
     transfers: nothing(),
     reversals: nothing(),
     topups: nothing(),
+    sessions: nothing(),
     partsOf: new Map(),
     journal: null,
   }
@@ -84,6 +87,7 @@ const PREFIXES: Record<string, Version['object']> = {
   tr: 'transfer',
   trr: 'transfer_reversal',
   tu: 'topup',
+  vs: 'identity.verification_session',
 }
 
 const NAMES = {
@@ -95,6 +99,7 @@ const NAMES = {
   transfer: 'transfers',
   transfer_reversal: 'reversals',
   topup: 'topups',
+  'identity.verification_session': 'sessions',
 } as const satisfies Record<Version['object'], keyof Store>
 
 function collectionOf(store: Store, object: Version['object']): Collection<Version> {

@@ -19,10 +19,10 @@ const FAILURE = {
   message: 'The bank account has insufficient funds to complete this top-up.',
 }
 export const TOPUP_ENDS = ['succeeded', 'failed', 'canceled', 'reversed'] as const
-type End = (typeof TOPUP_ENDS)[number]
+type TopupEnd = (typeof TOPUP_ENDS)[number]
 
 /** What a pending top-up does by itself, by the name of its source; each other source is a `success`. */
-const WAYS: Record<'success' | 'fails' | 'manual', End | null> = {
+const WAYS: Record<'success' | 'fails' | 'manual', TopupEnd | null> = {
   success: 'succeeded',
   fails: 'failed',
   manual: null,
@@ -75,7 +75,7 @@ function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
 }
 
 /** The bank decides. What has succeeded may still be reversed; everything else stays as it is. */
-export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: End): Topup {
+export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupEnd): Topup {
   if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
     throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
   const { id, amount, currency, metadata } = topup

@@ -178,4 +178,31 @@ export type Dispute = Versioned & {
   movements: { id: string; created: number; amount: number; fee: number }[]
 }
 
-export type Version = Intent | Charge | Refund | Dispute | Payout | Transfer | Reversal | Topup
+export type VerificationSession = Versioned & {
+  object: 'identity.verification_session'
+  type: 'document' | 'id_number'
+  status: 'requires_input' | 'processing' | 'verified' | 'canceled'
+  options: Record<string, unknown>
+  provided_details: Params | null
+  client_reference_id: string | null
+  related_customer: string | null
+  return_url: string | null
+  last_error: { code: string; reason: string } | null
+  report: string | null
+  redaction: 'processing' | 'redacted' | null
+  /** What this very answer lets a person in with: events and later answers do not have it. */
+  link: { token: string; secret: string } | null
+  /** Of links that nobody has followed yet, with the end of their lives in unix seconds. */
+  unused: { token: string; until: number }[]
+}
+
+export type Version =
+  | Intent
+  | Charge
+  | Refund
+  | Dispute
+  | Payout
+  | Transfer
+  | Reversal
+  | Topup
+  | VerificationSession
