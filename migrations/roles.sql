@@ -84,13 +84,14 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
-    -- What was verified of them is not its to say, nor where a recipient's money goes once that was said.
+    -- Where a recipient's money goes is not its to say once that was said.
     ('sluice_api', 'recipients', 'select,
       insert (tenant_id, id, idempotency_key, name, email, type, currency, country, destination, metadata),
-      update (name, email, metadata, archived_at, updated_at)'),
+      update (name, email, metadata, archived_at, updated_at, kyc_status, kyc_id)'),
     ('sluice_api', 'merchants', 'select,
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
-      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
+      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at,
+      kyc_status, kyc_id)'),
     -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
@@ -103,6 +104,11 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
+    -- It decides by hand; what the provider says of it is the worker's to say.
+    ('sluice_api', 'verifications', 'select,
+      insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
+      update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
+      cancel_requested_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -150,9 +156,11 @@ begin
     ('sluice_worker', 'top_ups', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
-    ('sluice_worker', 'customers', 'select (tenant_id, id)'),
-    ('sluice_worker', 'recipients', 'select (tenant_id, id)'),
-    ('sluice_worker', 'merchants', 'select (tenant_id, id)'),
+    -- What was verified of them is all that it reads and says of people.
+    ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
+    ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
@@ -184,7 +192,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
       and (c.relname, a.attname) not in (
-        ('api_keys', 'hash'), ('payments', 'client_secret'), ('jobs', 'lease_token'), ('jobs', 'request'),
+        ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'))
     group by c.relname
   loop

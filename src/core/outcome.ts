@@ -2,7 +2,7 @@
 
 /** Why something definitively did not happen. `code` is in the error catalogue. */
 export type Failure = {
-  code: 'payment_declined' | 'payment_invalid' | 'payout_refused' | 'processor_error'
+  code: 'payment_declined' | 'payment_invalid' | 'payout_refused' | 'kyc_refused' | 'processor_error'
   message: string
   /** The processor's own word for it, e.g. `insufficient_funds`. */
   processor_code?: string

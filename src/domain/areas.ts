@@ -1,7 +1,7 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
 import { ConfigError } from '#core/config.ts'
-import { PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 
 type AreaFacts<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
@@ -75,8 +75,11 @@ const TABLE = {
   },
   compliance: {
     paths: ['/v1/compliance'],
-    scopes: { 'compliance:read': 'read KYC cases', 'compliance:write': 'open and decide KYC cases' },
-    posts: { '/v1/compliance/kyc/:id/decide': 'compliance:write' },
+    provider: IDENTITY.provider,
+    tags: {
+      kyc: 'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
+    },
+    scopes: { 'compliance:read': 'read verifications', 'compliance:write': 'open and decide verifications' },
   },
   messages: {
     paths: ['/v1/messages'],

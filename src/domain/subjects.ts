@@ -8,6 +8,7 @@ import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { checksOfTopUps } from './audit/top-ups.ts'
+import { checksOfKyc } from './audit/verifications.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -31,6 +32,8 @@ import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/s
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
 import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
+import { differenceOfKyc, kycSide } from './verifications/side.ts'
+import { KYC_EVENTS, kycEventSchema } from './verifications/verification.ts'
 
 type AnySubject = {
   table: string
@@ -188,6 +191,30 @@ export const SUBJECTS = {
     },
     checks: checksOfTopUps,
   },
+  kyc: {
+    table: 'verifications',
+    view: kycEventSchema,
+    events: KYC_EVENTS,
+    under_way: {
+      open: (sql) => sql`p.open`,
+      // Whoever is verified takes their time, and then the provider.
+      statuses: ['requires_input', 'processing'],
+    },
+    at_provider: {
+      provider: 'provider',
+      reference: 'provider_reference',
+      side: kycSide,
+      difference: differenceOfKyc,
+      agrees: {
+        // What was decided by hand holds, however the session stands.
+        requires_input: ['requires_input', 'approved', 'rejected'],
+        processing: ['processing', 'approved', 'rejected'],
+        verified: ['approved', 'rejected'],
+        canceled: ['rejected', 'approved'],
+      },
+    },
+    checks: checksOfKyc,
+  },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS
@@ -237,7 +264,7 @@ export function nounOf(job: string): Noun | undefined {
 
 /** The statuses of a noun's rows while a call of ours is under way. */
 export function statusesOfCalls(noun: Noun): string[] {
-  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? [status] : []))
+  return CALLS.flatMap(({ job, status }) => (status !== null && nounOf(job) === noun ? [status] : []))
 }
 
 /** The statuses in which a call of ours or the provider works on a row. */

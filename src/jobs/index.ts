@@ -5,8 +5,9 @@ import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'
 import { refundJobs } from './refunds.ts'
 import { topUpJobs } from './top-ups.ts'
+import { kycJobs } from './verifications.ts'
 
-const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...topUpJobs, ...notificationJobs }
+const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...topUpJobs, ...kycJobs, ...notificationJobs }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']

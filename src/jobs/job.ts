@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-export const QUEUES = ['payments', 'payouts', 'notifications'] as const
+export const QUEUES = ['payments', 'payouts', 'compliance', 'notifications'] as const
 export type QueueName = (typeof QUEUES)[number]
 
 /** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */
@@ -36,8 +36,8 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   on_ambiguous: 'resend_same_key' | 'look'
   /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
   deadline_ms: number
-  /** The status of the noun's row while the call is under way. */
-  status: string
+  /** The status of the noun's row while the call is under way; null: its status does not depend on the call. */
+  status: string | null
   /** How the provider's ids of what the call makes look; null when it changes something that the provider knows. */
   makes: { id: RegExp; example: string } | null
 }

@@ -3,6 +3,7 @@ import { need, type Config } from '#core/config.ts'
 import type { Json } from '#core/db.ts'
 import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
+import { stripeIdentity } from './stripe/identity.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
@@ -19,6 +20,7 @@ export function openProviders(config: Config, onCall: (provider: string, call: E
     processor: stripeProcessor(stripe),
     payouts: stripePayouts(stripe),
     top_ups: stripeTopUps(stripe),
+    identity: stripeIdentity(stripe),
   }
 }
 

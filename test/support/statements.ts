@@ -54,9 +54,21 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'reference of a provider',
-    tables: ['payments', 'refunds', 'payouts'],
+    tables: ['payments', 'refunds', 'payouts', 'top_ups'],
     part: /(where|and) (r\.)?processor = ((n|arrived)\.provider|\$\d+) and (r\.)?processor_reference = /,
     reason: 'what a provider tells says whose it is only by its reference, which is unique',
+  },
+  {
+    name: 'reference of a provider of verifications',
+    tables: ['verifications'],
+    part: /where provider = \$\d+ and provider_reference = /,
+    reason: 'as of any other provider',
+  },
+  {
+    name: 'sweep of expired links',
+    tables: ['verifications'],
+    part: /select tenant_id, id from verifications where links_until <= now\(\)/,
+    reason: 'forgets by age; what is forgotten names its tenant',
   },
   {
     name: 'notification not matched yet',
@@ -84,7 +96,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'walk of the reconciler',
-    tables: ['payments', 'refunds', 'payouts', 'drifts'],
+    tables: ['payments', 'refunds', 'payouts', 'top_ups', 'verifications', 'drifts'],
     part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
     reason: 'goes through all tenants, one after the other',
   },
@@ -106,6 +118,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'payments',
       'refunds',
       'payouts',
+      'top_ups',
+      'verifications',
       'jobs',
       'all_jobs',
       'job_attempts',

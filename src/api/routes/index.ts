@@ -10,6 +10,7 @@ import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { topUpRoutes } from './top-ups.ts'
+import { kycRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
@@ -21,6 +22,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   payoutRoutes,
   walletRoutes,
   topUpRoutes,
+  kycRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

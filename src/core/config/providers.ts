@@ -1,4 +1,4 @@
-// Which provider is used for payments and payouts, and how its ids look. Apart from a provider's own files, no other file names it.
+// Which provider is used for payments, payouts and verifications, and how its ids look. Apart from a provider's own files, no other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
@@ -30,4 +30,14 @@ export const TOP_UPS = {
   provider: PAYMENTS.provider,
   reference: /^tu_\w+$/,
   examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
+} as const
+
+/** The same of verifications. */
+export const IDENTITY = {
+  provider: 'stripe',
+  reference: /^vs_\w+$/,
+  examples: {
+    session: 'vs_1SV0Zw2eZvKYlo2C0aBcDeFg',
+    url: 'https://verify.stripe.com/start/live_aBcDeFg',
+  },
 } as const

@@ -1,4 +1,5 @@
 // Stripe's statuses in our words.
+import type { IdentitySession } from '../identity.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import type { ProcessorPayout } from '../payouts.ts'
 import type { ProcessorTopUp } from '../top-ups.ts'
@@ -36,4 +37,11 @@ export const TOP_UP_STATUS = new Map<string, ProcessorTopUp['status']>([
   ['failed', 'failed'],
   ['canceled', 'canceled'],
   ['reversed', 'reversed'],
+])
+
+export const SESSION_STATUS = new Map<string, IdentitySession['status']>([
+  ['requires_input', 'requires_input'],
+  ['processing', 'processing'],
+  ['verified', 'verified'],
+  ['canceled', 'canceled'],
 ])
