@@ -112,7 +112,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   insufficient_balance: [
     'POST /v1/payouts',
-    async () => payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
+    async () =>
+      payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
     {
       param: 'amount_minor',
       context: { available_minor: 0, requested_minor: 100, currency: 'chf' },
@@ -143,7 +144,10 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       await decide(client, id, 'approved')
       return await decide(client, id, 'rejected')
     },
-    { message: 'The verification was decided by hand before: it is approved.', context: { status: 'approved' } },
+    {
+      message: 'The verification was decided by hand before: it is approved.',
+      context: { status: 'approved' },
+    },
   ],
   kyc_not_linkable: [
     'POST /v1/compliance/kyc/{id}/link',

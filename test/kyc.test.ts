@@ -77,7 +77,6 @@ describe('begun', () => {
     expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
       type: 'document',
       client_reference_id: id,
-      return_url: 'https://shop.example/back',
       metadata: { sluice_kyc_id: id, sluice_tenant_id: world.tenant_id },
     })
     expect((await fetch(url)).status).toBe(200)
@@ -85,6 +84,16 @@ describe('begun', () => {
     expect(await statusOf(of)).toBe('requires_input')
     expect(await getKyc(client, id)).toEqual({ ...answer.body, url: null })
     expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
+    const back = await fetch(
+      `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
+      {
+        method: 'POST',
+        body: new URLSearchParams({ status: 'verified' }),
+        redirect: 'manual',
+      },
+    )
+    expect([back.status, back.headers.get('location')]).toEqual([303, 'https://shop.example/back'])
+    await kycIn(client, id, 'approved')
   })
 
   test.each(PARTIES)('nobody can be verified who is no %s of the tenant', async (type) => {
@@ -157,7 +166,11 @@ describe('begun', () => {
     const idempotency_key = freshKey()
     for (const replayed of [null, 'true']) {
       const { status, body, headers } = await startKyc(client, { ...of, idempotency_key })
-      expect([status, body.error.code, headers.get('idempotent-replayed')]).toEqual([422, 'kyc_refused', replayed])
+      expect([status, body.error.code, headers.get('idempotent-replayed')]).toEqual([
+        422,
+        'kyc_refused',
+        replayed,
+      ])
       expect(await getKyc(client, body.error.context.kyc_id)).toMatchObject({
         status: 'rejected',
         failure: { code: 'kyc_refused' },
@@ -169,7 +182,15 @@ describe('begun', () => {
     expect((await startKyc(client, of)).status).toBe(201)
   })
 
-  test.each(['drop_before', 'drop_after', 'error_500_before', 'error_500_after', 'cut_body', 'empty_200', 'html_503'])(
+  test.each([
+    'drop_before',
+    'drop_after',
+    'error_500_before',
+    'error_500_after',
+    'cut_body',
+    'empty_200',
+    'html_503',
+  ])(
     'after %s there is one session all the same',
     async (kind) => {
       await fault(world, { match: { path: '/verification_sessions$' }, fault: kind })
@@ -199,7 +220,12 @@ describe('the page of the provider', () => {
     ])
     const urls = answers.flatMap(({ body }) => (Array.isArray(body) ? body : [body])).map(({ url }) => url)
     expect(urls.filter((url) => url !== null)).toHaveLength(1)
-    expect(answers.slice(50).flatMap(({ body }) => body).every(({ url }) => url === null)).toBe(true)
+    expect(
+      answers
+        .slice(50)
+        .flatMap(({ body }) => body)
+        .every(({ url }) => url === null),
+    ).toBe(true)
     expect((await startKyc(client, { ...of, idempotency_key })).body.url).toBeNull()
   })
 
@@ -231,6 +257,7 @@ describe('the page of the provider', () => {
     const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: 'hold' })
     const pending = await startKyc(client, await party(client, 'customer'), ASYNC)
     expect(pending.body.status).toBe('pending')
+    await held.hit()
     const early = await client.post(`/v1/compliance/kyc/${pending.body.id}/link`)
     expect([early.status, early.body.error.code]).toEqual([409, 'kyc_not_linkable'])
     await held.release()
@@ -242,7 +269,8 @@ describe('the page of the provider', () => {
     const idempotency_key = freshKey()
     const { body } = await startKyc(client, { ...of, idempotency_key }, ASYNC)
     await kycIn(client, body.id, 'requires_input')
-    const kept = async () => (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
+    const kept = async () =>
+      (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
     expect(await kept()).toBe(true)
     await world.sql`update verifications set links_until = now() - interval '1 second' where id = ${body.id}`
     await eventually(async () => expect(await kept()).toBe(false))
@@ -254,7 +282,9 @@ describe('the page of the provider', () => {
     const link = await client.post(`/v1/compliance/kyc/${taken.id}/link`)
     const { provider_reference } = taken
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
-    await eventually(async () => expect((await getKyc(client, taken.id)).failure?.code).toBe('document_expired'))
+    await eventually(async () =>
+      expect((await getKyc(client, taken.id)).failure?.code).toBe('document_expired'),
+    )
     const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
     const secrets = [taken.url, link.body.url, url].map((each) => new URL(each).searchParams.get('link')!)
     const texts = [await everyRow(world.sql), JSON.stringify(await timelineOf(taken.id))]
@@ -361,7 +391,9 @@ describe('decided by hand', () => {
     )
     // The session is let go, and what that brings changes nothing.
     await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({ status: 'canceled' }),
+      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+        status: 'canceled',
+      }),
     )
     await eventually(async () =>
       expect(await timelineOf(kyc.id)).toContainEqual(
@@ -440,15 +472,18 @@ describe('decided by hand', () => {
     expect(await statusOf(first)).toBe('approved')
   })
 
-  test.each([{ decision: 'maybe' }, { reason: '' }, { reason: undefined }, { decision: undefined }, { by: 'me' }])(
-    '%j is refused',
-    async (body) => {
-      const { id } = await kycOf(client)
-      const answer = await decide(client, id, 'approved', body)
-      expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
-      expect(await getKyc(client, id)).toMatchObject({ decision: null })
-    },
-  )
+  test.each([
+    { decision: 'maybe' },
+    { reason: '' },
+    { reason: undefined },
+    { decision: undefined },
+    { by: 'me' },
+  ])('%j is refused', async (body) => {
+    const { id } = await kycOf(client)
+    const answer = await decide(client, id, 'approved', body)
+    expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
+    expect(await getKyc(client, id)).toMatchObject({ decision: null })
+  })
 
   test('nothing is decided that is not there', async () => {
     const { status, body } = await decide(client, NOBODY, 'approved')

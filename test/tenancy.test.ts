@@ -35,6 +35,7 @@ beforeAll(async () => {
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
+  const kyc = await made('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
@@ -43,6 +44,7 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
+    compliance: kyc.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -64,6 +66,7 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
   'POST /v1/payouts/{id}/fail': { reason: 'mine' },
+  'POST /v1/compliance/kyc/{id}/decide': { decision: 'approved', reason: 'mine' },
 }
 
 /** Everything that belongs to the first tenant, as it stands. */
@@ -156,6 +159,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payments?status=captured',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
+    `/v1/compliance/kyc?subject_id=${owned.customers}`,
+    '/v1/compliance/kyc?subject_type=customer',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([

@@ -77,7 +77,8 @@ const TABLE = {
     paths: ['/v1/compliance'],
     provider: IDENTITY.provider,
     tags: {
-      kyc: 'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
+      verifications:
+        'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
     },
     scopes: { 'compliance:read': 'read verifications', 'compliance:write': 'open and decide verifications' },
   },

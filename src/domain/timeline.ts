@@ -43,7 +43,10 @@ export const timelineEntrySchema = z
       },
     }),
   })
-  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment, payout, top-up or verification.' })
+  .meta({
+    id: 'TimelineEntry',
+    description: 'One thing that happened to a payment, payout, top-up or verification.',
+  })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 

@@ -10,7 +10,10 @@ const BODIES = { customer: { name: 'Ada' }, merchant: MERCHANT, recipient: RECIP
 export type Party = keyof typeof BODIES
 
 /** A new customer, merchant or recipient who can be verified. */
-export async function party(client: Client, type: Party): Promise<{ subject_type: Party; subject_id: string }> {
+export async function party(
+  client: Client,
+  type: Party,
+): Promise<{ subject_type: Party; subject_id: string }> {
   const answer = await client.post(`/v1/${type}s`, { idempotency_key: freshKey(), ...BODIES[type] })
   expect(answer.status).toBe(201)
   return { subject_type: type, subject_id: answer.body.id }
@@ -42,7 +45,11 @@ export async function decide(
   decision: 'approved' | 'rejected',
   more: Record<string, unknown> = {},
 ): Promise<Answer> {
-  return await client.post(`/v1/compliance/kyc/${id}/decide`, { decision, reason: 'Seen in person.', ...more })
+  return await client.post(`/v1/compliance/kyc/${id}/decide`, {
+    decision,
+    reason: 'Seen in person.',
+    ...more,
+  })
 }
 
 export async function getKyc(client: Client, id: string): Promise<any> {
@@ -65,7 +72,10 @@ export async function settleSession(
   status: string,
   reason?: string,
 ): Promise<void> {
-  await provider('stripe').control('POST', `/identity/${reference}/settle`, { status, ...(reason && { reason }) })
+  await provider('stripe').control('POST', `/identity/${reference}/settle`, {
+    status,
+    ...(reason && { reason }),
+  })
 }
 
 /** Asks the provider as its own application would. */

@@ -9,7 +9,7 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
-Customers, recipients, merchants, payments, captures and refunds over a thin HTTP API; every piece of work becomes a durable job. Start with
+Customers, recipients, merchants, payments, captures, refunds and verifications over a thin HTTP API; every piece of work becomes a durable job. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -87,6 +87,10 @@ Give money back, and notice when it did not arrive: [refunds](/docs/guides/refun
 ### Recipients and merchants, archive, IBAN
 
 Whom payouts go to, and on whose behalf payments are taken: [recipients and merchants](/docs/guides/recipients-and-merchants).
+
+### Verifications: KYC, identity, onboarding
+
+Whether somebody is who they say they are: [verifications](/docs/guides/kyc).
 
 ### Test methods
 

@@ -11,6 +11,7 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
+import { DECIDED_KYC, PENDING_KYC } from '../routes/verifications/examples.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
 const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
@@ -21,6 +22,10 @@ const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'recipient.archived': { archived_at: EXAMPLE_TIME },
   'merchant.archived': { archived_at: EXAMPLE_TIME },
+  'kyc.created': inEvent(PENDING_KYC),
+  'kyc.processing': { status: 'processing' },
+  'kyc.approved': inEvent(DECIDED_KYC),
+  'kyc.rejected': { ...inEvent(DECIDED_KYC), status: 'rejected', decision: 'rejected' },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
   'payment.authorized': HELD,
@@ -34,6 +39,11 @@ const IMPLIED: Record<string, object> = {
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
 } satisfies Partial<Record<EventType, object>>
+
+/** Events carry no link. */
+function inEvent({ url: _url, ...shown }: { url: null }): object {
+  return shown
+}
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {

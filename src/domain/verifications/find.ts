@@ -38,16 +38,16 @@ export async function findKyc(sql: Sql, tenant_id: string, id: string): Promise<
 }
 
 /** The verification that a key protects on its route, or undefined. */
-export async function findProtectedKyc(sql: Sql, sent: SentKey): Promise<Protected<Verification> | undefined> {
+export async function findProtectedKyc(
+  sql: Sql,
+  sent: SentKey,
+): Promise<Protected<Verification> | undefined> {
   const [found] = await findProtected<Verification>(sql, 'kyc', kycColumns(sql), [sent])
   return found
 }
 
 /** What is needed of a verification to apply what a provider says of it. */
-export type KnownKyc = Pick<
-  Verification,
-  'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
->
+export type KnownKyc = Pick<Verification, 'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'>
 
 /** The verification, of any tenant, that a provider knows by `reference`. */
 export async function findKycByReference(

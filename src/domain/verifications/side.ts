@@ -8,7 +8,10 @@ export const kycSide = z.object({
   provider_reference: z
     .string()
     .nullable()
-    .meta({ description: 'Its id at the provider; of verifications only.', example: IDENTITY.examples.session }),
+    .meta({
+      description: 'Its id at the provider; of verifications only.',
+      example: IDENTITY.examples.session,
+    }),
   decided_by: z
     .string()
     .nullable()

@@ -55,8 +55,11 @@ async function create(context: WorkerContext, job: CreateJob): Promise<Decision>
     if (found !== null && named !== job.payload.kyc_id)
       return unknown(`${found.reference} is of another verification`)
     if (found !== null) return opened(context, job, found, as_of)
+    const reason = sent.kind === 'declined' ? sent.failure.message : sent.reason
     if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
-      return unknown('the provider has not shown the session yet; it may still exist')
+      // The provider would repeat its answer for ever under this key. Were there a session all the same, nobody would ever
+      // get its page: a second one does no harm.
+      return call.generation < MAX_GENERATIONS ? rotate(reason) : unknown(reason)
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)
@@ -96,8 +99,7 @@ async function link(context: WorkerContext, job: LinkJob): Promise<Decision> {
   if (kyc.status !== 'requires_input') return failed(notLinkable(kyc.status))
   const as_of = await findTime(sql)
   const looked = await identity.findSession(kyc.provider_reference)
-  if (looked.kind !== 'done')
-    return job.age_ms > LINK_WANTED_MS ? failed(UNREACHABLE) : unanswered(looked)
+  if (looked.kind !== 'done') return job.age_ms > LINK_WANTED_MS ? failed(UNREACHABLE) : unanswered(looked)
   const session = looked.value
   if (session === null)
     return failed({ code: 'processor_error', message: 'The identity provider does not know the session.' })

@@ -42,6 +42,7 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
     route({
       area: 'compliance',
       scope: 'compliance:write',
+      tag: 'verifications',
       operation_id: 'linkKyc',
       summary: 'Ask for another link',
       description:
@@ -88,6 +89,7 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
     route({
       area: 'compliance',
       scope: 'compliance:write',
+      tag: 'verifications',
       operation_id: 'decideKyc',
       summary: 'Decide by hand',
       description:

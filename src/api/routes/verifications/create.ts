@@ -49,6 +49,7 @@ export function createKycRoute(root: FastifyInstance, context: ApiContext, answe
     route({
       area: 'compliance',
       scope: 'compliance:write',
+      tag: 'verifications',
       operation_id: 'createKyc',
       summary: 'Begin a verification',
       description:

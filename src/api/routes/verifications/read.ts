@@ -33,6 +33,7 @@ export function readKycRoutes(root: FastifyInstance, { lists }: RouteContext, { 
     route({
       area: 'compliance',
       scope: 'compliance:read',
+      tag: 'verifications',
       operation_id: 'listKyc',
       summary: 'List verifications, newest first',
       querystring: filters,
@@ -54,6 +55,7 @@ export function readKycRoutes(root: FastifyInstance, { lists }: RouteContext, { 
     route({
       area: 'compliance',
       scope: 'compliance:read',
+      tag: 'verifications',
       operation_id: 'getKyc',
       summary: 'Retrieve a verification',
       examples: { answer: WAITING_KYC },
@@ -70,6 +72,7 @@ export function readKycRoutes(root: FastifyInstance, { lists }: RouteContext, { 
     route({
       area: 'compliance',
       scope: 'compliance:read',
+      tag: 'verifications',
       operation_id: 'getKycTimeline',
       summary: 'Explain a verification',
       description:

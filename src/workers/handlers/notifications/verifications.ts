@@ -3,12 +3,7 @@ import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
-import {
-  findKycByIds,
-  findKycByReference,
-  findTime,
-  type KnownKyc,
-} from '#domain/verifications/find.ts'
+import { findKycByIds, findKycByReference, findTime, type KnownKyc } from '#domain/verifications/find.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
