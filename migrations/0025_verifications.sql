@@ -50,6 +50,34 @@ alter table customers add column kyc_id uuid;
 alter table merchants add column kyc_id uuid;
 alter table recipients add column kyc_id uuid;
 
+-- `kyc_status` follows here, with the rights of the owner: no process can say that somebody is approved without a verification that says
+-- who decided that. The row of the subject is locked by whoever begins a verification; who changes one has locked that.
+create function follow_verification() returns trigger language plpgsql as $$
+begin
+  if tg_relid <> 'verifications'::regclass then
+    raise exception 'follow_verification() serves verifications alone' using errcode = 'insufficient_privilege';
+  end if;
+  if new.subject_type = 'customer' then
+    update customers s set kyc_status = new.status, kyc_id = new.id, updated_at = clock_timestamp()
+    where s.tenant_id = new.tenant_id and s.id = new.subject_id and (tg_op = 'INSERT' or s.kyc_id = new.id);
+  elsif new.subject_type = 'merchant' then
+    update merchants s set kyc_status = new.status, kyc_id = new.id, updated_at = clock_timestamp()
+    where s.tenant_id = new.tenant_id and s.id = new.subject_id and (tg_op = 'INSERT' or s.kyc_id = new.id);
+  else
+    update recipients s set kyc_status = new.status, kyc_id = new.id, updated_at = clock_timestamp()
+    where s.tenant_id = new.tenant_id and s.id = new.subject_id and (tg_op = 'INSERT' or s.kyc_id = new.id);
+  end if;
+  return null;
+end $$;
+do $$
+begin
+  execute format('alter function follow_verification() security definer set search_path = %I, pg_temp', current_schema());
+end $$;
+revoke all on function follow_verification() from public;
+create trigger verifications_begin after insert on verifications for each row execute function follow_verification();
+create trigger verifications_follow after update of status on verifications for each row
+  when (old.status is distinct from new.status) execute function follow_verification();
+
 do $$
 declare
   each record;

@@ -84,14 +84,13 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'customers', 'select, insert, update'),
-    -- Where a recipient's money goes is not its to say once that was said.
+    -- What was verified of them is not its to say, nor where a recipient's money goes once that was said.
     ('sluice_api', 'recipients', 'select,
       insert (tenant_id, id, idempotency_key, name, email, type, currency, country, destination, metadata),
-      update (name, email, metadata, archived_at, updated_at, kyc_status, kyc_id)'),
+      update (name, email, metadata, archived_at, updated_at)'),
     ('sluice_api', 'merchants', 'select,
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
-      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at,
-      kyc_status, kyc_id)'),
+      update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
     -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
@@ -156,10 +155,9 @@ begin
     ('sluice_worker', 'top_ups', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
-    -- What was verified of them is all that it reads and says of people.
-    ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
-    ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
-    ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id), update (kyc_status, updated_at)'),
+    ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id)'),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id)'),
     ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),

@@ -14,6 +14,7 @@ import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
+import { decide, kycIn, kycOf, settleSession } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -65,6 +66,14 @@ test('each process does all of its work as its own user', async () => {
     expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     const manual = await payOut(client, await recipient(client, 'ba_manual'))
     expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
+    for (const type of ['customer', 'merchant', 'recipient'] as const) {
+      const kyc = await kycOf(client, type)
+      await settleSession(world, kyc.provider_reference, 'verified')
+      await kycIn(client, kyc.id, 'approved')
+      expect((await decide(client, kyc.id, 'rejected')).status).toBe(200)
+      const other = await kycOf(client, type)
+      expect((await client.post(`/v1/compliance/kyc/${other.id}/link`)).status).toBe(200)
+    }
     const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
@@ -101,6 +110,9 @@ describe('no role may do more than its process does', () => {
       `insert into ledger_transfers select * from ledger_transfers`,
       `update ledger_accounts set balance_minor = 0`,
       `update payouts set amount_minor = 1`,
+      `update verifications set provider_reference = 'vs_1'`,
+      `update verifications set subject_id = id`,
+      `insert into verifications (tenant_id, id, status) select tenant_id, id, 'approved' from verifications`,
       `update payouts set call_started_at = null`,
       `update payouts set processor_status = 'paid'`,
       `insert into payouts (tenant_id, id, status) select tenant_id, id, 'paid' from payouts`,

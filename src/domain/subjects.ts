@@ -32,7 +32,7 @@ import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/s
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
 import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
-import { differenceOfKyc, kycSide } from './verifications/side.ts'
+import { differenceOfKyc, KYC_AGREES, kycSide } from './verifications/side.ts'
 import { KYC_EVENTS, kycEventSchema } from './verifications/verification.ts'
 
 type AnySubject = {
@@ -205,13 +205,7 @@ export const SUBJECTS = {
       reference: 'provider_reference',
       side: kycSide,
       difference: differenceOfKyc,
-      agrees: {
-        // What was decided by hand holds, however the session stands.
-        requires_input: ['requires_input', 'approved', 'rejected'],
-        processing: ['processing', 'approved', 'rejected'],
-        verified: ['approved', 'rejected'],
-        canceled: ['rejected', 'approved'],
-      },
+      agrees: KYC_AGREES,
     },
     checks: checksOfKyc,
   },

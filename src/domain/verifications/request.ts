@@ -1,4 +1,5 @@
-// What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement.
+// What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement; the
+// status of who is verified follows by a trigger.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
@@ -6,7 +7,6 @@ import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { subjectOf } from '../subjects.ts'
 import { kycColumns } from './find.ts'
-import { following } from './following.ts'
 import type { KycSubjectType, Verification } from './verification.ts'
 
 export type KycRequest = JobRequest & {
@@ -47,14 +47,17 @@ export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accept
         fingerprint text, request_id text, subject_type text, subject_id uuid, return_url text, metadata jsonb,
         provider text)
     ), asked as (
-      update ${sql(subjectOf(subject_type).table)} s set kyc_status = 'pending', kyc_id = g.kyc_id,
-        updated_at = clock_timestamp()
-      from given g
-      where not g.known and s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(GONE[subject_type])} is null
-        and s.kyc_status in ('none', 'approved', 'rejected')
-      returning g.*
+      select g.* from given g
+      cross join lateral (
+        select from ${sql(subjectOf(subject_type).table)} s
+        where s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(GONE[subject_type])} is null
+          and s.kyc_status in ('none', 'approved', 'rejected')
+        for no key update
+      ) s
+      where not g.known
     ), v as (
-      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider)
+      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata,
+        provider)
       select tenant_id, kyc_id, idempotency_key, subject_type, subject_id, return_url, coalesce(metadata, 'null'),
         provider
       from asked
@@ -156,7 +159,6 @@ export async function decideKyc(
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
-    ${following(sql)},
     job as (${askFor(sql, cancelKyc, sql`(select * from v where waits) v`, sql`, ${call} as request`)})
     select g.known, v.* from given g left join (select ${kycColumns(sql)} from v) v on true`
   const { known, ...kyc } = row!

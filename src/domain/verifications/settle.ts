@@ -1,5 +1,5 @@
-// Settles verifications by what their provider says: one statement moves the verification on, writes its status to who
-// is verified, and ends the job.
+// Settles verifications by what their provider says: one statement moves the verification on and ends the job.
+// The status of who is verified follows by a trigger.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -7,7 +7,6 @@ import { cancelKyc } from '#jobs/verifications.ts'
 import { announce } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { filing, waking } from '../notifications/settle.ts'
-import { following } from './following.ts'
 
 /**
  * What became known of a verification.
@@ -83,7 +82,6 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
       returning v.*, s.kyc_id, s.before, s.failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id
     ),
     event as (${announce(sql, 'kyc', announced)}),
-    ${following(sql)},
     canceling as (${cancelingSessions(sql)}),
     ${filing(sql, 'kyc')},
     ${waking(sql, known)},

@@ -5,18 +5,23 @@ import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.
 
 export const kycSide = z.object({
   status: AMOUNT_SIDE.status,
-  provider_reference: z
-    .string()
-    .nullable()
-    .meta({
-      description: 'Its id at the provider; of verifications only.',
-      example: IDENTITY.examples.session,
-    }),
+  provider_reference: z.string().nullable().meta({
+    description: 'Its id at the provider; of verifications only.',
+    example: IDENTITY.examples.session,
+  }),
   decided_by: z
     .string()
     .nullable()
     .meta({ description: 'Who decided it here; of verifications only.', example: 'provider' }),
 })
+
+/** What was decided by hand holds, however the session stands. */
+export const KYC_AGREES = {
+  requires_input: ['requires_input', 'approved', 'rejected'],
+  processing: ['processing', 'approved', 'rejected'],
+  verified: ['approved', 'rejected'],
+  canceled: ['rejected', 'approved'],
+}
 
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 

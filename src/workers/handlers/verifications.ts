@@ -11,10 +11,10 @@ import { MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { kycTold, settlingKyc } from './told.ts'
 
-type CreateJob = JobOf<typeof createKyc>
-type LinkJob = JobOf<typeof linkKyc>
-type CancelJob = JobOf<typeof cancelKyc>
-type Sent = Outcome<IdentitySession>
+type CreateKycJob = JobOf<typeof createKyc>
+type LinkKycJob = JobOf<typeof linkKyc>
+type CancelKycJob = JobOf<typeof cancelKyc>
+type SessionOutcome = Outcome<IdentitySession>
 
 export const kycHandlers = {
   [createKyc.name]: calling(createKyc, create),
@@ -32,13 +32,13 @@ const UNREACHABLE = {
 } as const
 
 /** Opens a session. One that was decided by hand meanwhile needs none. */
-async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
+async function create(context: WorkerContext, job: CreateKycJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
   const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
   if (kyc?.decided_by === 'manual' && kyc.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
-  const sent: Sent = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
+  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
   if (sent.kind === 'done') return opened(context, job, sent.value, null)
 
   // A refusal after an earlier attempt, or a stored error, may hide a session that was opened.
@@ -67,7 +67,11 @@ async function create(context: WorkerContext, job: CreateJob): Promise<Decision>
 }
 
 // Finds the session by the reference that is known, else by our own id; a list shows no link.
-async function look({ identity }: WorkerContext, { call, payload, age_ms }: CreateJob, known: string | null) {
+async function look(
+  { identity }: WorkerContext,
+  { call, payload, age_ms }: CreateKycJob,
+  known: string | null,
+) {
   const reference = call.reference ?? known
   if (reference !== null) return await identity.findSession(reference)
   const since_s = Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
@@ -78,7 +82,7 @@ async function look({ identity }: WorkerContext, { call, payload, age_ms }: Crea
 
 function opened(
   context: WorkerContext,
-  job: CreateJob,
+  job: CreateKycJob,
   session: IdentitySession,
   as_of: string | null,
 ): Decision {
@@ -86,13 +90,13 @@ function opened(
   return done({ reference: session.reference, tells: about(told) })
 }
 
-function refused(job: CreateJob, failure: { code: string; message: string }): Decision {
+function refused(job: CreateKycJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
   return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
 }
 
 /** Asks for another link, which the provider gives only while the session waits for the person. */
-async function link(context: WorkerContext, job: LinkJob): Promise<Decision> {
+async function link(context: WorkerContext, job: LinkKycJob): Promise<Decision> {
   const { sql, identity } = context
   const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
   if (kyc === undefined || kyc.provider_reference === null) return discard('there is no session')
@@ -127,12 +131,12 @@ function decided(message: string) {
 }
 
 /** Lets go of a session that still waits for the person. How it stands decides after a refusal or in doubt. */
-async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision> {
+async function cancel(context: WorkerContext, job: CancelKycJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
   const { reference } = call.request
   const as_of = await findTime(sql)
-  const sent: Sent = call.look_only ? TOO_LATE : await identity.cancelSession(reference, call.key)
+  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.cancelSession(reference, call.key)
   if (sent.kind === 'done') return done({ reference, tells: about(kycTold(idsOf(job), sent.value, as_of)) })
   const never_sent = neverSent(call, sent)
   const doubtful = sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
@@ -153,7 +157,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
 /** What is said of a session, with its link sealed for the job. */
 function withLink(
   { vault, identity }: WorkerContext,
-  job: CreateJob | LinkJob,
+  job: CreateKycJob | LinkKycJob,
   session: IdentitySession,
   as_of: string | null,
 ): KycTold {
@@ -167,7 +171,7 @@ function withLink(
 }
 
 function nothing(
-  job: CreateJob | CancelJob,
+  job: CreateKycJob | CancelKycJob,
   said: 'refused' | 'kept',
   failure: { code: string; message: string } | null = null,
 ): KycTold {
@@ -176,6 +180,6 @@ function nothing(
 
 const about = (told: KycTold) => settlingKyc({ told, notification_id: null })
 
-function idsOf({ tenant_id, payload }: CreateJob | LinkJob | CancelJob) {
+function idsOf({ tenant_id, payload }: CreateKycJob | LinkKycJob | CancelKycJob) {
   return { tenant_id, kyc_id: payload.kyc_id }
 }
