@@ -9,7 +9,6 @@ import { AREA_NAMES, areaStates } from '#domain/areas.ts'
 import { createClient } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const ID = '0198f6f0-0000-7000-8000-000000000000'
 
 let world: World
 beforeAll(async () => {

@@ -66,14 +66,11 @@ test('each process does all of its work as its own user', async () => {
     expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     const manual = await payOut(client, await recipient(client, 'ba_manual'))
     expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
-    for (const type of ['customer', 'merchant', 'recipient'] as const) {
-      const kyc = await kycOf(client, type)
-      await settleSession(world, kyc.provider_reference, 'verified')
-      await kycIn(client, kyc.id, 'approved')
-      expect((await decide(client, kyc.id, 'rejected')).status).toBe(200)
-      const other = await kycOf(client, type)
-      expect((await client.post(`/v1/compliance/kyc/${other.id}/link`)).status).toBe(200)
-    }
+    const kyc = await kycOf(client, 'recipient')
+    expect((await client.post(`/v1/compliance/kyc/${kyc.id}/link`)).status).toBe(200)
+    await settleSession(world, kyc.provider_reference, 'verified')
+    await kycIn(client, kyc.id, 'approved')
+    expect((await decide(client, kyc.id, 'rejected')).status).toBe(200)
     const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
@@ -92,7 +89,7 @@ test('each process does all of its work as its own user', async () => {
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',
   ])
-})
+}, 90_000)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
@@ -255,6 +252,7 @@ describe('no role may do more than its process does', () => {
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
+      'follow_verification()',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
