@@ -9,7 +9,6 @@ import { AREA_NAMES, areaStates } from '#domain/areas.ts'
 import { createClient } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-
 let world: World
 beforeAll(async () => {
   world = await createWorld({ parts: ['api'] })
