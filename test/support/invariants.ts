@@ -79,8 +79,10 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
       exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
-  const all: (Effect | { payment_intent: undefined })[] = await provider('stripe').effects()
-  const effects = all.filter((each) => each.payment_intent !== undefined)
+  // Payouts, transfers and top-ups are of no payment.
+  const effects: Effect[] = (await provider('stripe').effects()).filter(
+    ({ payment_intent }) => payment_intent !== undefined,
+  )
   const problems: Problem[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
 
