@@ -13,7 +13,7 @@ import {
 } from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { checkBooks } from '#test/books.ts'
-import type { Client } from '#test/client.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, refund } from '#test/payments.ts'
 import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -33,6 +33,7 @@ type Model = {
   client: Client & { tenant_id: string }
   to: Record<string, string>
   balance: number
+  payments: { id: string; amount: number }[]
   payouts: Modeled[]
 }
 
@@ -47,6 +48,7 @@ const step: Arbitrary<Step> = record({
   act: constantFrom<Step['act']>(
     'capture',
     'refund',
+    'topUp',
     'payOut',
     'payOut',
     'payOut',
@@ -62,13 +64,26 @@ const step: Arbitrary<Step> = record({
 
 const ACTS = {
   async capture(model: Model, { amount }: Step) {
-    await capturedPayment(model.client, { amount_minor: amount })
+    const { id } = await capturedPayment(model.client, { amount_minor: amount })
+    model.payments.push({ id, amount })
     model.balance += amount
   },
-  /** Of a payment of its own, so that the balance may become negative. */
-  async refund(model: Model, { amount }: Step) {
-    const payment = await capturedPayment(model.client, { amount_minor: amount })
+  /** Whatever is left of the balance: it may become negative. */
+  async refund(model: Model, { pick }: Step) {
+    const [payment] = model.payments.splice(pick % Math.max(1, model.payments.length), 1)
+    if (payment === undefined) return
     equal((await refund(model.client, payment.id)).body.status, 'succeeded')
+    model.balance -= payment.amount
+  },
+  async topUp(model: Model, { amount }: Step) {
+    const { status } = await model.client.post('/v1/wallet/top_ups', {
+      idempotency_key: freshKey(),
+      amount_minor: amount,
+      currency: 'usd',
+      source: 'src_success',
+    })
+    equal(status, 201)
+    model.balance += amount
   },
   payOut: (model: Model, asked: Step) => ask(model, asked, 'ba_manual'),
   keep: (model: Model, asked: Step) => ask(model, asked, 'ba_pending'),
@@ -134,7 +149,7 @@ test('every story of random operations ends as the model says', async () => {
         ba_manual: await recipient(client, 'ba_manual'),
         ba_pending: await recipient(client, 'ba_pending'),
       }
-      const model: Model = { client, to, balance: 0, payouts: [] }
+      const model: Model = { client, to, balance: 0, payments: [], payouts: [] }
       await ACTS.capture(model, { act: 'capture', amount: 1000, pick: 0 })
       for (const each of steps) {
         await ACTS[each.act](model, each)
