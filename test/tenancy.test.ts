@@ -29,11 +29,13 @@ beforeAll(async () => {
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
     payments: payment.id,
     refunds: refund.id,
+    wallet: top_up.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
