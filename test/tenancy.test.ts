@@ -35,6 +35,7 @@ beforeAll(async () => {
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
+  const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
@@ -43,6 +44,7 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
+    wallet: top_up.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
