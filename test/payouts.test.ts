@@ -97,18 +97,19 @@ describe('a payout', () => {
       events: ['created', 'paid', 'processing'],
     })
     expect(await effectsOf(created.id)).toEqual([{ effect: 'payout', amount: 300 }])
-    const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
-    const names = timeline.map((entry: any) => `${entry.kind} ${entry.name}`)
-    expect(names).toEqual(
-      expect.arrayContaining([
-        'event payout.created',
-        'provider_call payout',
-        'event payout.processing',
-        'notification payout.paid',
-        'posting payout_paid',
-        'event payout.paid',
-      ]),
-    )
+    await eventually(async () => {
+      const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
+      expect(timeline.map((entry: any) => `${entry.kind} ${entry.name}`)).toEqual(
+        expect.arrayContaining([
+          'event payout.created',
+          'provider_call payout',
+          'event payout.processing',
+          'notification payout.paid',
+          'posting payout_paid',
+          'event payout.paid',
+        ]),
+      )
+    })
   })
 
   test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async () => {
