@@ -82,6 +82,9 @@ describe('a payout', () => {
         metadata: { a: 1 },
       })
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 500, reserved: 300 })
+      expect((await own.get('/v1/wallet/balances')).body).toEqual([
+        { currency: 'usd', balance_minor: 500, pending_payouts_minor: 300, available_minor: 200 },
+      ])
       return answer.body
     })
     const paid = await payoutIn(own, created.id, 'paid')
@@ -156,6 +159,11 @@ describe('a payout', () => {
       postings: ['payout_paid -70', 'payout_returned 70'],
       events: ['created', 'failed', 'paid', 'processing'],
     })
+    const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${late.body.id}`)
+    expect(moved).toMatchObject([
+      { kind: 'payout_returned', amount_minor: 70, subject_type: 'payout' },
+      { kind: 'payout_paid', amount_minor: -70, subject_type: 'payout' },
+    ])
   })
 })
 
