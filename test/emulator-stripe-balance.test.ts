@@ -8,7 +8,9 @@ import { startStripeEmulator, type StripeEmulator } from '#emulators/stripe/main
 import { eventually } from '#test/payments.ts'
 import {
   clientsOf,
+  effectsAbout,
   EMULATOR_KEY,
+  eventsAbout,
   postForm,
   pressButton,
   refusal,
@@ -24,20 +26,8 @@ beforeAll(async () => {
 })
 afterAll(async () => await emulator.close())
 
-/** The types of the events of one object, oldest first. */
-async function eventsOf(id: string): Promise<string[]> {
-  const { data } = await stripe.events.list({ limit: 100 })
-  return data
-    .filter((event) => 'id' in event.data.object && event.data.object.id === id)
-    .map((event) => event.type)
-    .toReversed()
-}
-
-/** Its effects, each with its amount and who caused it. */
-async function effectsOf(noun: string, id: string): Promise<[string, number, string][]> {
-  const { data } = await control('GET', `effects?${noun}=${id}`)
-  return data.map((line: any) => [line.effect, line.amount, line.source])
-}
+const eventsOf = (id: string) => eventsAbout(stripe, id)
+const effectsOf = (noun: string, id: string) => effectsAbout(control, noun, id)
 
 const PAYOUT: Stripe.PayoutCreateParams = {
   amount: 1200,

@@ -10,7 +10,14 @@ import { Stripe } from 'stripe'
 import { afterEach, describe, expect, test } from 'vitest'
 import { signStripe, startStripeEmulator, type StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { clientsOf, EMULATOR_KEY, postForm, refusal, runEmulator } from '#test/stripe-emulator.ts'
+import {
+  clientsOf,
+  EMULATOR_KEY,
+  postForm,
+  pressButton,
+  refusal,
+  runEmulator,
+} from '#test/stripe-emulator.ts'
 
 const SECRET = 'whsec_dGVzdA=='
 
@@ -829,22 +836,7 @@ describe('the server', () => {
   test('has buttons for what a person does', async () => {
     const { url, stripe, control } = await start()
     const page = async () => await (await fetch(url)).text()
-    /** Presses the first button of this name on the page, with what a person fills in. */
-    const press = async (name: string, fields: Record<string, string> = {}) => {
-      const [form] =
-        new RegExp(`<form method="post" action="/_emulator/page/${name}">[^]*?</form>`).exec(await page()) ??
-        []
-      const hidden = Array.from(
-        form!.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g),
-        ([, field, value]): [string, string] => [field!, value!],
-      )
-      const back = await fetch(`${url}/_emulator/page/${name}`, {
-        method: 'POST',
-        body: new URLSearchParams([...hidden, ...Object.entries(fields)]),
-      })
-      expect([name, back.status, new URL(back.url).pathname]).toEqual([name, 200, '/'])
-      return await back.text()
-    }
+    const press = (name: string, fields?: Record<string, string>) => pressButton(url, name, null, fields)
     const bare = { amount: 500, currency: 'usd', capture_method: 'manual' } as const
     const { id } = await stripe.paymentIntents.create(bare)
     expect(await press('confirm', { value: 'pm_card_authenticationRequired' })).toContain(

@@ -37,6 +37,25 @@ export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.Str
   return error
 }
 
+/** The types of the events of one object, oldest first. */
+export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]> {
+  const { data } = await stripe.events.list({ limit: 100 })
+  return data
+    .filter((event) => 'id' in event.data.object && event.data.object.id === id)
+    .map((event) => event.type)
+    .toReversed()
+}
+
+/** Its effects, each with its amount and who caused it. */
+export async function effectsAbout(
+  control: ReturnType<typeof clientsOf>['control'],
+  noun: string,
+  id: string,
+): Promise<[string, number, string][]> {
+  const { data } = await control('GET', `effects?${noun}=${id}`)
+  return data.map((line: any) => [line.effect, line.amount, line.source])
+}
+
 /** A POST as it goes over the wire. */
 export async function postForm(url: string, path: string, params: string, key: string): Promise<Response> {
   return fetch(`${url}${path}`, {
@@ -71,11 +90,11 @@ export async function runEmulator(data_dir: string, ...flags: string[]) {
   }
 }
 
-/** Presses a button of the page: the first of this name that belongs to `id`, with what a person fills in. */
+/** Presses the first button of this name on the page, perhaps of one object, with what a person fills in. */
 export async function pressButton(
   url: string,
   name: string,
-  id: string,
+  id: string | null,
   fields: Record<string, string> = {},
 ): Promise<string> {
   const page = await (await fetch(url)).text()
@@ -83,22 +102,18 @@ export async function pressButton(
     new RegExp(`<form method="post" action="/_emulator/page/${name}">[^]*?</form>`, 'g'),
   )
   for (const [form] of forms) {
-    const hidden = Array.from(
-      form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g),
-      ([, field, value]): [string, string] => [field!, value!],
+    const hidden = Object.fromEntries(
+      Array.from(form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g), ([, field, value]) => [
+        field!,
+        value!,
+      ]),
     )
-    if (!hidden.some(([field, value]) => field === 'id' && value === id)) continue
-    if (
-      fields.value !== undefined &&
-      !hidden.some(([field, value]) => field === 'value' && value === fields.value)
-    )
-      continue
-    const back = await fetch(`${url}/_emulator/page/${name}`, {
-      method: 'POST',
-      body: new URLSearchParams([...hidden, ...Object.entries(fields)]),
-    })
-    if (back.status === 200) return await back.text()
+    const isOther = hidden.value !== undefined && fields.value !== undefined && hidden.value !== fields.value
+    if ((id !== null && hidden.id !== id) || isOther) continue
+    const body = new URLSearchParams({ ...hidden, ...fields })
+    const back = await fetch(`${url}/_emulator/page/${name}`, { method: 'POST', body })
+    if (back.status === 200 && new URL(back.url).pathname === '/') return await back.text()
     throw new Error(`${name}: ${back.status} ${await back.text()}`)
   }
-  throw new Error(`There is no button ${name} for ${id}.`)
+  throw new Error(`There is no button ${name}.`)
 }

@@ -3,7 +3,15 @@ import type { AppendFile } from './append-file.ts'
 import type { Call } from './call.ts'
 
 /** What moved money, by the name of Stripe's object; each line says the ids that it concerns. */
-const SUBJECTS = ['payment_intent', 'refund', 'payout', 'transfer', 'transfer_reversal', 'topup'] as const
+const SUBJECTS = [
+  'payment_intent',
+  'refund',
+  'dispute',
+  'payout',
+  'transfer',
+  'transfer_reversal',
+  'topup',
+] as const
 type Subjects = { [Subject in (typeof SUBJECTS)[number]]?: string }
 
 export type Effect = Subjects & {
@@ -24,6 +32,8 @@ export type Effect = Subjects & {
     | 'transfer_reversed'
     | 'top_up'
     | 'top_up_reversed'
+    | 'dispute_withdrawn'
+    | 'dispute_reinstated'
   /** In the smallest unit; of a `cancel`, what was released. */
   amount: number
   currency: string

@@ -1,12 +1,14 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
 import { BANK, BROWSER, DASHBOARD } from '../shared/call.ts'
 import { statusOf, textOf } from './control-parts.ts'
+import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
 import { release, removeFaults } from '../shared/faults.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
+import { findSession, SESSION_STATUSES, settleSession } from './identity.ts'
 import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
@@ -37,10 +39,19 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
       statusOf({ status: value }, REFUND_ENDS),
       null,
     ),
+  close_dispute: (emulator, { id, value }) =>
+    closeDispute(emulator, BANK, findDispute(emulator, id), statusOf({ status: value }, DISPUTE_ENDS)),
   settle_payout: (emulator, { id, value }) =>
     settlePayout(emulator, BANK, findPayout(emulator, id), statusOf({ status: value }, PAYOUT_ENDS)),
   settle_topup: (emulator, { id, value }) =>
     settleTopup(emulator, BANK, findTopup(emulator, id), statusOf({ status: value }, TOPUP_ENDS)),
+  settle_session: (emulator, { id, value }) =>
+    settleSession(
+      emulator,
+      DASHBOARD,
+      findSession(emulator, id),
+      statusOf({ status: value }, SESSION_STATUSES),
+    ),
   reverse: (emulator, { id, amount }) =>
     reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), { amount }),
   fault: (emulator, { value, place, times }) =>

@@ -1,4 +1,5 @@
 // Confirms payment intents: the result is an authorization, a decline or a challenge to the buyer.
+import { awaitDispute } from './disputes.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
@@ -7,7 +8,8 @@ import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import type { Decline } from './methods.ts'
 import { render, renderMethod } from './render.ts'
-import { save, type Charge, type Intent, type Method, type PaymentError } from './store.ts'
+import { save } from './store.ts'
+import type { Charge, Intent, Method, PaymentError } from './versions.ts'
 
 const AUTHENTICATION_FAILED =
   'The provided PaymentMethod has failed authentication. You can provide payment_method_data or a new PaymentMethod to attempt to fulfill this PaymentIntent again.'
@@ -57,6 +59,7 @@ export function authorize(
 export function settleCharge(emulator: Emulator, call: Call, charge: Charge): void {
   const settled = save(emulator.store, { ...charge, balance_transaction: stripeId('txn_3') })
   emit(emulator, call, 'charge.updated', settled, charge)
+  awaitDispute(emulator, settled)
 }
 
 /** Always throws the 402. */
@@ -141,5 +144,6 @@ function newCharge(emulator: Emulator, intent: Intent, method: Method): Charge {
     capture_before: null,
     failure: null,
     balance_transaction: null,
+    disputed: false,
   }
 }

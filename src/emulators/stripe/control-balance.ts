@@ -1,6 +1,7 @@
-// The controls of payouts, transfers and top-ups: what their banks decide, and what somebody reverses.
+// The controls of payouts, transfers, top-ups and disputes: what banks decide, and what somebody reverses.
 import { BANK, DASHBOARD } from '../shared/call.ts'
 import { asParams, statusOf, textOf, type Control } from './control-parts.ts'
+import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
 import { findPayout, PAYOUT_ENDS, settlePayout } from './payouts.ts'
 import { render } from './render.ts'
 import { findTopup, settleTopup, TOPUP_ENDS } from './topups.ts'
@@ -15,6 +16,10 @@ export const BALANCE_CONTROLS: Record<string, Control> = {
   'POST topups/:id/settle': (emulator, id, body) => {
     const status = statusOf(body, TOPUP_ENDS)
     return render(settleTopup(emulator, BANK, findTopup(emulator, id), status), emulator.url)
+  },
+  'POST disputes/:id/close': (emulator, id, body) => {
+    const status = statusOf(body, DISPUTE_ENDS)
+    return render(closeDispute(emulator, BANK, findDispute(emulator, id), status), emulator.url)
   },
   'POST transfers/:id/reverse': (emulator, id, body) =>
     render(reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), asParams(body)), emulator.url),

@@ -2,6 +2,7 @@
 import { authenticate } from './confirmation.ts'
 import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
 import { BALANCE_CONTROLS } from './control-balance.ts'
+import { IDENTITY_CONTROLS } from './control-identity.ts'
 import { asParams, statusOf, textOf, type Control } from './control-parts.ts'
 import { BROWSER, DASHBOARD } from '../shared/call.ts'
 import { nowMs, type Emulator } from './emulator.ts'
@@ -98,6 +99,7 @@ const CONTROLS = new Map<string, Control>([
   ['GET wait', wait],
 
   ...Object.entries(BALANCE_CONTROLS),
+  ...Object.entries(IDENTITY_CONTROLS),
 
   // The buttons of the page.
   ['POST page/:id', pressButton],

@@ -1,5 +1,5 @@
 // The log of events: every one that there was, in the order in which they happened.
-import type { Version } from './store.ts'
+import type { Version } from './versions.ts'
 
 export type StoredEvent = {
   id: string

@@ -7,7 +7,7 @@ import { page, rangeOf, type Page } from './lists.ts'
 import type { Params } from './parse.ts'
 import { API_VERSION, render } from './render.ts'
 import type { Rendered } from './rendered.ts'
-import type { Version } from './store.ts'
+import type { Version } from './versions.ts'
 import { appendEvent, type StoredEvent } from './event-log.ts'
 
 /** Creates the event and hands it to the webhook sender. */

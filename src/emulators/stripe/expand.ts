@@ -2,16 +2,19 @@
 import { parameterRefused } from './errors.ts'
 import { render, renderMethod } from './render.ts'
 import type { Rendered } from './rendered.ts'
-import { findObject, type Store, type Version } from './store.ts'
+import { findObject, type Store } from './store.ts'
+import type { Version } from './versions.ts'
 
 const EXPANDABLE: Record<Version['object'], string[]> = {
   payment_intent: ['latest_charge', 'payment_method', 'customer'],
   charge: ['payment_intent', 'customer', 'balance_transaction'],
   refund: ['charge', 'payment_intent', 'balance_transaction'],
+  dispute: ['charge', 'payment_intent'],
   payout: ['balance_transaction', 'destination', 'failure_balance_transaction'],
   transfer: ['balance_transaction', 'destination', 'destination_payment', 'source_transaction'],
   transfer_reversal: ['balance_transaction', 'transfer'],
   topup: ['balance_transaction', 'payment_method'],
+  'identity.verification_session': ['last_verification_report', 'verified_outputs'],
 }
 
 /** An answer to be: rendering it again, years later, gives the same bytes. */
@@ -33,6 +36,7 @@ function namedBy(object: Version): (string | null)[] {
       return [object.id, object.latest_charge]
     case 'charge':
       return [object.payment_intent, object.id]
+    case 'dispute':
     case 'refund':
       return [object.payment_intent, object.charge]
     case 'transfer':

@@ -13,6 +13,7 @@ export const PLACES: Record<string, { method?: string; path?: string }> = {
   payout: { method: 'POST', path: '/payouts$' },
   transfer: { method: 'POST', path: '/transfers$' },
   'top-up': { method: 'POST', path: '/topups$' },
+  verification: { method: 'POST', path: '/verification_sessions$' },
   'any look-up': { method: 'GET' },
 }
 

@@ -1,7 +1,8 @@
 // What survives a restart: versions, events, stored answers and the clock, appended as they happen and read back at start.
 import { appendEvent, type EventLog, type StoredEvent } from './event-log.ts'
 import type { Idempotency, StoredAnswer } from './idempotency.ts'
-import { remember, type Store, type Version } from './store.ts'
+import { remember, type Store } from './store.ts'
+import type { Version } from './versions.ts'
 
 type Line = {
   version?: Version

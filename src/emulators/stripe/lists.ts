@@ -5,7 +5,8 @@ import { integerOf, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { render } from './render.ts'
 import type { Rendered } from './rendered.ts'
-import type { Collection, Version } from './store.ts'
+import type { Collection } from './store.ts'
+import type { Version } from './versions.ts'
 
 export type Page = { object: 'list'; data: Rendered[]; has_more: boolean; url: string }
 
@@ -50,9 +51,9 @@ export function page<T>(params: Params, source: Source<T>): Page {
 }
 
 /** 404 for an unknown id. */
-export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string): T {
+export function knownIn<T>({ byId }: Collection<T>, noun: string, id: string, param = 'id'): T {
   const known = byId.get(id)
-  if (known === undefined) throw missing(404, noun, id, 'id')
+  if (known === undefined) throw missing(404, noun, id, param)
   return known
 }
 

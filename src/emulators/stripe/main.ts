@@ -12,6 +12,7 @@ import { answerApi } from './api.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { answerControl } from './control.ts'
 import type { Effect } from '../shared/effects.ts'
+import { resumeDisputes } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { errorBody } from './errors.ts'
 import { emptyEventLog } from './event-log.ts'
@@ -20,6 +21,7 @@ import { noFaults } from '../shared/faults.ts'
 import { refusalOf } from '../shared/guard.ts'
 import { sendPage } from '../shared/html.ts'
 import { readExchange, send, type Exchange } from '../shared/http.ts'
+import { resumeRedactions } from './identity.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
 import { overviewPage } from './page.ts'
@@ -119,8 +121,10 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     })
     for (const event of emulator.events.list) if (event.pending) emulator.webhooks.send(event)
   }
+  resumeDisputes(emulator)
   resumePayouts(emulator)
   resumeTopups(emulator)
+  resumeRedactions(emulator)
   const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
 
   return {

@@ -9,6 +9,8 @@ export type TestMethod = {
   authenticates?: true
   /** How a refund begins; both end when `/_emulator/refunds/:id/settle` says so. */
   refund?: 'pending' | 'succeeded_then_failed'
+  /** Soon after the capture; an inquiry takes no money. */
+  dispute?: 'chargeback' | 'inquiry'
 }
 export type Decline = { code: string; decline_code?: string; message: string }
 
@@ -68,6 +70,8 @@ const METHODS = new Map<string, TestMethod>([
   ['pm_card_threeDSecureRequired', { brand: 'visa', last4: '3063', authenticates: true }],
   ['pm_card_refundFail', { brand: 'visa', last4: '5126', refund: 'succeeded_then_failed' }],
   ['pm_card_pendingRefund', { brand: 'visa', last4: '7726', refund: 'pending' }],
+  ['pm_card_createDispute', { brand: 'visa', last4: '0259', dispute: 'chargeback' }],
+  ['pm_card_createDisputeInquiry', { brand: 'visa', last4: '1976', dispute: 'inquiry' }],
 ])
 
 /** The tokens of all of them. */

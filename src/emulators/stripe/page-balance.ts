@@ -1,8 +1,9 @@
 // The page's sections of payouts, transfers and top-ups.
-import { button, cell, section, type Cell } from '../shared/html.ts'
+import { cell, section, type Cell } from '../shared/html.ts'
 import { inWords } from './currencies.ts'
-import { latest, named, time } from './page-parts.ts'
-import type { Payout, Store, Topup, Transfer } from './store.ts'
+import { buttons, latest, named, time, type Move } from './page-parts.ts'
+import type { Store } from './store.ts'
+import type { Payout, Topup, Transfer } from './versions.ts'
 
 export function balanceSections({ payouts, transfers, topups }: Store): string[] {
   return [
@@ -24,21 +25,17 @@ export function balanceSections({ payouts, transfers, topups }: Store): string[]
   ]
 }
 
-const PAYOUT_MOVES: Partial<Record<Payout['status'], [value: string, label: string][]>> = {
-  pending: [
-    ['paid', 'Paid'],
-    ['failed', 'Failed'],
-    ['canceled', 'Canceled'],
-  ],
-  in_transit: [
-    ['paid', 'Paid'],
-    ['failed', 'Failed'],
-    ['canceled', 'Canceled'],
-  ],
+const ENDS: Move[] = [
+  ['paid', 'Paid'],
+  ['failed', 'Failed'],
+  ['canceled', 'Canceled'],
+]
+const PAYOUT_MOVES: Partial<Record<Payout['status'], Move[]>> = {
+  pending: ENDS,
+  in_transit: ENDS,
   paid: [['failed', 'Sent back']],
 }
-
-const TOPUP_MOVES: Partial<Record<Topup['status'], [value: string, label: string][]>> = {
+const TOPUP_MOVES: Partial<Record<Topup['status'], Move[]>> = {
   pending: [
     ['succeeded', 'Succeeded'],
     ['failed', 'Failed'],
@@ -80,8 +77,4 @@ function topupRow({
   const moves = buttons('settle_topup', id, TOPUP_MOVES[status])
   const from = source ?? payment_method ?? ''
   return [id, status, moves, inWords(amount, currency), from, time(created), named(metadata)]
-}
-
-function buttons(name: string, id: string, moves: [value: string, label: string][] = []): Cell {
-  return cell(moves.map(([value, label]) => button(name, label, { id, value })).join(' '))
 }

@@ -1,4 +1,5 @@
 // What the sections of the page share: the latest of a kind, and times and metadata in words.
+import { button, cell, type Cell } from '../shared/html.ts'
 import type { Collection } from './store.ts'
 
 export const SHOWN = 25
@@ -9,6 +10,13 @@ export function latest<T>({ byId, ids }: Collection<T>): T[] {
     .slice(-SHOWN)
     .toReversed()
     .map((id) => byId.get(id)!)
+}
+
+/** What a button says, and the word that it sends. */
+export type Move = [value: string, label: string]
+
+export function buttons(name: string, id: string, moves: Move[] = []): Cell {
+  return cell(moves.map(([value, label]) => button(name, label, { id, value })).join(' '))
 }
 
 export function named(metadata: Record<string, string>): string {

@@ -7,9 +7,11 @@ import { PLACES } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
 import { balanceSections } from './page-balance.ts'
+import { disputeSection } from './page-disputes.ts'
+import { sessionSection } from './page-identity.ts'
 import { latest, named, SHOWN, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
-import type { Intent, Refund } from './store.ts'
+import type { Intent, Refund } from './versions.ts'
 
 const REFRESH_S = 5
 /** Asked all the time, it would leave no room for what is worth seeing. */
@@ -40,7 +42,9 @@ export function overviewPage(emulator: Emulator, query: string): string {
       ['id', 'status', 'let it', 'amount', 'payment intent', 'created'],
       latest(store.refunds).map(refundRow),
     ),
+    disputeSection(store),
     ...balanceSections(store),
+    sessionSection(store),
     section(
       'Faults',
       ['id', '', 'script', 'hits', 'left', 'held'],

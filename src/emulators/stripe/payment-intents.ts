@@ -7,6 +7,7 @@ import type { Call } from '../shared/call.ts'
 import { invalidState, missing, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
+import { knownIn } from './lists.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
 import {
   amountOf,
@@ -21,7 +22,8 @@ import {
 import { isParams, type Params } from './parse.ts'
 import { releaseAsRefund } from './refunds.ts'
 import { render } from './render.ts'
-import { save, type Intent, type Method } from './store.ts'
+import { save } from './store.ts'
+import type { Intent, Method } from './versions.ts'
 
 const CAPTURE_METHODS = ['automatic', 'automatic_async', 'manual'] as const
 const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const
@@ -34,9 +36,7 @@ const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
 /** 404 for an unknown id. */
 export function findIntent(emulator: Emulator, id: string): Intent {
-  const intent = emulator.store.intents.byId.get(id)
-  if (!intent) throw missing(404, 'payment_intent', id, 'intent')
-  return intent
+  return knownIn(emulator.store.intents, 'payment_intent', id, 'intent')
 }
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {

@@ -10,7 +10,8 @@ import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, oneOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, words, type Routes } from './route.ts'
-import { save, type Payout } from './store.ts'
+import { save } from './store.ts'
+import type { Payout } from './versions.ts'
 
 const DAY_S = 86_400
 const DAYS_ON_THE_WAY = 2

@@ -1,6 +1,7 @@
 // Refunds: asked for, settled later, failed after all.
 import { inWords } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
+import { disputeOf } from './disputes.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
 import { invalidState, missing, parameterRefused, refusedAs } from './errors.ts'
@@ -11,7 +12,8 @@ import { methodOf } from './methods.ts'
 import { amountOf, metadataOf, oneOf, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { render } from './render.ts'
-import { save, type Charge, type Refund } from './store.ts'
+import { save } from './store.ts'
+import type { Charge, Refund } from './versions.ts'
 
 const REASONS = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
 const FAILURE_REASON = 'expired_or_canceled_card'
@@ -158,6 +160,13 @@ function chargeToRefund(emulator: Emulator, params: Params): Charge {
       ? missing(404, 'charge', chargeId!, 'charge')
       : missing(404, 'payment_intent', intentId, 'payment_intent')
   const charge = store.charges.byId.get(chargeId ?? intent.latest_charge ?? '')
+  const dispute = charge && disputeOf(emulator, charge.id)
+  if (dispute && dispute.movements.length > 0 && dispute.status !== 'won')
+    throw refusedAs(
+      'charge_disputed',
+      undefined,
+      `Charge ${dispute.charge} has been charged back; cannot issue a refund.`,
+    )
   if (charge?.status === 'succeeded' && charge.captured) return charge
   const why =
     intent.status === 'requires_capture'

@@ -1,5 +1,5 @@
 // Payouts, transfers and top-ups as Stripe's API shows them.
-import type { Payout, Reversal, Topup, Transfer } from './store.ts'
+import type { Payout, Reversal, Topup, Transfer } from './versions.ts'
 import type { Rendered } from './rendered.ts'
 
 export function renderPayout(payout: Payout): Rendered {

@@ -1,8 +1,10 @@
 // Objects as Stripe's API shows them, of version 2026-10-28.endive.
 import { methodOf } from './methods.ts'
 import { renderPayout, renderReversal, renderTopup, renderTransfer } from './render-balance.ts'
+import { renderDispute } from './render-dispute.ts'
+import { renderSession } from './render-identity.ts'
 import type { Rendered } from './rendered.ts'
-import type { Charge, Intent, Method, PaymentError, Refund, Version } from './store.ts'
+import type { Charge, Intent, Method, PaymentError, Refund, Version } from './versions.ts'
 
 export const API_VERSION = '2026-10-28.endive'
 
@@ -18,10 +20,12 @@ const RENDERINGS: {
   payment_intent: renderIntent,
   charge: renderCharge,
   refund: renderRefund,
+  dispute: renderDispute,
   payout: renderPayout,
   transfer: renderTransfer,
   transfer_reversal: renderReversal,
   topup: renderTopup,
+  'identity.verification_session': renderSession,
 }
 
 function renderIntent(intent: Intent, base_url: string): Rendered {
@@ -153,7 +157,7 @@ function renderCharge(charge: Charge): Rendered {
     currency: charge.currency,
     customer: charge.customer,
     description: charge.description,
-    disputed: false,
+    disputed: charge.disputed ?? false,
     failure_balance_transaction: null,
     failure_code: charge.failure?.code ?? null,
     failure_message: charge.failure?.message ?? null,

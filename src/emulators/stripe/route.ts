@@ -5,7 +5,7 @@ import type { Page } from './lists.ts'
 import type { Params } from './parse.ts'
 import type { Rendered } from './rendered.ts'
 import type { SearchResult } from './search.ts'
-import type { Version } from './store.ts'
+import type { Version } from './versions.ts'
 
 export type Route = {
   known: Set<string>

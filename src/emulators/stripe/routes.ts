@@ -1,5 +1,7 @@
 // The endpoints of the API: which parameters they know and which operation they are.
+import { DISPUTE_ROUTES } from './disputes.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
+import { IDENTITY_ROUTES } from './identity.ts'
 import { knownIn, listOf } from './lists.ts'
 import {
   cancelIntent,
@@ -124,7 +126,14 @@ const PAYMENT_ROUTES: Routes = {
 }
 
 const ROUTES = new Map(
-  Object.entries({ ...PAYMENT_ROUTES, ...PAYOUT_ROUTES, ...TRANSFER_ROUTES, ...TOPUP_ROUTES }),
+  Object.entries({
+    ...PAYMENT_ROUTES,
+    ...DISPUTE_ROUTES,
+    ...PAYOUT_ROUTES,
+    ...TRANSFER_ROUTES,
+    ...TOPUP_ROUTES,
+    ...IDENTITY_ROUTES,
+  }),
 )
 
 /** Nouns that have two words in their path. */

@@ -6,7 +6,7 @@ import { required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { render } from './render.ts'
 import type { Rendered } from './rendered.ts'
-import type { Intent } from './store.ts'
+import type { Intent } from './versions.ts'
 
 export type SearchResult = {
   object: 'search_result'

@@ -10,7 +10,8 @@ import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, words, type Routes } from './route.ts'
-import { save, type Topup } from './store.ts'
+import { save } from './store.ts'
+import type { Topup } from './versions.ts'
 
 const EXPECTED_AFTER_S = 5 * 86_400
 const FAILURE = {
@@ -18,10 +19,10 @@ const FAILURE = {
   message: 'The bank account has insufficient funds to complete this top-up.',
 }
 export const TOPUP_ENDS = ['succeeded', 'failed', 'canceled', 'reversed'] as const
-type End = (typeof TOPUP_ENDS)[number]
+type TopupEnd = (typeof TOPUP_ENDS)[number]
 
 /** What a pending top-up does by itself, by the name of its source; each other source is a `success`. */
-const WAYS: Record<'success' | 'fails' | 'manual', End | null> = {
+const WAYS: Record<'success' | 'fails' | 'manual', TopupEnd | null> = {
   success: 'succeeded',
   fails: 'failed',
   manual: null,
@@ -74,7 +75,7 @@ function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
 }
 
 /** The bank decides. What has succeeded may still be reversed; everything else stays as it is. */
-export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: End): Topup {
+export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupEnd): Topup {
   if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
     throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
   const { id, amount, currency, metadata } = topup

@@ -11,7 +11,8 @@ import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, words, type Routes } from './route.ts'
-import { save, type Reversal, type Transfer } from './store.ts'
+import { save } from './store.ts'
+import type { Reversal, Transfer } from './versions.ts'
 
 /** Stripe shows so many on the transfer. */
 const SHOWN_REVERSALS = 10

@@ -1,0 +1,29 @@
+// The controls of identity: the person's visit to the hosted page, and what the check comes to.
+import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { sendPage } from '../shared/html.ts'
+import { send } from '../shared/http.ts'
+import { statusOf, textOf, type Control } from './control-parts.ts'
+import { findSession, SESSION_STATUSES, settleSession, visit } from './identity.ts'
+import { verificationPage, verificationText } from './page-identity.ts'
+import { render } from './render.ts'
+
+export const IDENTITY_CONTROLS: Record<string, Control> = {
+  'GET identity/:id/start': (emulator, id, _body, query, { response }) => {
+    const session = findSession(emulator, id)
+    if (visit(emulator, session, textOf(query, 'link') ?? ''))
+      sendPage(response, 200, verificationPage(session), session.return_url)
+    else sendPage(response, 410, verificationText('This link has been used, or has expired.'))
+  },
+  'POST identity/:id/submit': (emulator, id, body, _query, { response }) => {
+    const status = statusOf(body, SESSION_STATUSES)
+    const session = findSession(emulator, id)
+    const { return_url } = settleSession(emulator, BROWSER, session, status, textOf(body, 'reason'))
+    if (return_url === null) sendPage(response, 200, verificationText('Thank you. You can close this page.'))
+    else send(response, 303, { location: return_url }, '')
+  },
+  'POST identity/:id/settle': (emulator, id, body) => {
+    const status = statusOf(body, SESSION_STATUSES)
+    const session = findSession(emulator, id)
+    return render(settleSession(emulator, DASHBOARD, session, status, textOf(body, 'reason')), emulator.url)
+  },
+}

@@ -1,0 +1,242 @@
+// Identity: sessions in which a person shows a document on a hosted page, and what came of it.
+import { type Call, DASHBOARD } from '../shared/call.ts'
+import { nowS, type Emulator } from './emulator.ts'
+import { parameterRefused, refusedAs } from './errors.ts'
+import { emit } from './events.ts'
+import { stripeId } from './ids.ts'
+import { later, SOON_MS } from './later.ts'
+import { knownIn, listOf } from './lists.ts'
+import { booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
+import { isParams, type Params } from './parse.ts'
+import { PAGING, words, type Routes } from './route.ts'
+import { save } from './store.ts'
+import type { VerificationSession } from './versions.ts'
+
+const TYPES = ['document', 'id_number'] as const
+const LINK_LIVES_S = 48 * 3600
+/** Of one session at a time; each look at it makes one. */
+const MOST_LINKS = 100
+export const SESSION_STATUSES = ['verified', 'requires_input', 'processing', 'canceled'] as const
+type Status = VerificationSession['status']
+
+/** Why a check may fail, as Stripe names and words it. */
+export const CHECK_FAILURES: Record<string, string> = {
+  document_unverified_other: 'The document could not be verified.',
+  document_expired: 'The document is expired.',
+  document_type_not_supported: 'The document type is not supported.',
+  consent_declined: 'The user declined to be verified.',
+  abandoned: 'The user did not finish the verification.',
+  selfie_face_mismatch: 'The face of the selfie is not that of the document.',
+  under_supported_age: 'The user is too young to be verified.',
+}
+
+export function findSession(emulator: Emulator, id: string): VerificationSession {
+  return knownIn(emulator.store.sessions, 'verification_session', id)
+}
+
+function createSession(emulator: Emulator, call: Call, params: Params): VerificationSession {
+  const type = required(oneOf(params, 'type', TYPES), 'type')
+  const session = save(emulator.store, {
+    object: 'identity.verification_session',
+    id: stripeId('vs_1'),
+    created: nowS(emulator),
+    revision: 0,
+    type,
+    status: 'requires_input',
+    options: type === 'document' ? { document: documentOf(params) } : { id_number: {} },
+    provided_details: hashOf(params, 'provided_details'),
+    client_reference_id: stringOf(params, 'client_reference_id'),
+    related_customer: stringOf(params, 'related_customer'),
+    return_url: urlOf(params, 'return_url'),
+    last_error: null,
+    report: null,
+    redaction: null,
+    link: null,
+    unused: [],
+    metadata: metadataOf(params, {}),
+  })
+  emit(emulator, call, 'identity.verification_session.created', session)
+  return withLink(emulator, session)
+}
+
+/** Where there is something to do, each answer has a link of its own: it is good for one visit. */
+function withLink(emulator: Emulator, session: VerificationSession): VerificationSession {
+  if (session.status !== 'requires_input' || session.redaction !== null) return session
+  const now = nowS(emulator)
+  const token = stripeId('', 40)
+  const alive = session.unused.filter(({ until }) => until > now)
+  return save(emulator.store, {
+    ...session,
+    link: { token, secret: stripeId(`${session.id}_secret_test_`) },
+    unused: [...alive.slice(1 - MOST_LINKS), { token, until: now + LINK_LIVES_S }],
+  })
+}
+
+/** The link is used up by it. False for one that was used, has lapsed or never was. */
+export function visit(emulator: Emulator, session: VerificationSession, token: string): boolean {
+  const now = nowS(emulator)
+  const isGood = session.unused.some((each) => each.token === token && each.until > now)
+  if (isGood) {
+    const unused = session.unused.filter((each) => each.token !== token)
+    save(emulator.store, { ...session, link: null, unused })
+  }
+  return isGood
+}
+
+/** Only what still waits for the person, as Stripe says. */
+function cancelSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
+  if (session.status !== 'requires_input' || session.redaction !== null)
+    throw refusedAs(
+      null,
+      undefined,
+      `You cannot cancel this verification session because it has a status of ${session.status}. Only a session with a status of requires_input may be canceled.`,
+    )
+  return settleSession(emulator, call, session, 'canceled')
+}
+
+/** The check came to this. `reason` says why there is something to do again. */
+export function settleSession(
+  emulator: Emulator,
+  call: Call,
+  session: VerificationSession,
+  status: Status,
+  reason = 'document_unverified_other',
+): VerificationSession {
+  const isOver = session.status === 'verified' || session.status === 'canceled'
+  if (isOver || (status === 'processing' && session.status === status))
+    throw parameterRefused(`This verification session has a status of ${session.status}.`, 'status')
+  const failed = Object.hasOwn(CHECK_FAILURES, reason)
+    ? { code: reason, reason: CHECK_FAILURES[reason]! }
+    : { code: 'document_unverified_other', reason }
+  const settled = save(emulator.store, {
+    ...session,
+    status,
+    last_error: status === 'requires_input' ? failed : null,
+    report: status === 'verified' || status === 'requires_input' ? stripeId('vr_1') : session.report,
+    link: null,
+    unused: [],
+  })
+  emit(emulator, call, `identity.verification_session.${status}`, settled)
+  return settled
+}
+
+/** What was told is forgotten a little later; what still waits is canceled. */
+function redactSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
+  if (session.status === 'processing' || session.redaction !== null)
+    throw refusedAs(
+      null,
+      undefined,
+      `You cannot redact this verification session because ${session.redaction === null ? 'it is being processed' : 'it is redacted already'}.`,
+    )
+  const waits = session.status === 'requires_input'
+  const redacting = save(emulator.store, {
+    ...session,
+    status: waits ? 'canceled' : session.status,
+    redaction: 'processing',
+    link: null,
+    unused: [],
+  })
+  if (waits) emit(emulator, call, 'identity.verification_session.canceled', redacting)
+  awaitRedaction(emulator, redacting)
+  return redacting
+}
+
+/** Goes on with what was on its way when the emulator stopped. */
+export function resumeRedactions(emulator: Emulator): void {
+  for (const session of emulator.store.sessions.byId.values())
+    if (session.redaction === 'processing') awaitRedaction(emulator, session)
+}
+
+function awaitRedaction(emulator: Emulator, { id }: VerificationSession): void {
+  later(emulator, SOON_MS, () => {
+    const redacted = save(emulator.store, {
+      ...findSession(emulator, id),
+      redaction: 'redacted',
+      client_reference_id: null,
+      provided_details: null,
+      metadata: {},
+    })
+    emit(emulator, DASHBOARD, 'identity.verification_session.redacted', redacted)
+  })
+}
+
+function updateSession(
+  emulator: Emulator,
+  session: VerificationSession,
+  params: Params,
+): VerificationSession {
+  if (session.redaction !== null)
+    throw refusedAs(null, undefined, 'You cannot update a verification session that is redacted.')
+  const updated = save(emulator.store, { ...session, metadata: metadataOf(params, session.metadata) })
+  return withLink(emulator, updated)
+}
+
+function documentOf(params: Params): Record<string, unknown> {
+  const document = hashOf(hashOf(params, 'options') ?? {}, 'document') ?? {}
+  const flags = ['require_id_number', 'require_live_capture', 'require_matching_selfie']
+  const types = stringsOf(document, 'allowed_types')
+  return {
+    ...(types.length > 0 && { allowed_types: types }),
+    ...Object.fromEntries(
+      flags.filter((name) => document[name] !== undefined).map((name) => [name, booleanOf(document, name)]),
+    ),
+  }
+}
+
+function hashOf(params: Params, name: string): Params | null {
+  const value = params[name]
+  if (value === undefined || value === '') return null
+  if (!isParams(value)) throw parameterRefused('Invalid hash', name)
+  return value
+}
+
+function urlOf(params: Params, name: string): string | null {
+  const url = stringOf(params, name)
+  if (url !== null && !/^https?:/.test(URL.parse(url)?.protocol ?? ''))
+    throw parameterRefused('Not a valid URL', name, 'url_invalid')
+  return url
+}
+
+const NOUN = 'identity/verification_sessions'
+const object = 'identity.verification_session'
+
+export const IDENTITY_ROUTES: Routes = {
+  [`POST ${NOUN}`]: {
+    object,
+    known: words(
+      'client_reference_id expand metadata options provided_details related_customer related_customer_account related_person return_url type verification_flow',
+    ),
+    one: (emulator, call, _ids, params) => createSession(emulator, call, params),
+  },
+  [`GET ${NOUN}`]: {
+    object,
+    known: words(`${PAGING} client_reference_id created related_customer related_customer_account status`),
+    many(emulator, params) {
+      const page = listOf(emulator, params, `/v1/${NOUN}`, emulator.store.sessions, {
+        equal: ['client_reference_id', 'related_customer', 'status'],
+      })
+      // Only who asks for one of them gets in.
+      return { ...page, data: page.data.map((each) => ({ ...each, client_secret: null, url: null })) }
+    },
+  },
+  [`GET ${NOUN}/:id`]: {
+    object,
+    known: words('expand'),
+    one: (emulator, _call, { id }) => withLink(emulator, findSession(emulator, id)),
+  },
+  [`POST ${NOUN}/:id`]: {
+    object,
+    known: words('expand metadata options provided_details type'),
+    one: (emulator, _call, { id }, params) => updateSession(emulator, findSession(emulator, id), params),
+  },
+  [`POST ${NOUN}/:id/cancel`]: {
+    object,
+    known: words('expand'),
+    one: (emulator, call, { id }) => cancelSession(emulator, call, findSession(emulator, id)),
+  },
+  [`POST ${NOUN}/:id/redact`]: {
+    object,
+    known: words('expand'),
+    one: (emulator, call, { id }) => redactSession(emulator, call, findSession(emulator, id)),
+  },
+}

@@ -1,0 +1,31 @@
+// The page's section of disputes.
+import { section, type Cell } from '../shared/html.ts'
+import { inWords } from './currencies.ts'
+import { buttons, latest, time, type Move } from './page-parts.ts'
+import type { Store } from './store.ts'
+import type { Dispute } from './versions.ts'
+
+export function disputeSection({ disputes }: Store): string {
+  return section(
+    'Disputes',
+    ['id', 'status', 'the bank decides', 'amount', 'reason', 'payment intent', 'created'],
+    latest(disputes).map(disputeRow),
+  )
+}
+
+const DECIDED: Move[] = [
+  ['won', 'We win'],
+  ['lost', 'We lose'],
+]
+const LEFT: Partial<Record<Dispute['status'], Move[]>> = {
+  needs_response: DECIDED,
+  under_review: DECIDED,
+  lost: [['won', 'We win after all']],
+  warning_needs_response: [['warning_closed', 'Closed']],
+  warning_under_review: [['warning_closed', 'Closed']],
+}
+
+function disputeRow({ id, status, amount, currency, reason, payment_intent, created }: Dispute): Cell[] {
+  const decisions = buttons('close_dispute', id, LEFT[status])
+  return [id, status, decisions, inWords(amount, currency), reason, payment_intent, time(created)]
+}

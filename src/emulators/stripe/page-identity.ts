@@ -1,0 +1,49 @@
+// The hosted page on which a person is verified, as it were, and the overview's section of sessions.
+import { choice, document, section, type Cell } from '../shared/html.ts'
+import { CHECK_FAILURES } from './identity.ts'
+import { buttons, latest, named, time, type Move } from './page-parts.ts'
+import type { Store } from './store.ts'
+import type { VerificationSession } from './versions.ts'
+
+/** What the person, and then the check, may come to. */
+export function verificationPage({ id }: VerificationSession): string {
+  const form = (status: string, label: string, more = '') =>
+    `<form method="post" action="/_emulator/identity/${id}/submit"><input type="hidden" name="status" value="${status}">${more} <button>${label}</button></form>`
+  return document(
+    'Verify your identity',
+    `<p>Nothing is looked at here: choose what the check comes to.</p><div class="forms">
+    ${form('verified', 'Verified')}
+    ${form('processing', 'Still being checked')}
+    ${form('requires_input', 'Not verified', choice('reason', 'because of', Object.keys(CHECK_FAILURES)))}
+    ${form('canceled', 'Canceled')}</div>`,
+  )
+}
+
+export function verificationText(text: string): string {
+  return document('Verify your identity', `<p>${text}</p>`)
+}
+
+export function sessionSection({ sessions }: Store): string {
+  return section(
+    'Identity',
+    ['id', 'status', 'let it be', 'because of', 'type', 'created', 'metadata'],
+    latest(sessions).map(sessionRow),
+  )
+}
+
+const ENDS: Move[] = [
+  ['verified', 'Verified'],
+  ['requires_input', 'Not verified'],
+  ['canceled', 'Canceled'],
+]
+const LEFT: Partial<Record<VerificationSession['status'], Move[]>> = {
+  requires_input: [['processing', 'Being checked'], ...ENDS],
+  processing: ENDS,
+}
+
+function sessionRow(session: VerificationSession): Cell[] {
+  const { id, status, last_error, type, created, metadata, redaction } = session
+  const moves = buttons('settle_session', id, LEFT[status])
+  const shown = redaction === null ? status : `${status}, redaction ${redaction}`
+  return [id, shown, moves, last_error?.code ?? '', type, time(created), named(metadata)]
+}
