@@ -84,6 +84,7 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
     from refunds r`
   const top_ups = await findOurTopUps(sql)
   const all: Effect[] = await provider('stripe').effects()
+  // Payouts, transfers and top-ups are of no payment.
   const effects = all.filter(({ payment_intent }) => payment_intent !== undefined)
   const problems: Problem[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
