@@ -23,7 +23,6 @@ test.for([
   ['POST', `/v1/payouts/${ID}/fail`, 'payouts'],
   ['POST', `/v1/compliance/kyc/${ID}/decide`, 'compliance'],
   ['GET', '/v1/payouts?limit=5', 'payouts'],
-  ['GET', '/v1/wallet/balances', 'wallet'],
   ['POST', '/v1/recipients', 'recipients'],
   ['DELETE', `/v1/merchants/${ID}`, 'merchants'],
   ['PATCH', '/v1/ai/tasks', 'ai'],
@@ -69,7 +68,7 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
     const ready = await fetch(`${operations.url}/readyz`)
     expect([ready.status, await ready.json()]).toMatchObject([
       200,
-      { status: 'ready', areas: { deployed: ['payments'], switched_off: ['customers', 'ai'] } },
+      { status: 'ready', areas: { deployed: ['payments', 'wallet'], switched_off: ['customers', 'ai'] } },
     ])
     expect(lines.join('\n')).toContain('"switched_off":["customers","ai"]')
     const metrics = await (await fetch(`${operations.url}/metrics`)).text()

@@ -13,6 +13,7 @@ import { createClient, freshKey } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
+import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -263,6 +264,9 @@ test('every example works when it is sent as shown', async () => {
     createRefund: () => capturedPayment(client),
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
     ...Object.fromEntries(
+      ['getTopUp', 'getTopUpTimeline'].map((name) => [name, async () => (await topUp(client)).body]),
+    ),
+    ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
   }
@@ -362,10 +366,16 @@ test('it lists every type of event, with the data that are written', async () =>
   const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
   const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
   await provider('stripe').control('POST', authenticate, { outcome: 'fail' })
+  await topUp(client, { source: 'src_fails' })
+  for (const [...ends] of [['canceled'], ['succeeded', 'reversed']]) {
+    const { body } = await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })
+    for (const status of ends)
+      await provider('stripe').control('POST', `/topups/${body.processor_reference}/settle`, { status })
+  }
   const written = await eventually(async () => {
     const events = await sql<{ type: string; data: Record<string, unknown> }[]>`
-      select type, data from events where created_at > ${begun!.at}`
-    expect(new Set(events.map(({ type }) => type)).size).toBe(11)
+      select type, data from events where tenant_id = ${world.tenant_id} and created_at > ${begun!.at}`
+    expect(new Set(events.map(({ type }) => type)).size).toBe(17)
     return events
   })
   // What the type decides: statuses and amounts, and which fields are null.
@@ -454,6 +464,7 @@ test('answers match their schemas', async () => {
   const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
+  const brought = (await topUp(client)).body
   await drift(world, captured.id)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/customers', '/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
@@ -485,6 +496,17 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
+    ['GET', '/v1/wallet/balances', '/v1/wallet/balances'],
+    ['GET', '/v1/wallet/transactions', '/v1/wallet/transactions'],
+    [
+      'POST',
+      '/v1/wallet/top_ups',
+      '/v1/wallet/top_ups',
+      { idempotency_key: freshKey(), amount_minor: 1000, currency: 'usd', source: 'src_fails' },
+    ],
+    ['GET', '/v1/wallet/top_ups', '/v1/wallet/top_ups'],
+    ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${brought.id}`],
+    ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${brought.id}/timeline`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { drift } from '#test/payments.ts'
+import { drift, eventually } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -38,6 +38,11 @@ beforeAll(async () => {
     wallet: top_up.id,
     idempotency_keys: customer.idempotency_key,
   }
+  await world.drain()
+  await eventually(async () => {
+    const { body } = await world.client.get(`/v1/wallet/top_ups/${top_up.id}`)
+    if (body.status !== 'succeeded') throw new Error('the money has not come yet')
+  })
   await world.drain()
 })
 afterAll(async () => {
@@ -130,7 +135,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
   const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
   expect(lists.length).toBeGreaterThanOrEqual(2)
   for (const { path } of lists) {
-    expect((await world.client.get(path)).body).toHaveLength(1)
+    const { body } = await world.client.get(path)
+    expect([path, body.length]).toEqual([path, path === '/v1/wallet/transactions' ? 3 : 1])
     expect([path, (await stranger.get(path)).body]).toEqual([path, []])
   }
   for (const path of [
@@ -140,6 +146,10 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     `/v1/payments?customer_id=${owned.customers}`,
     '/v1/payments?metadata[order]=A-17',
     '/v1/payments?status=captured',
+    `/v1/wallet/transactions?subject_id=${owned.wallet}`,
+    '/v1/wallet/transactions?currency=usd&kind=capture',
+    '/v1/wallet/balances?currency=usd',
+    '/v1/wallet/top_ups?status=succeeded',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
