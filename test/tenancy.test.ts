@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { createPayment, drift } from '#test/payments.ts'
+import { createPayment, drift, eventually } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -47,6 +47,11 @@ beforeAll(async () => {
     wallet: top_up.id,
     idempotency_keys: customer.idempotency_key,
   }
+  await world.drain()
+  await eventually(async () => {
+    const { body } = await world.client.get(`/v1/wallet/top_ups/${top_up.id}`)
+    if (body.status !== 'succeeded') throw new Error('the money has not come yet')
+  })
   await world.drain()
 })
 afterAll(async () => {
@@ -158,6 +163,10 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payments?status=captured',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
+    `/v1/wallet/transactions?subject_id=${owned.wallet}`,
+    '/v1/wallet/transactions?currency=usd&kind=capture',
+    '/v1/wallet/balances?currency=usd',
+    '/v1/wallet/top_ups?status=succeeded',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([

@@ -5,25 +5,14 @@ import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import { checkBooks } from '#test/books.ts'
-import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { eventually, fault } from '#test/payments.ts'
+import { topUp } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
-
-async function topUp(
-  client: Client,
-  body: Record<string, unknown> = {},
-  headers?: Record<string, string>,
-): Promise<Answer> {
-  return await client.post(
-    '/v1/wallet/top_ups',
-    { idempotency_key: freshKey(), amount_minor: 500, currency: 'usd', ...body },
-    headers,
-  )
-}
 
 /** A top-up that the processor has taken. */
 async function taken(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
