@@ -384,6 +384,7 @@ describe('a failure by hand', () => {
     // It comes back after all.
     await settle(payout.processor_reference, 'failed')
     await eventually(async () => expect((await own.get('/v1/reconciliation')).body).toEqual([]))
+    // The drift is not closed before what came back is posted.
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 0, reserved: 0 })
     expect((await payoutStory(world, payout.id)).payout).toMatchObject({
       failure: 'failed_manually',
