@@ -111,8 +111,8 @@ const ENTRIES = {
     ),
     {
       file: 'src/workers/handlers/notifications.ts',
-      from: '  refund: refundNews,',
-      to: '  refund: refundNews,\n  parcel: parcelNews,',
+      from: '  refund: refundNews,\n',
+      to: '  refund: refundNews,\n  parcel: parcelNews,\n',
     },
   ],
   'its refusals': [

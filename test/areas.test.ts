@@ -21,7 +21,6 @@ test.for([
   ['POST', '/v1/messages/email', 'messages'],
   ['POST', '/v1/messages/sms', 'messages'],
   ['POST', `/v1/compliance/kyc/${ID}/decide`, 'compliance'],
-  ['GET', '/v1/wallet/balances', 'wallet'],
   ['PATCH', '/v1/ai/tasks', 'ai'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],

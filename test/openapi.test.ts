@@ -15,6 +15,7 @@ import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -321,6 +322,9 @@ test('every example works when it is sent as shown', async () => {
       ]),
     ),
     ...Object.fromEntries(
+      ['getTopUp', 'getTopUpTimeline'].map((name) => [name, async () => (await topUp(client)).body]),
+    ),
+    ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
   }
@@ -421,10 +425,16 @@ test('it lists every type of event, with the data that are written', async () =>
   const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
   const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
   await provider('stripe').control('POST', authenticate, { outcome: 'fail' })
+  await topUp(client, { source: 'src_fails' })
+  for (const [...ends] of [['canceled'], ['succeeded', 'reversed']]) {
+    const { body } = await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })
+    for (const status of ends)
+      await provider('stripe').control('POST', `/topups/${body.processor_reference}/settle`, { status })
+  }
   const written = await eventually(async () => {
     const events = await sql<{ type: string; data: Record<string, unknown> }[]>`
-      select type, data from events where created_at > ${begun!.at}`
-    expect(new Set(events.map(({ type }) => type)).size).toBe(11)
+      select type, data from events where tenant_id = ${world.tenant_id} and created_at > ${begun!.at}`
+    expect(new Set(events.map(({ type }) => type)).size).toBe(17)
     return events
   })
   // What the type decides: statuses and amounts, and which fields are null.
@@ -513,6 +523,7 @@ test('answers match their schemas', async () => {
   const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
+  const brought = (await topUp(client)).body
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
@@ -577,6 +588,17 @@ test('answers match their schemas', async () => {
     ['POST', '/v1/payouts/{id}/cancel', `/v1/payouts/${canceled.id}/cancel`],
     ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
     ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
+    ['GET', '/v1/wallet/balances', '/v1/wallet/balances'],
+    ['GET', '/v1/wallet/transactions', '/v1/wallet/transactions'],
+    [
+      'POST',
+      '/v1/wallet/top_ups',
+      '/v1/wallet/top_ups',
+      { idempotency_key: freshKey(), amount_minor: 1000, currency: 'usd', source: 'src_fails' },
+    ],
+    ['GET', '/v1/wallet/top_ups', '/v1/wallet/top_ups'],
+    ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${brought.id}`],
+    ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${brought.id}/timeline`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

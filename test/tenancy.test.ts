@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { createPayment, drift } from '#test/payments.ts'
+import { createPayment, drift, eventually } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -35,6 +35,7 @@ beforeAll(async () => {
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
+  const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   owned = {
     customers: customer.id,
@@ -43,8 +44,14 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
+    wallet: top_up.id,
     idempotency_keys: customer.idempotency_key,
   }
+  await world.drain()
+  await eventually(async () => {
+    const { body } = await world.client.get(`/v1/wallet/top_ups/${top_up.id}`)
+    if (body.status !== 'succeeded') throw new Error('the money has not come yet')
+  })
   await world.drain()
 })
 afterAll(async () => {
@@ -140,7 +147,7 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
   const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
   expect(lists.length).toBeGreaterThanOrEqual(2)
   for (const { path } of lists) {
-    expect((await world.client.get(path)).body).toHaveLength(1)
+    expect((await world.client.get(path)).body.length).toBeGreaterThan(0)
     expect([path, (await stranger.get(path)).body]).toEqual([path, []])
   }
   for (const path of [
@@ -156,6 +163,10 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payments?status=captured',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
+    `/v1/wallet/transactions?subject_id=${owned.wallet}`,
+    '/v1/wallet/transactions?currency=usd&kind=capture',
+    '/v1/wallet/balances?currency=usd',
+    '/v1/wallet/top_ups?status=succeeded',
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([

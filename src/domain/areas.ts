@@ -50,7 +50,7 @@ const TABLE = {
     provider: TOP_UPS.provider,
     tags: {
       wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
-      'top-ups': 'Money that you bring into your balance.',
+      top_ups: 'Money that you bring into your balance.',
     },
     scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
   },

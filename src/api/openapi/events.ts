@@ -11,6 +11,7 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
+import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
 const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
@@ -33,6 +34,10 @@ const IMPLIED: Record<string, object> = {
   'payment.failed': FAILED,
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
+  'top_up.created': TOP_UP_PENDING,
+  'top_up.failed': { ...TOP_UP_FAILED, succeeded_at: null },
+  'top_up.canceled': { status: 'canceled', succeeded_at: null },
+  'top_up.reversed': TOP_UP_FAILED,
 } satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */

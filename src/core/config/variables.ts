@@ -186,7 +186,7 @@ export const VARIABLES = {
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
   QUEUES: [
     commaList,
-    'payments,notifications',
+    'payments,payouts',
     `queues that a worker serves, separated by commas; unset: all`,
     ['worker'],
   ],

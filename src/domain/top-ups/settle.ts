@@ -1,5 +1,5 @@
 // Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the job.
-import { newId } from '#core/ids.ts'
+import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
@@ -27,20 +27,24 @@ export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: s
  * ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
-    ...settlement,
-    change: {
-      ...told,
-      becomes: told.said === 'reversed' ? 'failed' : told.said,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
-      // What came goes before what went: events and transfers follow each other in the order of their ids.
-      came_event_id: newId(),
-      event_id: newId(),
-      came_id: newId(),
-      went_id: newId(),
-    },
-  }))
+  const items = settlements.map(({ told, notification_id, ...settlement }) => {
+    // Events and transfers of one statement follow each other in the order of their ids.
+    const [came_event_id, event_id] = newIdsInOrder(2)
+    const [came_id, went_id] = newIdsInOrder(2)
+    return {
+      ...settlement,
+      change: {
+        ...told,
+        becomes: told.said === 'reversed' ? 'failed' : told.said,
+        // The notification of a job that goes on is not applied yet.
+        notification_id: settlement.state === 'running' ? null : notification_id,
+        came_event_id,
+        event_id,
+        came_id,
+        went_id,
+      },
+    }
+  })
   const came = sql`before = 'pending' and said in ('succeeded', 'reversed')`
   const to_post = sql`
     select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,

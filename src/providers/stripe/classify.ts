@@ -42,7 +42,7 @@ export function causeOf(error: unknown): unknown {
 }
 
 /** The processor says that it knows no such object. */
-export function isMissing(error: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return (
     error instanceof Stripe.errors.StripeInvalidRequestError &&
     error.statusCode === 404 &&
