@@ -78,6 +78,19 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
+  ai_task_not_found: ['POST /v1/ai/tasks/{id}/cancel', () => client.post(`/v1/ai/tasks/${NOBODY}/cancel`)],
+  ai_task_not_cancelable: [
+    'POST /v1/ai/tasks/{id}/cancel',
+    async () => {
+      const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
+      const { id } = (await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body
+      return client.post(`/v1/ai/tasks/${id}/cancel`)
+    },
+    {
+      message: 'The AI task cannot be canceled: it is succeeded.',
+      context: { status: 'succeeded' },
+    },
+  ],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',
     () => client.get('/v1/idempotency_keys/nobody'),

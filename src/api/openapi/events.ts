@@ -1,6 +1,7 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { subjectOf } from '#domain/subjects.ts'
+import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
 import {
   CANCELED,
   CAPTURED,
@@ -31,6 +32,9 @@ const IMPLIED: Record<string, object> = {
   'payment.failed': FAILED,
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
+  'ai_task.created': AI_TASK_QUEUED,
+  'ai_task.failed': AI_TASK_FAILED,
+  'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
 } satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */

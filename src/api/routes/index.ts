@@ -1,6 +1,7 @@
 // The registry of routes: each noun adds its own, in the order of the documentation.
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
+import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { paymentRoutes } from './payments.ts'
@@ -11,6 +12,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   customerRoutes,
   paymentRoutes,
   refundRoutes,
+  aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

@@ -2,6 +2,7 @@
 import type { Tx } from '#core/db.ts'
 import type { CallingNoun } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
+import { settleAiTaskAsFailed } from '../ai-tasks/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
 import type { Noun } from '../subjects.ts'
@@ -12,6 +13,7 @@ type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise
 const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   payment: settlePaymentAsFailed,
   refund: settleRefundAsFailed,
+  ai_task: settleAiTaskAsFailed,
 }
 const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))
 

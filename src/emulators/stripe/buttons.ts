@@ -3,10 +3,9 @@ import { BROWSER, DASHBOARD } from '../shared/call.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
-import { release, removeFaults } from '../shared/faults.ts'
+import { faultButtons, problemPage } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
-import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
@@ -27,15 +26,7 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
       throw parameterRefused('Invalid status: must be one of succeeded, failed', 'status')
     return settleRefund(emulator, DASHBOARD, findRefund(emulator, id), value, null)
   },
-  fault: (emulator, { value, place, times }) =>
-    addFault(emulator.faults, {
-      match: Object.hasOwn(PLACES, place) ? PLACES[place] : {},
-      ...(Number(times) > 1 && { times: Number(times) }),
-      fault: value === 'delay_ms' ? { delay_ms: 1000 } : value,
-    }),
-  clear: (emulator, { id }) => removeFaults(emulator.faults, id),
-  clear_all: (emulator) => removeFaults(emulator.faults, null),
-  release: (emulator, { id }) => release(emulator.faults, id),
+  ...faultButtons(addFault, PLACES),
   webhooks: (emulator, { value }) => emulator.webhooks?.change({ paused: value === 'pause' }),
 }
 

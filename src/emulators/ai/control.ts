@@ -1,0 +1,60 @@
+// What only an emulator has: faults and its own record, under `/_emulator/`.
+import { answerControls, faultControls, optional, type Control } from '../shared/controls.ts'
+import { faultButtons, problemPage } from '../shared/fault-page.ts'
+import { sendPage } from '../shared/html.ts'
+import { send, type Exchange } from '../shared/http.ts'
+import { addFault, PLACES, type AiEmulator } from './emulator.ts'
+import { AiRefusal, REFUSING } from './errors.ts'
+
+const BUTTONS = faultButtons(addFault, PLACES)
+
+const CONTROLS = new Map<string, Control<AiEmulator>>([
+  ...faultControls(addFault, REFUSING),
+  ['GET effects', showEffects],
+  ['POST page/:id', pressButton],
+])
+
+/** Answers everything under `/_emulator/`. */
+export async function answerControl(emulator: AiEmulator, exchange: Exchange): Promise<void> {
+  const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
+}
+
+async function showEffects(
+  { completions, file }: AiEmulator,
+  _id: string,
+  _body: unknown,
+  query: Record<string, unknown>,
+): Promise<unknown> {
+  await file?.flush()
+  const { model, format, idempotency_key, after_seq } = query
+  const wanted = { model: optional(model), format: optional(format), idempotency_key: optional(idempotency_key) }
+  const data = completions.filter(
+    (line) =>
+      line.seq > Number(after_seq ?? 0) &&
+      Object.entries(wanted).every(
+        ([name, value]) => value === undefined || line[name as keyof typeof wanted] === value,
+      ),
+  )
+  return { data, count: data.length }
+}
+
+function pressButton(
+  emulator: AiEmulator,
+  name: string,
+  body: Record<string, unknown>,
+  _query: unknown,
+  { response }: Exchange,
+): null {
+  const text = (field: string) => optional(body[field]) ?? ''
+  try {
+    const button = Object.hasOwn(BUTTONS, name) ? BUTTONS[name] : undefined
+    if (button === undefined) throw new AiRefusal(400, `There is no button "${name}".`)
+    button(emulator, { id: text('id'), value: text('value'), place: text('place'), times: text('times') })
+    send(response, 303, { location: '/' }, '')
+  } catch (error) {
+    if (!(error instanceof AiRefusal)) throw error
+    sendPage(response, error.status, problemPage(error.message))
+  }
+  return null
+}
