@@ -43,7 +43,7 @@ test.for([
   [classify('A question about billing.'), { label: 'billing' }],
   [classify('None of these.'), { label: 'delivery' }],
   [extract('Ada was born in 1815.'), { data: { name: 'Ada', born: 1815 } }],
-] as const)('%o succeeds', async ([task, output]) => {
+] as const)('the kinds: %# succeeds', async ([task, output]) => {
   const { status, body } = await start({ ...task, metadata: { ticket: 17 } })
   expect([status, body]).toMatchObject([
     201,
@@ -91,7 +91,7 @@ test.for([
   ['[[garbage]]', classify, 'ai_invalid_output', 1],
   ['[[garbage]]', extract, 'ai_invalid_output', 1],
   ['[[500]]', generate, 'ai_error', 5],
-] as const)('%s fails: %o %s', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
+] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
   const text = `Private words ${trigger}`
   const { status, body } = await start(task(text))
   expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
@@ -281,7 +281,7 @@ test.for([
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema'],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
-] as const)('%j is refused', async ([task, param]) => {
+] as const)('bad input %# is refused', async ([task, param]) => {
   const before = await world.sql`select count(*) from ai_tasks`
   const { status, body } = await start(task)
   expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
@@ -309,8 +309,6 @@ const HOSTILE = {
 test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   'a schema with %s fails its task and holds up nothing else',
   async (name) => {
-    const { body } = await start(extract('x', { type: 'object', properties: { a: HOSTILE[name], ...HOSTILE[name] } }))
-    expect(body.status).toBe('failed')
     const hostile = await start(extract('x', HOSTILE[name]), {})
     // The process that validates does other work meanwhile.
     const other = await start(generate('Meanwhile.'))

@@ -73,9 +73,9 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
   })
   // The API has to know only that there is a key.
-  const for_api = env['AI_API_KEY'] === '' ? {} : { AI_API_KEY: 'set' }
+  const has_key = (env as Record<string, string>)['AI_API_KEY'] !== ''
   return [
-    [part('api', 'api', for_api), part('webhooks host', 'webhooks')],
+    [part('api', 'api', has_key ? { AI_API_KEY: 'set' } : {}), part('webhooks host', 'webhooks')],
     [part('worker', 'worker')],
     emulators,
   ]

@@ -18,7 +18,7 @@ export function classify(error: unknown): Undone {
     return cause.status !== null && isFinal(cause.status) ? refused(cause.status, null) : cause.outcome
   if (cause instanceof NotStarted || !(error instanceof APIError)) throw cause
   const { status, code, headers } = error as APIError & { status: number | undefined }
-  if (status === undefined)
+  if (status === undefined || status < 400)
     return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
   if (code === FILTERED) return declined('ai_refused', "The provider's content filter refused.", code)
   if (isFinal(status)) return refused(status, wordOf(code))
@@ -34,7 +34,7 @@ export function declined(
 }
 
 function isFinal(status: number): boolean {
-  return status < 500 && !TRANSIENT.includes(status)
+  return status >= 400 && status < 500 && !TRANSIENT.includes(status)
 }
 
 function refused(status: number, code: string | null): Undone {
