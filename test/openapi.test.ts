@@ -252,6 +252,12 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     expect([name, required]).toEqual([name, expect.arrayContaining(['idempotency_key'])])
 })
 
+/** A task that takes its time. */
+async function aiTask(client: Client): Promise<{ id: string }> {
+  const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: '[[slow]]' } }
+  return (await client.post('/v1/ai/tasks', task)).body
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -262,6 +268,8 @@ test('every example works when it is sent as shown', async () => {
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    getAiTask: () => aiTask(client),
+    cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
     ),
@@ -455,6 +463,7 @@ test('answers match their schemas', async () => {
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
   await drift(world, captured.id)
+  const task = await aiTask(client)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/customers', '/v1/customers', { idempotency_key: freshKey(), name: 'Ada' }],
     ['POST', '/v1/customers', '/v1/customers', {}],
@@ -485,6 +494,16 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
+    [
+      'POST',
+      '/v1/ai/tasks',
+      '/v1/ai/tasks',
+      { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } },
+    ],
+    ['GET', '/v1/ai/tasks', '/v1/ai/tasks'],
+    ['GET', '/v1/ai/tasks/{id}', `/v1/ai/tasks/${task.id}`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

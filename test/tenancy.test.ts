@@ -30,7 +30,9 @@ beforeAll(async () => {
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   await drift(world, payment.id)
+  const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
   owned = {
+    ai: task.id,
     customers: customer.id,
     payments: payment.id,
     refunds: refund.id,

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
-import { isSpared, neededBy, VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
+import { isSpared, neededBy } from './config/readers.ts'
+import { VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
 import { describe } from './describe.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }

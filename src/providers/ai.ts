@@ -3,7 +3,7 @@ import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 
 /** What a task is about. */
-type AiInput =
+export type AiInput =
   | { kind: 'generate'; prompt: string; system: string | null }
   | { kind: 'classify'; text: string; labels: string[] }
   | { kind: 'extract'; text: string; schema: Record<string, unknown> }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
-import { neededBy } from '#core/config/variables.ts'
+import { neededBy } from '#core/config/readers.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'

@@ -1,7 +1,8 @@
 // The programs that `npm start` runs, each as it runs alone, with its configuration in the environment.
 import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
-import { isReadBy, VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
+import { isReadBy } from '#core/config/readers.ts'
+import { VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
 import { emulatorArgs, EMULATORS, emulatorVariables } from './emulators.ts'
 import type { PartPlaces } from './places.ts'
 

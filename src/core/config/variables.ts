@@ -8,7 +8,7 @@ import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
-type Row = readonly [
+export type VariableRow = readonly [
   must_be: z.ZodType,
   example: string,
   about: string,
@@ -279,32 +279,12 @@ export const VARIABLES = {
     'folder of `npm start`: embedded servers, secrets, log, `dev.json`',
     ['commands', 'migrate', 'start'],
   ],
-} as const satisfies Record<string, Row>
+} as const satisfies Record<string, VariableRow>
 
 export type VariableName = keyof typeof VARIABLES
 
 /** The names of the table, in its order. */
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[]
-
-/** The variables without which one of these processes does not start. */
-export function neededBy(...processes: ProcessName[]): VariableName[] {
-  return VARIABLE_NAMES.filter((name) => {
-    const { 4: needed_by = [] }: Row = VARIABLES[name]
-    return needed_by.some((process) => processes.includes(process))
-  })
-}
-
-/** Whether a worker of these queues, none named: of all, starts without this variable. */
-export function isSpared(name: VariableName, queues: readonly string[]): boolean {
-  const { 5: of_queues }: Row = VARIABLES[name]
-  return of_queues !== undefined && queues.length > 0 && !queues.some((queue) => of_queues.includes(queue))
-}
-
-/** Whether this process reads this variable. */
-export function isReadBy(name: VariableName, process: ProcessName): boolean {
-  const { 3: read_by }: Row = VARIABLES[name]
-  return process === 'start' || read_by.includes(process)
-}
 
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')

@@ -23,8 +23,9 @@ export type Answered = {
 
 const CHARACTERS_PER_TOKEN = 4
 const REPEATED = 200
-/** References of a schema may lead in circles. */
+/** References of a schema may lead in circles, and double with each step. */
 const MOST_LEVELS = 24
+const MOST_VALUES = 10_000
 
 export function readAsked(body: string): Asked {
   const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = objectOf(body)
@@ -74,15 +75,19 @@ function tokensOf(text: string): number {
 
 function madeFor({ name, schema }: NonNullable<Asked['format']>, text: string): unknown {
   const label = (schema['properties'] as { label?: Schema } | undefined)?.label
-  if (name !== 'classify' || !Array.isArray(label?.['enum'])) return valueOf(schema, schema, 0)
+  if (name !== 'classify' || !Array.isArray(label?.['enum'])) return valueOf(schema, { schema, left: MOST_VALUES }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
 
+/** The whole schema, and how many more values may be made by it. */
+type Root = { schema: Schema; left: number }
+
 /** A value by the defaults, enums and types of a schema. */
-function valueOf(given: unknown, root: Schema, level: number): unknown {
-  if (typeof given !== 'object' || given === null || level > MOST_LEVELS) return null
-  const schema = resolved(given as Schema, root)
+function valueOf(given: unknown, root: Root, level: number): unknown {
+  if (typeof given !== 'object' || given === null || level > MOST_LEVELS || root.left-- <= 0) return null
+  if ('default' in given) return given.default
+  const schema = resolved(given as Schema, root.schema)
   if ('default' in schema) return schema['default']
   if ('const' in schema) return schema['const']
   if (Array.isArray(schema['enum'])) return schema['enum'][0]
@@ -97,7 +102,7 @@ function valueOf(given: unknown, root: Schema, level: number): unknown {
   return valueOfType(schema, root, level)
 }
 
-function valueOfType(schema: Schema, root: Schema, level: number): unknown {
+function valueOfType(schema: Schema, root: Root, level: number): unknown {
   const { type, properties, items, required } = schema
   switch (Array.isArray(type) ? type[0] : (type ?? (properties === undefined ? 'string' : 'object'))) {
     case 'object': {

@@ -2,7 +2,7 @@
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
 import { storable } from '#core/json.ts'
-import type { AiAnswer, AiCall } from '../ai.ts'
+import type { AiAnswer, AiInput } from '../ai.ts'
 import { declined } from './classify.ts'
 import { validates } from './validation.ts'
 
@@ -11,7 +11,7 @@ const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /** The outcome of an answer. Nothing of its text is in a message. */
 export async function toAnswer(
-  input: AiCall['input'],
+  input: AiInput,
   completion: OpenAI.Chat.ChatCompletion,
 ): Promise<AiAnswer> {
   const usage = usageOf(completion.usage)
@@ -37,7 +37,7 @@ function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
 }
 
 /** The output of a task; a text says why there is none. */
-async function outputOf(input: AiCall['input'], text: string): Promise<{ [name: string]: Json } | string> {
+async function outputOf(input: AiInput, text: string): Promise<{ [name: string]: Json } | string> {
   if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 1 MiB.'
   switch (input.kind) {
     case 'generate':

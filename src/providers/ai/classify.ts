@@ -10,7 +10,7 @@ const TRANSIENT = [408, 409, 429]
 const FILTERED = 'content_filter'
 
 /** Throws `NotStarted`, and what is no error of a call. */
-export function classify(error: unknown): Undone {
+export function classifyAiError(error: unknown): Undone {
   if (error instanceof APIUserAbortError)
     return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
   const cause = error instanceof APIConnectionError ? error.cause : error

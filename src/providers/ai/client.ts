@@ -3,7 +3,7 @@ import { OpenAI } from 'openai'
 import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
 import { openHttp, type EndedCall, type HttpClient } from '../http.ts'
 import { toAnswer } from './answers.ts'
-import { classify } from './classify.ts'
+import { classifyAiError } from './classify.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
@@ -54,7 +54,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
       )
       return await toAnswer(call.input, completion)
     } catch (error) {
-      return { outcome: classify(error), usage: null }
+      return { outcome: classifyAiError(error), usage: null }
     }
   }
 

@@ -1,8 +1,6 @@
 // What a model is told and asked for, for each kind of task.
 import type { OpenAI } from 'openai'
-import type { AiCall } from '../ai.ts'
-
-type AiInput = AiCall['input']
+import type { AiInput } from '../ai.ts'
 
 type Params = OpenAI.Chat.ChatCompletionCreateParamsNonStreaming
 

@@ -1,12 +1,12 @@
 // The thread of `validation.ts`: one schema, one answer, and it ends.
 import { parentPort, workerData } from 'node:worker_threads'
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import type { Given, Told } from './validation.ts'
+import type { ThreadGiven, ThreadTold } from './validation.ts'
 
-const tell = (told: Told): void => parentPort?.postMessage(told)
+const tell = (told: ThreadTold): void => parentPort?.postMessage(told)
 
 tell('ready')
-const { schema, data } = workerData as Given
+const { schema, data } = workerData as ThreadGiven
 tell({ wrong: wrongWith(schema, data) })
 
 function wrongWith(schema_text: string, data_text: string): string | null {

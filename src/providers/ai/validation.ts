@@ -14,22 +14,22 @@ const THREAD = new URL('./validation-thread.ts', import.meta.url)
 const UNCHECKED = `The answer could not be checked against the schema within ${LIMIT_MS / 1000} s.`
 
 /** What the thread is given, as JSON, and what it tells. */
-export type Given = { schema: string; data: string }
-export type Told = 'ready' | { wrong: string | null }
+export type ThreadGiven = { schema: string; data: string }
+export type ThreadTold = 'ready' | { wrong: string | null }
 
 const gate = createGate({ running: AT_ONCE })
 
 /** Null if the schema takes the data; else why not, without a word of either. */
 export async function validates(schema: object, data: unknown): Promise<string | null> {
-  const given: Given = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
+  const given: ThreadGiven = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
   return await gate(() => ask(given))
 }
 
-async function ask(given: Given): Promise<string | null> {
+async function ask(given: ThreadGiven): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()
   const thread = new Worker(THREAD, { workerData: given, env: {}, execArgv: [], resourceLimits: LIMITS })
   let limit = setTimeout(() => resolve(UNCHECKED), BEGIN_MS)
-  thread.on('message', (told: Told) => {
+  thread.on('message', (told: ThreadTold) => {
     clearTimeout(limit)
     if (told === 'ready') limit = setTimeout(() => resolve(UNCHECKED), LIMIT_MS)
     else resolve(told.wrong)
