@@ -68,10 +68,20 @@ test.for([
 })
 
 test('without being asked to wait it answers at once, and the model and limit go to the provider', async () => {
-  const { status, body } = await start({ ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 }, {})
+  const { status, body } = await start(
+    { ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 },
+    {},
+  )
   expect([status, body]).toMatchObject([
     201,
-    { status: 'queued', model: 'other-model', max_output_tokens: 50, attempts: 0, started_at: null, output: null },
+    {
+      status: 'queued',
+      model: 'other-model',
+      max_output_tokens: 50,
+      attempts: 0,
+      started_at: null,
+      output: null,
+    },
   ])
   const done = await eventually(async () => {
     const task = await look(body.id)
@@ -112,7 +122,11 @@ test('a replay of a task that failed answers it again', async () => {
   const first = await start(task)
   for (const prefer of ['wait=5', 'respond-async']) {
     const again = await start(task, { prefer })
-    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([201, 'true', first.body])
+    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+      201,
+      'true',
+      first.body,
+    ])
   }
   const other = await start({ ...task, ...generate('Another.') })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
@@ -176,7 +190,10 @@ test('a task is canceled before its call, which is never made', async () => {
   const cancel = (idempotency_key: string) =>
     world.client.post(`/v1/ai/tasks/${body.id}/cancel`, { idempotency_key })
   const canceled = await cancel(key)
-  expect([canceled.status, canceled.body]).toMatchObject([200, { status: 'canceled', attempts: 0, output: null }])
+  expect([canceled.status, canceled.body]).toMatchObject([
+    200,
+    { status: 'canceled', attempts: 0, output: null },
+  ])
   expect(canceled.body.finished_at).not.toBeNull()
   await sql`delete from pauses where queue = 'ai'`
   await world.drain()
@@ -252,10 +269,15 @@ test('lists are filtered, newest first, page by page; no other tenant sees a tas
   expect(await listed(`?created_to=${at}`)).toEqual(made.slice(2))
   const page = await mine.get('/v1/ai/tasks?limit=2')
   expect(page.headers.get('link')).toContain('rel="next"')
-  expect(await listed(`?limit=2&before=${encodeURIComponent(page.body[1].created_at)}`)).toEqual(made.slice(2))
+  expect(await listed(`?limit=2&before=${encodeURIComponent(page.body[1].created_at)}`)).toEqual(
+    made.slice(2),
+  )
 
   for (const path of [`/v1/ai/tasks/${made[0]}`])
-    expect([(await world.client.get(path)).status, (await world.client.post(`${path}/cancel`)).status]).toEqual([404, 404])
+    expect([
+      (await world.client.get(path)).status,
+      (await world.client.post(`${path}/cancel`)).status,
+    ]).toEqual([404, 404])
   const reader = await world.clientOf({ scopes: ['ai:read'] })
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
@@ -269,7 +291,13 @@ test.for([
   [{ kind: 'generate', input: { prompt: 'x'.repeat(200_001) } }, 'input.prompt'],
   [classify('x', ['one']), 'input.labels'],
   [classify('x', ['one', 'one']), 'input.labels'],
-  [classify('x', Array.from({ length: 51 }, (_, nth) => `l${nth}`)), 'input.labels'],
+  [
+    classify(
+      'x',
+      Array.from({ length: 51 }, (_, nth) => `l${nth}`),
+    ),
+    'input.labels',
+  ],
   [{ ...generate('x'), max_output_tokens: 0 }, 'max_output_tokens'],
   [{ ...generate('x'), max_output_tokens: 32_769 }, 'max_output_tokens'],
   [{ ...generate('x'), temperature: 1 }, 'temperature'],
@@ -316,33 +344,43 @@ test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
     await eventually(async () =>
       expect(await look(hostile.body.id)).toMatchObject({
         status: 'failed',
-        failure: { code: 'ai_invalid_output', message: 'The answer could not be checked against the schema within 1 s.' },
+        failure: {
+          code: 'ai_invalid_output',
+          message: 'The answer could not be checked against the schema within 1 s.',
+        },
       }),
     )
   },
 )
 
-test('a worker that is killed during a call loses nothing: the call is made again', { timeout: 60_000 }, async () => {
-  const deployment = await createDeployment({ queue: 'redis' })
-  onTestFinished(() => deployment.close())
-  await deployment.startApi()
-  const first = await deployment.startWorker()
-  const { client, provider } = deployment
-  const held = await provider('ai').fault({ fault: 'hold' })
-  const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
-  const { body } = await client.post('/v1/ai/tasks', task)
-  await held.hit()
-  await first.end('SIGKILL')
-  await deployment.startWorker()
-  await eventually(async () =>
-    expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({ status: 'succeeded', attempts: 2 }),
-  )
-  expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
-    { status: 0, refusal: 'the caller hung up' },
-    { status: 200 },
-  ])
-  expect(deployment.output()).not.toContain('Private')
-})
+test(
+  'a worker that is killed during a call loses nothing: the call is made again',
+  { timeout: 60_000 },
+  async () => {
+    const deployment = await createDeployment({ queue: 'redis' })
+    onTestFinished(() => deployment.close())
+    await deployment.startApi()
+    const first = await deployment.startWorker()
+    const { client, provider } = deployment
+    const held = await provider('ai').fault({ fault: 'hold' })
+    const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+    const { body } = await client.post('/v1/ai/tasks', task)
+    await held.hit()
+    await first.end('SIGKILL')
+    await deployment.startWorker()
+    await eventually(async () =>
+      expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
+        status: 'succeeded',
+        attempts: 2,
+      }),
+    )
+    expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
+      { status: 0, refusal: 'the caller hung up' },
+      { status: 200 },
+    ])
+    expect(deployment.output()).not.toContain('Private')
+  },
+)
 
 test('in production without credentials of its provider the area is not deployed', async () => {
   const { startApi } = await import('#api/main.ts')

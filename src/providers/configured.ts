@@ -64,7 +64,9 @@ export function openProviders(
   const others = Object.keys(PROVIDERS).map((role) => [role, notOpened(role)])
   return {
     providers: { ...Object.fromEntries(others), ...Object.fromEntries(opened) } as Providers,
-    close: async () => void (await Promise.all(opened.map(([, provider]) => provider?.close()))),
+    async close() {
+      for (const [, provider] of opened) await provider?.close()
+    },
   }
 }
 

@@ -55,7 +55,12 @@ ${examples.map(({ commands }) => commands(facts)).join('')}All of this is in ${d
 }
 
 /** The lines of the banner about areas. */
-export function areaNotes({ deployed, switched_off, not_deployed, without_credentials }: AreaStates): string[] {
+export function areaNotes({
+  deployed,
+  switched_off,
+  not_deployed,
+  without_credentials,
+}: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
     ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),

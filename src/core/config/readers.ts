@@ -1,5 +1,11 @@
 // Which process reads which variable, and which it needs.
-import { VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName, type VariableRow } from './variables.ts'
+import {
+  VARIABLE_NAMES,
+  VARIABLES,
+  type ProcessName,
+  type VariableName,
+  type VariableRow,
+} from './variables.ts'
 
 /** The variables without which one of these processes does not start. */
 export function neededBy(...processes: ProcessName[]): VariableName[] {

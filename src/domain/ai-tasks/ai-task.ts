@@ -4,7 +4,7 @@ import { anyJson, metadataJson } from '#core/json.ts'
 import { AI_FAILURES } from '#core/outcome.ts'
 import { timestamp } from '#core/time.ts'
 
-export const AI_TASK_KINDS = ['generate', 'classify', 'extract'] as const
+const AI_TASK_KINDS = ['generate', 'classify', 'extract'] as const
 export type AiTaskKind = (typeof AI_TASK_KINDS)[number]
 
 /** The kind of a task, as a field and as a filter. */

@@ -6,23 +6,23 @@ import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { answerTo, readAsked, type Asked } from './completion.ts'
 import type { AiEmulator } from './emulator.ts'
-import { AiRefusal, rateLimited, REFUSING, serverFailed, wrongKey } from './errors.ts'
+import { AiRefusal, tooManyRequests, REFUSING, serverFailed, aiKeyRefused } from './errors.ts'
 
 const SLOW_MS = 3_000
 const MOST_REMEMBERED = 10_000
 
 /** A request on its way to its answer. */
-type Ask = {
+type ModelRequest = {
   exchange: Exchange
   key: string | null
   request_id: string
   log: LoggedRequest | null
 }
 
-type Answer = { status: number; body: string }
+type ModelAnswer = { status: number; body: string }
 
 /** Answers everything but the page and the controls. */
-export function answerApi(emulator: AiEmulator, exchange: Exchange): void {
+export function answerAiApi(emulator: AiEmulator, exchange: Exchange): void {
   const { request, response, method, path } = exchange
   const request_id = `req_${crypto.randomUUID().replaceAll('-', '')}`
   const key = header(request, 'idempotency-key')
@@ -36,7 +36,7 @@ export function answerApi(emulator: AiEmulator, exchange: Exchange): void {
   })
 }
 
-async function respond(emulator: AiEmulator, ask: Ask): Promise<void> {
+async function respond(emulator: AiEmulator, ask: ModelRequest): Promise<void> {
   const { exchange, log } = ask
   const { method, path, body } = exchange
   let asked: Asked
@@ -56,14 +56,15 @@ async function respond(emulator: AiEmulator, ask: Ask): Promise<void> {
 function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
   const [scheme, given = ''] = header(request, 'authorization')?.split(' ') ?? []
   if (scheme?.toLowerCase() !== 'bearer' || given === '' || (api_key !== null && given !== api_key))
-    throw wrongKey()
+    throw aiKeyRefused()
 }
 
-async function complete(emulator: AiEmulator, ask: Ask, asked: Asked): Promise<Answer> {
+async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): Promise<ModelAnswer> {
   const { text } = asked
   const { exchange, key } = ask
   if (text.includes('[[500]]')) return refused(serverFailed())
-  if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body))) return refused(rateLimited())
+  if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body)))
+    return refused(tooManyRequests())
   if (text.includes('[[slow]]')) await sleep(SLOW_MS, undefined, { ref: false })
   // A model stops when nobody listens any more.
   if (exchange.response.destroyed) return { status: 0, body: '' }
@@ -88,9 +89,7 @@ async function complete(emulator: AiEmulator, ask: Ask, asked: Asked): Promise<A
     object: 'chat.completion',
     created: Math.floor(Date.now() / 1000),
     model,
-    choices: [
-      { index: 0, message: { role: 'assistant', content, refusal }, logprobs: null, finish_reason },
-    ],
+    choices: [{ index: 0, message: { role: 'assistant', content, refusal }, logprobs: null, finish_reason }],
     usage: {
       prompt_tokens: input_tokens,
       completion_tokens: output_tokens,
@@ -108,7 +107,7 @@ function isFirst({ limited }: AiEmulator, name: string): boolean {
 }
 
 /** Does to the request what the fault says. */
-async function misbehave(emulator: AiEmulator, ask: Ask, asked: Asked, fault: Fault): Promise<void> {
+async function misbehave(emulator: AiEmulator, ask: ModelRequest, asked: Asked, fault: Fault): Promise<void> {
   const { response } = ask.exchange
   if (fault.action === null) countHit(emulator.faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
@@ -128,15 +127,21 @@ async function misbehave(emulator: AiEmulator, ask: Ask, asked: Asked, fault: Fa
     case 'conflict_409':
       return reply(ask, refused(new AiRefusal(409, 'The request conflicts with another one.')))
     case 'rate_limited_429':
-      return reply(ask, refused(rateLimited()), fault.retry_after_s)
+      return reply(ask, refused(tooManyRequests()), fault.retry_after_s)
     case 'refuse_401':
-      return reply(ask, refused(wrongKey()))
+      return reply(ask, refused(aiKeyRefused()))
     case 'cut_body': {
       const { status, body } = done ?? refused(serverFailed())
       return sendHalf(response, status, {}, body)
     }
     case 'html_503':
-      return send(response, 503, {}, '<html><body>503 Service Temporarily Unavailable</body></html>', 'text/html')
+      return send(
+        response,
+        503,
+        {},
+        '<html><body>503 Service Temporarily Unavailable</body></html>',
+        'text/html',
+      )
     case 'empty_200':
       return send(response, 200, {}, '{}')
     case 'string_ok':
@@ -147,18 +152,23 @@ async function misbehave(emulator: AiEmulator, ask: Ask, asked: Asked, fault: Fa
   }
 }
 
-function reply({ exchange, request_id, log }: Ask, { status, body }: Answer, retry_after_s: number | null = null): void {
+function reply(
+  { exchange, request_id, log }: ModelRequest,
+  { status, body }: ModelAnswer,
+  retry_after_s: number | null = null,
+): void {
   const { response } = exchange
   if (response.destroyed) return
   if (log) {
     log.status = status
     if (status >= 400) log.refusal = (JSON.parse(body) as { error: { message: string } }).error.message
   }
-  const patience: Record<string, string> = retry_after_s === null ? {} : { 'retry-after': String(retry_after_s) }
+  const patience: Record<string, string> =
+    retry_after_s === null ? {} : { 'retry-after': String(retry_after_s) }
   send(response, status, { 'x-request-id': request_id, ...patience }, body)
 }
 
-function refused(error: unknown): Answer {
+function refused(error: unknown): ModelAnswer {
   const known = REFUSING.answerOf(error)
   if (known === null) console.error(error)
   return known ?? refused(serverFailed())

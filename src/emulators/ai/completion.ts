@@ -33,8 +33,7 @@ export function readAsked(body: string): Asked {
     throw new AiRefusal(400, 'You must provide a model parameter.', { param: 'model' })
   if (!Array.isArray(messages) || messages.length === 0)
     throw new AiRefusal(400, "Missing required parameter: 'messages'.", { param: 'messages' })
-  if (stream === true)
-    throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
+  if (stream === true) throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
   const contents = messages.map((message: { role?: unknown; content?: unknown }) => ({
     role: message.role,
     content: typeof message.content === 'string' ? message.content : JSON.stringify(message.content ?? ''),
@@ -75,7 +74,8 @@ function tokensOf(text: string): number {
 
 function madeFor({ name, schema }: NonNullable<Asked['format']>, text: string): unknown {
   const label = (schema['properties'] as { label?: Schema } | undefined)?.label
-  if (name !== 'classify' || !Array.isArray(label?.['enum'])) return valueOf(schema, { schema, left: MOST_VALUES }, 0)
+  if (name !== 'classify' || !Array.isArray(label?.['enum']))
+    return valueOf(schema, { schema, left: MOST_VALUES }, 0)
   const labels = label['enum'].map(String)
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
@@ -129,7 +129,9 @@ function valueOfType(schema: Schema, root: Root, level: number): unknown {
     case 'null':
       return null
     default:
-      return 'text'.padEnd(numberOf(schema, 'minLength', 0), '.').slice(0, numberOf(schema, 'maxLength', 1_000))
+      return 'text'
+        .padEnd(numberOf(schema, 'minLength', 0), '.')
+        .slice(0, numberOf(schema, 'maxLength', 1_000))
   }
 }
 

@@ -3,19 +3,19 @@ import { answerControls, faultControls, optional, type Control } from '../shared
 import { faultButtons, problemPage } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
-import { addFault, PLACES, type AiEmulator } from './emulator.ts'
+import { addAiFault, AI_PLACES, type AiEmulator } from './emulator.ts'
 import { AiRefusal, REFUSING } from './errors.ts'
 
-const BUTTONS = faultButtons(addFault, PLACES)
+const BUTTONS = faultButtons(addAiFault, AI_PLACES)
 
 const CONTROLS = new Map<string, Control<AiEmulator>>([
-  ...faultControls(addFault, REFUSING),
+  ...faultControls(addAiFault, REFUSING),
   ['GET effects', showEffects],
   ['POST page/:id', pressButton],
 ])
 
 /** Answers everything under `/_emulator/`. */
-export async function answerControl(emulator: AiEmulator, exchange: Exchange): Promise<void> {
+export async function answerAiControl(emulator: AiEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
 }
@@ -28,7 +28,11 @@ async function showEffects(
 ): Promise<unknown> {
   await file?.flush()
   const { model, format, idempotency_key, after_seq } = query
-  const wanted = { model: optional(model), format: optional(format), idempotency_key: optional(idempotency_key) }
+  const wanted = {
+    model: optional(model),
+    format: optional(format),
+    idempotency_key: optional(idempotency_key),
+  }
   const data = completions.filter(
     (line) =>
       line.seq > Number(after_seq ?? 0) &&

@@ -34,8 +34,8 @@ export type AiEmulator = {
 }
 
 /** What a fault of the page meets, in words. */
-export const PLACES: Record<string, object> = { 'any request': {} }
+export const AI_PLACES: Record<string, object> = { 'any request': {} }
 
-export function addFault(faults: Faults, script: unknown): Fault {
+export function addAiFault(faults: Faults, script: unknown): Fault {
   return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: REFUSING.parameter })
 }

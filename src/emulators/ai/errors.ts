@@ -28,8 +28,8 @@ export const REFUSING: Refusing = {
   answerOf: (error) => (error instanceof AiRefusal ? { status: error.status, body: error.body } : null),
 }
 
-export const wrongKey = () =>
+export const aiKeyRefused = () =>
   new AiRefusal(401, 'Incorrect API key provided.', { code: 'invalid_api_key' })
 export const serverFailed = () => new AiRefusal(500, 'The server had an error.')
-export const rateLimited = () =>
+export const tooManyRequests = () =>
   new AiRefusal(429, 'Rate limit reached.', { type: 'requests', code: 'rate_limit_exceeded' })

@@ -9,11 +9,11 @@ import { openAppendFile } from '../shared/append-file.ts'
 import { noFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
 import { startServer } from '../shared/server.ts'
-import { answerApi } from './api.ts'
-import { answerControl } from './control.ts'
+import { answerAiApi } from './api.ts'
+import { answerAiControl } from './control.ts'
 import type { AiEmulator, Completion } from './emulator.ts'
 import { AiRefusal } from './errors.ts'
-import { overviewPage } from './page.ts'
+import { aiPage } from './page.ts'
 
 const HOST = '127.0.0.1'
 
@@ -52,9 +52,9 @@ export async function startAiEmulator(
   const server = await startServer(
     { host: options.host ?? HOST, port: options.port },
     {
-      api: (exchange) => answerApi(emulator, exchange),
-      control: (exchange) => answerControl(emulator, exchange),
-      page: (query) => overviewPage(emulator, query),
+      api: (exchange) => answerAiApi(emulator, exchange),
+      control: (exchange) => answerAiControl(emulator, exchange),
+      page: (query) => aiPage(emulator, query),
       errorBody: (message) => new AiRefusal(403, message).body,
     },
   ).catch(async (error: unknown) => {

@@ -2,20 +2,16 @@
 import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { PLACES, type AiEmulator } from './emulator.ts'
+import { AI_PLACES, type AiEmulator } from './emulator.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
 const TRIGGERS = ['refuse', '429', '500', 'garbage', 'slow']
 
 /** The page at `/`. With `refresh` in its query it shows itself again and again. */
-export function overviewPage({ url, completions, requests, faults }: AiEmulator, query: string): string {
+export function aiPage({ url, completions, requests, faults }: AiEmulator, query: string): string {
   const refreshing = query === 'refresh'
-  const refused = latestRequests(
-    requests,
-    SHOWN,
-    ({ refusal, fault }) => refusal !== null || fault !== null,
-  )
+  const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
   const triggers = TRIGGERS.map((each) => `<code>[[${each}]]</code>`).join(', ')
   const body = [
     `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${counted(completions.length, 'completion')}, ${counted(requests.total, 'request')}.</p>`,
@@ -36,7 +32,7 @@ export function overviewPage({ url, completions, requests, faults }: AiEmulator,
           idempotency_key ?? '',
         ]),
     ),
-    faultSection(faults, Object.keys(PLACES)),
+    faultSection(faults, Object.keys(AI_PLACES)),
     section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
     section(
       'Requests',

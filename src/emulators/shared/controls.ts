@@ -1,5 +1,13 @@
 // Controls that every emulator has under `/_emulator/`: faults and its record of requests.
-import { describeFault, hitsOf, release, removeFaults, waitForHits, type Fault, type Faults } from './faults.ts'
+import {
+  describeFault,
+  hitsOf,
+  release,
+  removeFaults,
+  waitForHits,
+  type Fault,
+  type Faults,
+} from './faults.ts'
 import { header, send, type Exchange } from './http.ts'
 import { patternOf } from './pattern.ts'
 import { findRequests, type RequestLog } from './requests.ts'
@@ -33,16 +41,16 @@ export function faultControls(
   return [
     ['GET healthz', () => ({ status: 'ok' })],
     ['POST faults', ({ faults }, _id, body) => describeFault(addFault(faults, body))],
-    [
-      'GET faults',
-      ({ faults }) => ({ data: faults.list.map(describeFault), hits: hitsOf(faults, null) }),
-    ],
+    ['GET faults', ({ faults }) => ({ data: faults.list.map(describeFault), hits: hitsOf(faults, null) })],
     ['DELETE faults', ({ faults }) => (removeFaults(faults, null), { data: [] })],
     [
       'DELETE faults/:id',
       ({ faults }, id) => (removeFaults(faults, id), { data: faults.list.map(describeFault) }),
     ],
-    ['POST release', ({ faults }, _id, { fault }) => ({ released: release(faults, optional(fault) ?? null) })],
+    [
+      'POST release',
+      ({ faults }, _id, { fault }) => ({ released: release(faults, optional(fault) ?? null) }),
+    ],
     ['GET wait', ({ faults }, _id, _body, query) => wait(faults, query, refusing)],
     ['GET requests', ({ requests }, _id, _body, query) => showRequests(requests, query, refusing)],
   ]
@@ -88,7 +96,8 @@ export function optional(value: unknown): string | undefined {
 async function wait(faults: Faults, query: Record<string, unknown>, refusing: Refusing): Promise<unknown> {
   const fault = optional(query['fault']) ?? null
   const { hits = 1, timeout_ms = WAIT_MS } = query
-  if (await waitForHits(faults, fault, Number(hits), Number(timeout_ms))) return { hits: hitsOf(faults, fault) }
+  if (await waitForHits(faults, fault, Number(hits), Number(timeout_ms)))
+    return { hits: hitsOf(faults, fault) }
   throw refusing.of(408, `Only ${hitsOf(faults, fault)} hits by now.`)
 }
 

@@ -39,13 +39,13 @@ export function problemPage(message: string): string {
   return document('That did not work', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
 }
 
-type Fields = { id: string; value: string; place: string; times: string }
+export type ButtonFields = { id: string; value: string; place: string; times: string }
 
 /** The buttons of that section. `places`: what a fault meets there. */
 export function faultButtons(
   addFault: (faults: Faults, script: unknown) => Fault,
   places: Record<string, object>,
-): Record<string, (emulator: { faults: Faults }, fields: Fields) => unknown> {
+): Record<string, (emulator: { faults: Faults }, fields: ButtonFields) => unknown> {
   return {
     fault: ({ faults }, { value, place, times }) =>
       addFault(faults, {

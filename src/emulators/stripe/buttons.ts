@@ -3,16 +3,14 @@ import { BROWSER, DASHBOARD } from '../shared/call.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
-import { faultButtons, problemPage } from '../shared/fault-page.ts'
+import { faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
 
-type Fields = { id: string; value: string; place: string; times: string }
-
-const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> = {
+const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unknown> = {
   confirm: (emulator, { id, value }) =>
     declinedIsDone(() =>
       confirmIntent(emulator, BROWSER, findIntent(emulator, id), { payment_method: value }),

@@ -10,10 +10,7 @@ const LONGEST_OUTPUT_BYTES = 1024 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /** The outcome of an answer. Nothing of its text is in a message. */
-export async function toAnswer(
-  input: AiInput,
-  completion: OpenAI.Chat.ChatCompletion,
-): Promise<AiAnswer> {
+export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompletion): Promise<AiAnswer> {
   const usage = usageOf(completion.usage)
   const [choice] = Array.isArray(completion.choices) ? completion.choices : []
   const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
@@ -50,7 +47,7 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
       const label = input.labels.find((each) => each === named || each === text.trim())
       return label === undefined ? 'The answer is none of the labels.' : { label }
     }
-    case 'extract': {
+    default: {
       const data = storable(parsed(text), NO_SECRETS)
       if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
       const wrong = await validates(input.schema, data)

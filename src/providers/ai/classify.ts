@@ -22,7 +22,11 @@ export function classifyAiError(error: unknown): Undone {
     return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
   if (code === FILTERED) return declined('ai_refused', "The provider's content filter refused.", code)
   if (isFinal(status)) return refused(status, wordOf(code))
-  return { kind: 'retry', reason: `the provider answered ${status}`, ...patience(headers?.get('retry-after')) }
+  return {
+    kind: 'retry',
+    reason: `the provider answered ${status}`,
+    ...patience(headers?.get('retry-after')),
+  }
 }
 
 export function declined(

@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { ThreadGiven, ThreadTold } from './validation.ts'
 
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
 const tell = (told: ThreadTold): void => parentPort?.postMessage(told)
 
 tell('ready')
@@ -15,7 +16,7 @@ function wrongWith(schema_text: string, data_text: string): string | null {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true, logger: false })
   try {
     const validate = ajv.compile(schema)
-    if (validate(JSON.parse(data_text)) === true) return null
+    if (validate(JSON.parse(data_text))) return null
     // Only the keyword: a path or a value may be personal.
     return `The answer does not validate against the schema: ${validate.errors?.[0]?.keyword ?? 'it'} fails.`
   } catch {

@@ -106,7 +106,11 @@ async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string):
   return failed(failure, { tells: settlingAiTask({ told }) })
 }
 
-type Step = AiTaskTold extends infer Each ? (Each extends AiTaskTold ? Omit<Each, 'tenant_id' | 'ai_task_id'> : never) : never
+type Step = AiTaskTold extends infer Each
+  ? Each extends AiTaskTold
+    ? Omit<Each, 'tenant_id' | 'ai_task_id'>
+    : never
+  : never
 
 function tell({ tenant_id, payload }: AiTaskJob, step: Step) {
   return settlingAiTask({ told: { tenant_id, ...payload, ...step } })

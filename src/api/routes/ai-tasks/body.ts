@@ -17,15 +17,10 @@ const common = {
     description: 'The model, as the provider calls it; left out: the usual one of this installation.',
     example: 'gpt-5-mini',
   }),
-  max_output_tokens: z
-    .int()
-    .min(1)
-    .max(32_768)
-    .nullish()
-    .meta({
-      description: 'The most tokens of the answer. A longer one is cut off, and the task fails.',
-      example: 200,
-    }),
+  max_output_tokens: z.int().min(1).max(32_768).nullish().meta({
+    description: 'The most tokens of the answer. A longer one is cut off, and the task fails.',
+    example: 200,
+  }),
   metadata,
   idempotency_key: idempotencyKey.meta({ example: 'ticket-17-topic' }).optional(),
 }
