@@ -103,6 +103,8 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
+    ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
+      update (status, finished_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -148,6 +150,7 @@ begin
     ('sluice_worker', 'refunds', 'select, insert, update'),
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
+    ('sluice_worker', 'ai_tasks', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id)'),

@@ -155,8 +155,12 @@ const ENTRIES = {
     ),
     after(
       'src/providers/configured.ts',
-      '  return {',
-      "    carrier: openCarrier({ url: need(config, 'CARRIER_URL'), onCall: (call) => onCall('carrier', call) }),",
+      'const PROVIDERS = {',
+      `  carrier: {
+    provider: 'carrier',
+    queues: ['payments', 'notifications'],
+    open: (config: Config, onCall: OnCall) => openCarrier({ url: need(config, 'CARRIER_URL'), onCall }),
+  },`,
     ),
   ],
   'the variables of that': [

@@ -127,6 +127,19 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     { context: { processor_code: 'bank_account_unusable', payout_id: expect.any(String) } },
   ],
   top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${NOBODY}`)],
+  ai_task_not_found: ['POST /v1/ai/tasks/{id}/cancel', () => client.post(`/v1/ai/tasks/${NOBODY}/cancel`)],
+  ai_task_not_cancelable: [
+    'POST /v1/ai/tasks/{id}/cancel',
+    async () => {
+      const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
+      const { id } = (await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body
+      return client.post(`/v1/ai/tasks/${id}/cancel`)
+    },
+    {
+      message: 'The AI task cannot be canceled: it is succeeded.',
+      context: { status: 'succeeded' },
+    },
+  ],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',
     () => client.get('/v1/idempotency_keys/nobody'),

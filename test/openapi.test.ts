@@ -9,7 +9,7 @@ import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { BY_CARD, createClient, freshKey } from '#test/client.ts'
+import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
@@ -297,6 +297,12 @@ test('and a list is narrowed by them: the first is inclusive, the second is not'
   }
 })
 
+/** A task that takes its time. */
+async function aiTask(client: Client): Promise<{ id: string }> {
+  const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: '[[slow]]' } }
+  return (await client.post('/v1/ai/tasks', task)).body
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -315,6 +321,8 @@ test('every example works when it is sent as shown', async () => {
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    getAiTask: () => aiTask(client),
+    cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
       ['get', 'update', 'archive'].flatMap((verb) => [
         [`${verb}Recipient`, async () => recipient],
@@ -531,6 +539,7 @@ test('answers match their schemas', async () => {
   const to = await recipientOf(client, 'ba_pending')
   const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
   const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id: to }
+  const task = await aiTask(client)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
@@ -599,6 +608,16 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/wallet/top_ups', '/v1/wallet/top_ups'],
     ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${brought.id}`],
     ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${brought.id}/timeline`],
+    [
+      'POST',
+      '/v1/ai/tasks',
+      '/v1/ai/tasks',
+      { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } },
+    ],
+    ['GET', '/v1/ai/tasks', '/v1/ai/tasks'],
+    ['GET', '/v1/ai/tasks/{id}', `/v1/ai/tasks/${task.id}`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

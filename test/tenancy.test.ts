@@ -37,7 +37,9 @@ beforeAll(async () => {
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
+  const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
   owned = {
+    ai: task.id,
     customers: customer.id,
     recipients: recipient.id,
     merchants: merchant.id,

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
+import { AI_TASK_EVENTS, aiTaskEventSchema } from './ai-tasks/ai-task.ts'
 import type { Checks } from './audit/checks.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
@@ -188,6 +189,12 @@ export const SUBJECTS = {
     },
     checks: checksOfTopUps,
   },
+  ai_task: {
+    table: 'ai_tasks',
+    view: aiTaskEventSchema,
+    events: AI_TASK_EVENTS,
+    under_way: { open: (sql) => sql`p.status in ('queued', 'running')` },
+  },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS
@@ -237,7 +244,7 @@ export function nounOf(job: string): Noun | undefined {
 
 /** The statuses of a noun's rows while a call of ours is under way. */
 export function statusesOfCalls(noun: Noun): string[] {
-  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? [status] : []))
+  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? status : []))
 }
 
 /** The statuses in which a call of ours or the provider works on a row. */

@@ -1,6 +1,7 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { subjectOf } from '#domain/subjects.ts'
+import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
 import {
   CANCELED,
   CAPTURED,
@@ -38,6 +39,9 @@ const IMPLIED: Record<string, object> = {
   'top_up.failed': { ...TOP_UP_FAILED, succeeded_at: null },
   'top_up.canceled': { status: 'canceled', succeeded_at: null },
   'top_up.reversed': TOP_UP_FAILED,
+  'ai_task.created': AI_TASK_QUEUED,
+  'ai_task.failed': AI_TASK_FAILED,
+  'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
 } satisfies Partial<Record<EventType, object>>
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */

@@ -1,6 +1,7 @@
 // The registry of routes: each noun adds its own, in the order of the documentation.
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
+import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
@@ -21,6 +22,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   payoutRoutes,
   walletRoutes,
   topUpRoutes,
+  aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

@@ -1,6 +1,7 @@
 // The registry of handlers, by the name of their job. A job without a handler does not compile.
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
+import { aiTaskHandlers } from './ai-tasks.ts'
 import type { Handler } from './handler.ts'
 import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
@@ -13,6 +14,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...payoutHandlers,
   ...refundHandlers,
   ...topUpHandlers,
+  ...aiTaskHandlers,
   ...notificationHandlers,
 }
 
