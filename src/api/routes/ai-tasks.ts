@@ -17,7 +17,7 @@ import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
 import { createBody, inputOf, REQUESTS } from './ai-tasks/body.ts'
-import { AI_TASK_QUEUED, AI_TASK_RUNNING } from './ai-tasks/examples.ts'
+import { AI_TASK_QUEUED, AI_TASK_RUNNING, NO_OUTPUT } from './ai-tasks/examples.ts'
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'ticket-17-cancel' }).optional() })
@@ -69,7 +69,11 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       response: { 201: aiTaskSchema, 202: aiTaskSchema },
       waits: 'if_asked',
       key: 'required',
-      examples: { requests: REQUESTS, answer: AI_TASK_QUEUED, unfinished: AI_TASK_RUNNING },
+      examples: {
+        requests: REQUESTS,
+        answer: { ...AI_TASK_QUEUED, ...NO_OUTPUT },
+        unfinished: { ...AI_TASK_RUNNING, ...NO_OUTPUT },
+      },
       errors: ['idempotency_key_reused'],
     }),
     async (request, reply) => {
@@ -146,7 +150,12 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       key: 'optional',
       examples: {
         requests: { bare: { summary: 'The body may be left out as well', value: {} } },
-        answer: { ...AI_TASK_RUNNING, status: 'canceled', finished_at: '2026-11-20T10:15:31.123456Z' },
+        answer: {
+          ...AI_TASK_RUNNING,
+          ...NO_OUTPUT,
+          status: 'canceled',
+          finished_at: '2026-11-20T10:15:31.123456Z',
+        },
       },
       errors: ['ai_task_not_found', 'ai_task_not_cancelable', 'idempotency_key_reused'],
     }),

@@ -49,7 +49,7 @@ export const aiTaskSchema = z
       .int()
       .nullable()
       .meta({ description: 'The most tokens that the answer may have, if it was said.', example: 200 }),
-    output: anyJson.nullable().meta({
+    output: anyJson.meta({
       description:
         'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded.',
       example: { label: 'billing' },

@@ -1,6 +1,6 @@
-// How an AI task differs, by its status, from the examples of its fields.
+// How an AI task differs, by its status, from the examples of its fields; answers have its output too, events do not.
 
-const UNFINISHED = { output: null, usage: null, finished_at: null }
+const UNFINISHED = { usage: null, finished_at: null }
 
 export const AI_TASK_QUEUED = {
   ...UNFINISHED,
@@ -15,6 +15,8 @@ export const AI_TASK_RUNNING = { ...UNFINISHED, status: 'running', model: null, 
 
 export const AI_TASK_FAILED = {
   status: 'failed',
-  output: null,
   failure: { code: 'ai_refused', message: 'The model declined.' },
 }
+
+/** Of answers, where there is none yet. */
+export const NO_OUTPUT = { output: null }
