@@ -83,7 +83,7 @@ test('each process does all of its work as its own user', async () => {
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',
   ])
-})
+}, 60_000)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
