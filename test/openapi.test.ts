@@ -433,9 +433,9 @@ test('it lists every type of event, with the data that are written', async () =>
   const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
   const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
   await provider('stripe').control('POST', authenticate, { outcome: 'fail' })
-  await topUp(client, { source: 'src_fails' })
+  await topUp(client, { amount_minor: 1000, source: 'src_fails' })
   for (const [...ends] of [['canceled'], ['succeeded', 'reversed']]) {
-    const { body } = await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })
+    const { body } = await topUp(client, { amount_minor: 1000, source: 'src_manual' }, { prefer: 'wait=20' })
     for (const status of ends)
       await provider('stripe').control('POST', `/topups/${body.processor_reference}/settle`, { status })
   }

@@ -17,6 +17,7 @@ import { makeFolder } from '#test/folders.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -56,6 +57,14 @@ test('each process does all of its work as its own user', async () => {
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
     })
+    const brought = (await topUp(client)).body
+    await eventually(async () =>
+      expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body).toMatchObject({
+        status: 'succeeded',
+      }),
+    )
+    expect((await client.get('/v1/wallet/balances')).body).toMatchObject([{ balance_minor: 1200 }])
+    expect((await client.get('/v1/wallet/transactions')).body).toHaveLength(3)
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
@@ -88,7 +97,7 @@ test('each process does all of its work as its own user', async () => {
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',
   ])
-})
+}, 60_000)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
@@ -203,6 +212,7 @@ describe('no role may do more than its process does', () => {
       `update ledger_accounts set currency = 'EUR'`,
       `insert into ledger_accounts select * from ledger_accounts`,
       `delete from ledger_accounts`,
+      `insert into top_ups select * from top_ups`,
       `update events set data = '{}'`,
       `insert into erasures (tenant_id, customer_id) select tenant_id, id from customers`,
       `drop table jobs`,
