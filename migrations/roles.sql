@@ -98,6 +98,7 @@ begin
       update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
+    ('sluice_api', 'disputes', 'select'),
     ('sluice_api', 'payouts', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
@@ -146,6 +147,7 @@ begin
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
+    ('sluice_worker', 'disputes', 'select, insert, update'),
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
     -- It audits the books as well.

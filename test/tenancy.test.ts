@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
+import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { createPayment, drift } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
@@ -43,6 +44,7 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
+    disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()

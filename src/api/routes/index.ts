@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
 import { customerRoutes } from './customers.ts'
+import { disputeRoutes } from './disputes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
 import { paymentRoutes } from './payments.ts'
@@ -18,6 +19,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   recipientRoutes,
   paymentRoutes,
   refundRoutes,
+  disputeRoutes,
   payoutRoutes,
   walletRoutes,
   topUpRoutes,
