@@ -112,7 +112,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   insufficient_balance: [
     'POST /v1/payouts',
-    async () => payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
+    async () =>
+      payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
     {
       param: 'amount_minor',
       context: { available_minor: 0, requested_minor: 100, currency: 'chf' },

@@ -14,6 +14,7 @@ import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/do
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
+import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -472,6 +473,8 @@ test('answers match their schemas', async () => {
   const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
+  const { payment } = await disputedPayment(world)
+  const disputed = await disputeIn(client, payment.id, 'needs_response')
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
@@ -527,6 +530,9 @@ test('answers match their schemas', async () => {
     ],
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
+    ['GET', '/v1/disputes', '/v1/disputes'],
+    ['GET', '/v1/disputes/{id}', `/v1/disputes/${disputed.dispute.id}`],
+    ['GET', '/v1/payments/{id}', `/v1/payments/${disputed.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
     ['POST', '/v1/payouts', '/v1/payouts', payoutBody],
     ['POST', '/v1/payouts', '/v1/payouts', { ...payoutBody, amount_minor: 1_000_000_000 }],

@@ -16,6 +16,7 @@ import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { closeDispute, disputedPayment, disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -56,6 +57,10 @@ test('each process does all of its work as its own user', async () => {
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
     })
+    const disputed = await disputedPayment(world, { client })
+    await disputeIn(client, disputed.payment.id, 'needs_response')
+    await closeDispute(world, disputed.reference, 'won')
+    await disputeIn(client, disputed.payment.id, 'won')
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
@@ -163,6 +168,7 @@ describe('no role may do more than its process does', () => {
       `select client_secret from payments`,
       `select metadata from payments`,
       `select metadata from refunds`,
+      `select status from disputes`,
       `select ours from drifts`,
       `select from api_keys`,
       `select payload from notifications`,

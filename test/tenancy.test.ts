@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { disputedPayment, disputeIn } from '#test/disputes.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
@@ -28,13 +28,15 @@ beforeAll(async () => {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
-    payment_method: 'pm_card_visa',
+    // An inquiry follows the capture.
+    payment_method: 'pm_card_createDisputeInquiry',
     customer_id: customer.id,
     merchant_id: merchant.id,
     metadata: { order: 'A-17' },
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const disputed = await disputeIn(world.client, payment.id, 'warning')
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
   await drift(world, payment.id)
   owned = {
@@ -158,6 +160,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payments?status=captured',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
+    '/v1/disputes?status=warning',
+    `/v1/disputes?payment_id=${owned.payments}`,
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([

@@ -12,7 +12,7 @@ export type ProcessorDispute = {
   currency: string
   evidence_due_by: string | null
   opened_at: string
-  /** Each time that money was taken for it or given back, without fees. */
+  /** Each time that money was taken for it or given back, oldest first, without fees. */
   movements: {
     reference: string
     kind: 'dispute_withdrawn' | 'dispute_reinstated'

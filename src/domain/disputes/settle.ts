@@ -15,7 +15,7 @@ export type DisputeTold = Pick<
   Pick<Dispute, 'currency' | 'evidence_due_by' | 'opened_at'> & {
     /** Whether it is over, as far as the processor knows. */
     closed: boolean
-    /** Every movement of money by it so far; the processor's id of each is its `reference`. */
+    /** Every movement of money by it so far, oldest first; the processor's id of each is its `reference`. */
     movements: {
       kind: 'dispute_withdrawn' | 'dispute_reinstated'
       reference: string
@@ -38,13 +38,14 @@ export async function settleDispute(
   known: KnownDispute | undefined,
   { movements, ...told }: DisputeTold,
 ): Promise<{ id: string } | undefined> {
+  // Postings of one statement follow each other in the order of their ids, which those of one millisecond are not in.
+  const ids = movements.map(() => newId()).toSorted()
   const given = {
     ...told,
     dispute_id: known?.id ?? newId(),
     told: wordsOf(told),
     event_ids: Object.fromEntries(WORDS.map((word) => [word, newId()])),
-    // Postings of one statement follow each other in the order of their ids.
-    movements: movements.map((each) => ({ ...each, transfer_id: newId() })),
+    movements: movements.map((each, nth) => ({ ...each, transfer_id: ids[nth]! })),
   }
   const of_payment = Object.keys(paymentEventSchema.shape).filter((column) => column !== 'dispute')
   // The dispute that it tells of, also where the payment has a later one.

@@ -33,6 +33,8 @@ export function toDispute(dispute: Stripe.Dispute, reference: string): Processor
     opened_at: isoOf(dispute.created),
     movements: dispute.balance_transactions
       .filter(({ amount }) => amount !== 0)
+      // What was taken comes before what was given back in the same second.
+      .toSorted((a, b) => a.created - b.created || a.amount - b.amount)
       .map((each) => toMovement(each, dispute)),
   }
 }
