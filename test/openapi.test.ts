@@ -273,6 +273,10 @@ test('every example works when it is sent as shown', async () => {
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
+    getDispute: async () => {
+      const { payment } = await disputedPayment(world)
+      return (await disputeIn(client, payment.id, 'needs_response')).dispute
+    },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
     ...Object.fromEntries(
       ['get', 'update', 'archive'].flatMap((verb) => [

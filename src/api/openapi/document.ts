@@ -86,7 +86,7 @@ Give money back, and notice when it did not arrive: [refunds](/docs/guides/refun
 
 ### Disputes, chargeback, inquiry
 
-A buyer's bank asks the money back: [disputes](/docs/guides/disputes), also beside [refunds](/docs/guides/refunds).
+A buyer's bank asks the money back: [disputes](/docs/guides/disputes).
 
 ### Recipients and merchants, archive, IBAN
 
