@@ -251,7 +251,10 @@ function createThings(
     async find(name: string): Promise<string> {
       const known = made.get(name)
       if (known !== undefined) return known
-      const id = await makers[name]!()
+      const make = makers[name]
+      // A placeholder that was spoiled stands for nothing.
+      if (make === undefined) return `@{${name}}`
+      const id = await make()
       made.set(name, id)
       return id
     },

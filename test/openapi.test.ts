@@ -256,6 +256,47 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     expect([name, required]).toEqual([name, expect.arrayContaining(['idempotency_key'])])
 })
 
+test('every list takes the times between which its items were created', () => {
+  const lists = routes.filter(
+    ({ operation }) => operation.responses[200]?.content['application/json'].schema.type === 'array',
+  )
+  expect(lists.length).toBeGreaterThan(6)
+  for (const { path, operation } of lists) {
+    // A timeline is no list of resources.
+    if (path.endsWith('/timeline')) continue
+    const names = operation.parameters.map(({ name }: { name?: string }) => name)
+    expect([path, names]).toEqual([
+      path,
+      expect.arrayContaining(['before', 'limit', 'created_from', 'created_to']),
+    ])
+  }
+})
+
+test('and a list is narrowed by them: the first is inclusive, the second is not', async () => {
+  const client = await world.clientOf()
+  const idempotency_key = freshKey()
+  await client.post('/v1/customers', { idempotency_key })
+  const payment = await capturedPayment(client)
+  for (const amount_minor of [1, 2]) await refund(client, payment.id, { amount_minor })
+  await drift({ ...world, tenant_id: client.tenant_id }, payment.id)
+  for (const [path, count] of [
+    ['/v1/customers', 1],
+    [`/v1/payments/${payment.id}/refunds`, 2],
+    ['/v1/reconciliation', 1],
+    [`/v1/idempotency_keys/${idempotency_key}`, 1],
+  ] as const) {
+    const all = (await client.get(path)).body
+    expect([path, all.length]).toEqual([path, count])
+    const [newest, oldest] = [all[0].created_at, all.at(-1).created_at]
+    const found = async (query: string) => (await client.get(`${path}?${query}`)).body
+    expect([path, await found(`created_from=${newest}`)]).toEqual([path, all.slice(0, 1)])
+    expect([path, await found(`created_to=${newest}`)]).toEqual([path, all.slice(1)])
+    expect([path, await found(`created_to=${oldest}`)]).toEqual([path, []])
+    expect([path, await found(`created_from=${oldest}&limit=100`)]).toEqual([path, all])
+    expect([path, await found(`created_from=${oldest}&before=${newest}`)]).toEqual([path, all.slice(1)])
+  }
+})
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
