@@ -315,7 +315,7 @@ test('every example works when it is sent as shown', async () => {
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
     getDispute: async () => {
-      const { payment } = await disputedPayment(world)
+      const { payment } = await disputedPayment(world, { client })
       return (await disputeIn(client, payment.id, 'needs_response')).dispute
     },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,

@@ -16,7 +16,7 @@ import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { closeDispute, disputedPayment, disputeIn } from '#test/disputes.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -53,14 +53,12 @@ test('each process does all of its work as its own user', async () => {
       expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
       expect((await client.delete(`${path}/${id}`)).status).toBe(200)
     }
-    const payment = await capturedPayment(client)
+    // An inquiry follows the capture.
+    const payment = await capturedPayment(client, { payment_method: 'pm_card_createDisputeInquiry' })
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
     })
-    const disputed = await disputedPayment(world, { client })
-    await disputeIn(client, disputed.payment.id, 'needs_response')
-    await closeDispute(world, disputed.reference, 'won')
-    await disputeIn(client, disputed.payment.id, 'won')
+    await disputeIn(client, payment.id, 'warning')
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })

@@ -10,7 +10,7 @@ import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { checksOfTopUps } from './audit/top-ups.ts'
 import { disputeSchema } from './disputes/dispute.ts'
-import { disputeSide } from './disputes/side.ts'
+import { disputeAgrees, disputeSide } from './disputes/side.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -156,13 +156,7 @@ export const SUBJECTS = {
       provider: 'processor',
       reference: 'processor_reference',
       side: disputeSide,
-      agrees: {
-        needs_response: ['needs_response'],
-        under_review: ['under_review'],
-        won: ['won'],
-        lost: ['lost'],
-        warning: ['warning'],
-      },
+      agrees: disputeAgrees,
     },
     checks: checksOfDisputes,
   },

@@ -1,5 +1,5 @@
 // Disputes: what the processor's own record says moved by them, and what was posted here.
-import type { Books, Problem } from './invariants.ts'
+import type { World } from './world.ts'
 
 type Effect = {
   effect: string
@@ -11,7 +11,7 @@ type Effect = {
 type Posted = { reference: string; kind: string; amount_minor: number; currency: string }
 
 /** The same sums of each kind, of every dispute of a payment of ours. */
-export async function disagreementsOfDisputes({ sql, provider }: Books): Promise<Problem[]> {
+export async function disagreementsOfDisputes({ sql, provider }: Pick<World, 'sql' | 'provider'>) {
   const posted = await sql<Posted[]>`
     select d.processor_reference as reference, t.kind, sum(t.amount_minor)::bigint as amount_minor, t.currency
     from disputes d join ledger_transfers t on t.tenant_id = d.tenant_id and t.subject_id = d.id group by 1, 2, 4`
