@@ -93,6 +93,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
+  dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${NOBODY}`)],
   payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
   payout_not_cancelable: [
     'POST /v1/payouts/{id}/cancel',

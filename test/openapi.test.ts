@@ -14,6 +14,7 @@ import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/do
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
+import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -320,6 +321,10 @@ test('every example works when it is sent as shown', async () => {
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
+    getDispute: async () => {
+      const { payment } = await disputedPayment(world, { client })
+      return (await disputeIn(client, payment.id, 'needs_response')).dispute
+    },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
     getAiTask: () => aiTask(client),
     cancelAiTask: () => aiTask(client),
@@ -532,6 +537,8 @@ test('answers match their schemas', async () => {
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
   const brought = (await topUp(client)).body
+  const { payment } = await disputedPayment(world)
+  const disputed = await disputeIn(client, payment.id, 'needs_response')
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
@@ -588,6 +595,9 @@ test('answers match their schemas', async () => {
     ],
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
+    ['GET', '/v1/disputes', '/v1/disputes'],
+    ['GET', '/v1/disputes/{id}', `/v1/disputes/${disputed.dispute.id}`],
+    ['GET', '/v1/payments/{id}', `/v1/payments/${disputed.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
     ['POST', '/v1/payouts', '/v1/payouts', payoutBody],
     ['POST', '/v1/payouts', '/v1/payouts', { ...payoutBody, amount_minor: 1_000_000_000 }],

@@ -16,6 +16,7 @@ import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
@@ -53,7 +54,8 @@ test('each process does all of its work as its own user', async () => {
       expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
       expect((await client.delete(`${path}/${id}`)).status).toBe(200)
     }
-    const payment = await capturedPayment(client)
+    // An inquiry follows the capture.
+    const payment = await capturedPayment(client, { payment_method: 'pm_card_createDisputeInquiry' })
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
     })
@@ -65,6 +67,7 @@ test('each process does all of its work as its own user', async () => {
     )
     expect((await client.get('/v1/wallet/balances')).body).toMatchObject([{ balance_minor: 1200 }])
     expect((await client.get('/v1/wallet/transactions')).body).toHaveLength(3)
+    await disputeIn(client, payment.id, 'warning')
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
@@ -114,6 +117,9 @@ describe('no role may do more than its process does', () => {
       `update ledger_transfers set amount_minor = 1`,
       `insert into ledger_transfers select * from ledger_transfers`,
       `update ledger_accounts set balance_minor = 0`,
+      `insert into disputes select * from disputes`,
+      `update disputes set status = 'won'`,
+      `update payments set dispute = null`,
       `update payouts set amount_minor = 1`,
       `update payouts set call_started_at = null`,
       `update payouts set processor_status = 'paid'`,
@@ -174,6 +180,7 @@ describe('no role may do more than its process does', () => {
       `select client_secret from payments`,
       `select metadata from payments`,
       `select metadata from refunds`,
+      `select status from disputes`,
       `select ours from drifts`,
       `select from api_keys`,
       `select payload from notifications`,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
@@ -27,13 +28,15 @@ beforeAll(async () => {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
-    payment_method: 'pm_card_visa',
+    // An inquiry follows the capture.
+    payment_method: 'pm_card_createDisputeInquiry',
     customer_id: customer.id,
     merchant_id: merchant.id,
     metadata: { order: 'A-17' },
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const disputed = await disputeIn(world.client, payment.id, 'warning')
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
@@ -47,6 +50,7 @@ beforeAll(async () => {
     refunds: refund.id,
     payouts: payout.id,
     wallet: top_up.id,
+    disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -169,6 +173,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/wallet/transactions?currency=usd&kind=capture',
     '/v1/wallet/balances?currency=usd',
     '/v1/wallet/top_ups?status=succeeded',
+    '/v1/disputes?status=warning',
+    `/v1/disputes?payment_id=${owned.payments}`,
     `/v1/reconciliation?payment_id=${owned.payments}`,
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([

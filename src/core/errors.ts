@@ -12,6 +12,7 @@ export const ERRORS = {
   merchant_not_found: [404, 'Merchant not found.'],
   payment_not_found: [404, 'Payment not found.'],
   refund_not_found: [404, 'Refund not found.'],
+  dispute_not_found: [404, 'Dispute not found.'],
   payout_not_found: [404, 'Payout not found.'],
   top_up_not_found: [404, 'Top-up not found.'],
   ai_task_not_found: [404, 'AI task not found.'],

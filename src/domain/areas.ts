@@ -26,16 +26,17 @@ const TABLE = {
     scopes: { 'customer:write': 'create, change and delete customers' },
   },
   payments: {
-    paths: ['/v1/payments', '/v1/refunds'],
+    paths: ['/v1/payments', '/v1/refunds', '/v1/disputes'],
     provider: PAYMENTS.provider,
     tags: {
       payments:
         'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
       refunds: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
+      disputes: "Money that a buyer's bank asks back. [Disputes](/docs/guides/disputes).",
       reconciliation: 'Where our books and the processor are known to differ.',
     },
     scopes: {
-      'payments:read': 'read payments, refunds and open drifts',
+      'payments:read': 'read payments, refunds, disputes and open drifts',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },

@@ -5,10 +5,13 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import { AI_TASK_EVENTS, aiTaskEventSchema } from './ai-tasks/ai-task.ts'
 import type { Checks } from './audit/checks.ts'
+import { checksOfDisputes } from './audit/disputes.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { checksOfTopUps } from './audit/top-ups.ts'
+import { disputeSchema } from './disputes/dispute.ts'
+import { disputeAgrees, disputeSide } from './disputes/side.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -139,6 +142,24 @@ export const SUBJECTS = {
       agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
     },
     checks: checksOfRefunds,
+  },
+  dispute: {
+    table: 'disputes',
+    part_of: { noun: 'payment', by: 'payment_id' },
+    view: disputeSchema,
+    // The payment's events tell of it.
+    events: {},
+    under_way: {
+      open: (sql) => sql`p.closed_at is null`,
+      statuses: ['needs_response', 'under_review', 'warning'],
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: disputeSide,
+      agrees: disputeAgrees,
+    },
+    checks: checksOfDisputes,
   },
   payout: {
     table: 'payouts',

@@ -1,6 +1,7 @@
 // What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { disagreementsOfDisputes } from './dispute-invariants.ts'
 import { disagreementsOfPayouts } from './payout-invariants.ts'
 import { findOurTopUps, topUpDisagreements } from './top-up-effects.ts'
 import type { World } from './world.ts'
@@ -27,15 +28,16 @@ const STUCK_AFTER_S = 30
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
-  const [report, processor, payouts] = await Promise.all([
+  const [report, processor, payouts, disputes] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
     disagreements(world),
     disagreementsOfPayouts(world),
+    disagreementsOfDisputes(world),
   ])
   const unfinished = report.checks
     .filter((each) => each.unfinished)
     .map(({ check }) => ({ problem: 'a check did not finish', check }))
-  return [...report.problems, ...unfinished, ...processor, ...payouts]
+  return [...report.problems, ...unfinished, ...processor, ...payouts, ...disputes]
 }
 
 type Effect = {

@@ -81,9 +81,13 @@ From \`client_secret\` to the end: [3-D Secure](/docs/guides/three-d-secure).
 
 Take less than was held, and take it in time: [partial capture](/docs/guides/captures).
 
-### Refunds, chargeback, dispute
+### Refunds
 
 Give money back, and notice when it did not arrive: [refunds](/docs/guides/refunds).
+
+### Disputes, chargeback, inquiry
+
+A buyer's bank asks the money back: [disputes](/docs/guides/disputes).
 
 ### Recipients and merchants, archive, IBAN
 

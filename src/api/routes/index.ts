@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
 import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
+import { disputeRoutes } from './disputes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
 import { paymentRoutes } from './payments.ts'
@@ -19,6 +20,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   recipientRoutes,
   paymentRoutes,
   refundRoutes,
+  disputeRoutes,
   payoutRoutes,
   walletRoutes,
   topUpRoutes,

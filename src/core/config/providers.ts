@@ -10,6 +10,7 @@ export const PAYMENTS = {
   examples: {
     payment: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
     refund: 're_3SV0Zw2eZvKYlo2C0aBcDeFg',
+    dispute: 'du_1SV0Zw2eZvKYlo2C0aBcDeFg',
     payment_method: 'pm_card_visa',
     payment_method_that_authenticates: 'pm_card_authenticationRequired',
     kind: 'payment_intent.succeeded',

@@ -1,4 +1,5 @@
 // Stripe's statuses in our words.
+import type { ProcessorDispute } from '../disputes.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import type { ProcessorPayout } from '../payouts.ts'
 import type { ProcessorTopUp } from '../top-ups.ts'
@@ -36,4 +37,18 @@ export const TOP_UP_STATUS = new Map<string, ProcessorTopUp['status']>([
   ['failed', 'failed'],
   ['canceled', 'canceled'],
   ['reversed', 'reversed'],
+])
+
+/** Of disputes, each with whether it is over; one that is lost may still be won. */
+export const DISPUTE_STATUS = new Map<string, Pick<ProcessorDispute, 'status' | 'closed'>>([
+  ['needs_response', { status: 'needs_response', closed: false }],
+  ['under_review', { status: 'under_review', closed: false }],
+  ['appeal_needs_response', { status: 'needs_response', closed: false }],
+  ['appeal_under_review', { status: 'under_review', closed: false }],
+  ['won', { status: 'won', closed: true }],
+  ['lost', { status: 'lost', closed: true }],
+  ['warning_needs_response', { status: 'warning', closed: false }],
+  ['warning_under_review', { status: 'warning', closed: false }],
+  ['warning_closed', { status: 'warning', closed: true }],
+  ['prevented', { status: 'warning', closed: true }],
 ])
