@@ -8,7 +8,7 @@ import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { topUp } from '#test/top-ups.ts'
+import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -51,9 +51,6 @@ async function recordOf(world: World, reference: string): Promise<any> {
   const headers = { authorization: `Bearer ${api_key}` }
   return await (await fetch(`${url}/v1/topups/${reference}`, { headers })).json()
 }
-
-const settle = (world: World, reference: string, status: string) =>
-  world.provider('stripe').control('POST', `/topups/${reference}/settle`, { status })
 
 async function eventsOf(world: World, reference: string): Promise<StripeEvent[]> {
   const all = await listEvents(world, undefined, { all_kinds: true })
@@ -152,7 +149,7 @@ describe('with a processor that tells', () => {
   ])('when it is %s nothing is in the balance', async (status, body, code) => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await taken(shop, body)
-    if (status === 'canceled') await settle(world, processor_reference, status)
+    if (status === 'canceled') await settleTopUp(world, processor_reference, status)
     const ended = await inStatus(shop, id, status)
     expect(ended.failure?.code ?? null).toBe(code)
     expect(await storyOf(shop, world, id)).toMatchObject({
@@ -166,7 +163,7 @@ describe('with a processor that tells', () => {
   test('when the money is taken back after it was spent, the balance is negative', async () => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await taken(shop)
-    await settle(world, processor_reference, 'succeeded')
+    await settleTopUp(world, processor_reference, 'succeeded')
     await inStatus(shop, id, 'succeeded')
     const { sql } = world
     await sql`
@@ -179,7 +176,7 @@ describe('with a processor that tells', () => {
       )}
       select`
     expect(await balanceOf(shop)).toBe(200)
-    await settle(world, processor_reference, 'reversed')
+    await settleTopUp(world, processor_reference, 'reversed')
     expect(await inStatus(shop, id, 'failed')).toMatchObject({ failure: { code: 'reversed' } })
     expect(await storyOf(shop, world, id)).toEqual(REVERSED)
     expect(await balanceOf(shop)).toBe(-300)
@@ -316,24 +313,10 @@ describe('with a processor that tells', () => {
       })
       const by_hand = await unknown()
       // Somebody made it in the dashboard, and noted which.
-      const made = await fetch(`${world.provider('stripe').url}/v1/topups`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${world.provider('stripe').api_key}`,
-          'content-type': 'application/x-www-form-urlencoded',
-        },
-        body: new URLSearchParams({
-          amount: '500',
-          currency: 'usd',
-          source: 'src_manual',
-          'metadata[sluice_top_up_id]': by_hand.id,
-          'metadata[sluice_tenant_id]': shop.tenant_id,
-        }).toString(),
-      })
-      const { id: reference } = (await made.json()) as { id: string }
+      const reference = await topUpElsewhere(world, marksOf(by_hand.id, shop.tenant_id))
       expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
       expect((await resolve(by_hand.job_id, 'done', '--reference', reference)).code).toBe(0)
-      await settle(world, reference, 'succeeded')
+      await settleTopUp(world, reference, 'succeeded')
       expect(await inStatus(shop, by_hand.id, 'succeeded')).toMatchObject({ processor_reference: reference })
     })
   })
@@ -379,7 +362,7 @@ describe('whatever order the notifications come in', () => {
   test.each(cases)('%s, told as %j', async (end, order) => {
     const shop = await world.clientOf()
     const top_up = await taken(shop)
-    for (const status of steps(end)) await settle(world, top_up.processor_reference, status)
+    for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
     const all = await eventsOf(world, top_up.processor_reference)
     const wanted = pick(
       all,
@@ -398,7 +381,7 @@ describe('whatever order the notifications come in', () => {
       const shop = await world.clientOf()
       const top_up = await taken(shop)
       for (const status of steps(end)) {
-        await settle(world, top_up.processor_reference, status)
+        await settleTopUp(world, top_up.processor_reference, status)
         const event = (await eventsOf(world, top_up.processor_reference)).at(-1)!
         await deliver(world, event)
         await tried(world, [event])
@@ -419,7 +402,7 @@ describe('whatever order the notifications come in', () => {
         ({ data }) => data.object.metadata?.sluice_top_up_id === body.id,
       )!
       const reference = created.data.object.id as string
-      for (const status of ['succeeded', 'reversed']) await settle(world, reference, status)
+      for (const status of ['succeeded', 'reversed']) await settleTopUp(world, reference, status)
       const all = await eventsOf(world, reference)
       const told = pick(
         all,
@@ -436,7 +419,7 @@ describe('whatever order the notifications come in', () => {
   test('what is known already is not asked for again', async () => {
     const shop = await world.clientOf()
     const top_up = await taken(shop)
-    await settle(world, top_up.processor_reference, 'succeeded')
+    await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const [event] = pick(await eventsOf(world, top_up.processor_reference), ['topup.succeeded'])
     await deliver(world, event!)
     await inStatus(shop, top_up.id, 'succeeded')
@@ -449,13 +432,7 @@ describe('whatever order the notifications come in', () => {
   })
 
   test("another application's top-up is left alone", async () => {
-    const { url, api_key } = world.provider('stripe')
-    const made = await fetch(`${url}/v1/topups`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
-      body: 'amount=700&currency=usd&metadata[application]=another',
-    })
-    const { id } = (await made.json()) as { id: string }
+    const id = await topUpElsewhere(world, { source: 'src_success', 'metadata[application]': 'another' })
     const event = await eventually(async () => {
       const [found] = pick(await eventsOf(world, id), ['topup.succeeded'])
       return found!
@@ -491,14 +468,14 @@ describe('with a processor that does not tell', () => {
   test('its events are read, and one that nobody told of is looked at', async () => {
     const shop = await world.clientOf()
     const one = await taken(shop)
-    await settle(world, one.processor_reference, 'succeeded')
-    await settle(world, one.processor_reference, 'reversed')
+    await settleTopUp(world, one.processor_reference, 'succeeded')
+    await settleTopUp(world, one.processor_reference, 'reversed')
     await inStatus(shop, one.id, 'failed')
     expect(await storyOf(shop, world, one.id)).toEqual(REVERSED)
 
     await fault(world, { match: { path: '^/v1/events' }, times: 1000, fault: 'drop_before' })
     const two = await taken(shop)
-    await settle(world, two.processor_reference, 'succeeded')
+    await settleTopUp(world, two.processor_reference, 'succeeded')
     await inStatus(shop, two.id, 'succeeded')
     expect(await driftsOf(shop, two.id)).toEqual([])
   })
@@ -517,7 +494,7 @@ describe('with a processor that does not tell', () => {
     await world.sql`
       update top_ups set status = 'failed', failed_at = now(), failure = '{"code": "processor_error", "message": "-"}'
       where id = ${top_up.id}`
-    await settle(world, top_up.processor_reference, 'succeeded')
+    await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const look = lookAt('stripe', { subject: 'top_up', reference: top_up.processor_reference }, 'test')
     await storeNotifications(world.sql, [look])
     await eventually(async () =>

@@ -21,7 +21,7 @@ const eventSchema = z.looseObject({
 })
 
 /** What an event tells and nobody here needs: tokens, and addresses that carry one. Stripe can be asked for them. */
-const SECRETS = new Set(['client_secret', 'payment_method', 'next_action'])
+const SECRETS = new Set(['client_secret', 'payment_method', 'next_action', 'source'])
 
 /** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */
 export function readEvent(value: unknown): ProviderEvent | undefined {
