@@ -245,7 +245,7 @@ test('a part that cannot start ends everything, with its own line', { timeout: 6
   expect({ code, stdout, stderr }).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'QUEUES: no queue is called "paymens"; there are payments, notifications, ai\n',
+    stderr: 'QUEUES: no queue is called "paymens"; there are payments, payouts, notifications, ai\n',
   })
   await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
   await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
