@@ -106,6 +106,8 @@ function notKept(route: DocumentedRoute, { status, body, headers }: RawAnswer, s
     if (value === null && body[name] !== null && MONEY.has(name)) return []
     if (!(name in body)) return []
     const answered: unknown = body[name]
+    // A token is shown masked.
+    if (name === 'source' && typeof answered === 'string' && /\*{4}.{0,4}$/.test(answered)) return []
     const same =
       name === 'currency' || name.endsWith('_id')
         ? String(answered).toLowerCase() === String(value).toLowerCase()

@@ -18,6 +18,7 @@ create table payouts (
   -- What was posted of it: paid, and come back.
   paid_minor bigint not null default 0,
   returned_minor bigint not null default 0,
+  out_minor bigint not null generated always as (paid_minor - returned_minor) stored,
   -- A call that creates it may have reached the processor. Null: certainly none has.
   call_started_at timestamptz,
   -- A cancellation is under way, or follows as soon as the processor has it.

@@ -98,6 +98,7 @@ begin
       update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
     ('sluice_api', 'refunds', 'select,
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
+    ('sluice_api', 'disputes', 'select'),
     ('sluice_api', 'payouts', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
@@ -108,6 +109,8 @@ begin
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
       cancel_requested_at, updated_at)'),
+    ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
+      update (status, finished_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -151,8 +154,10 @@ begin
     ('sluice_worker', 'pauses', 'select'),
     ('sluice_worker', 'payments', 'select, update'),
     ('sluice_worker', 'refunds', 'select, insert, update'),
+    ('sluice_worker', 'disputes', 'select, insert, update'),
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
+    ('sluice_worker', 'ai_tasks', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),

@@ -111,8 +111,8 @@ const ENTRIES = {
     ),
     {
       file: 'src/workers/handlers/notifications.ts',
-      from: '  refund: refundNews,',
-      to: '  refund: refundNews,\n  parcel: parcelNews,',
+      from: '  refund: refundNews,\n',
+      to: '  refund: refundNews,\n  parcel: parcelNews,\n',
     },
   ],
   'its refusals': [
@@ -155,8 +155,12 @@ const ENTRIES = {
     ),
     after(
       'src/providers/configured.ts',
-      '  return {',
-      "    carrier: openCarrier({ url: need(config, 'CARRIER_URL'), onCall: (call) => onCall('carrier', call) }),",
+      'const PROVIDERS = {',
+      `  carrier: {
+    provider: 'carrier',
+    queues: ['payments', 'notifications'],
+    open: (config: Config, onCall: OnCall) => openCarrier({ url: need(config, 'CARRIER_URL'), onCall }),
+  },`,
     ),
   ],
   'the variables of that': [

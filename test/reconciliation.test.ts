@@ -319,7 +319,7 @@ describe.concurrent('a drift', () => {
         theirs: { status: 'processing' },
       })
       const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
-      expect(problems).toContainEqual(expect.objectContaining({ check: 'in_flight', payment_id: id }))
+      expect(problems).toContainEqual(expect.objectContaining({ check: 'in_flight', subject_id: id }))
     }
     await working.remove()
     // The next look is due a minute after it came to stand so.

@@ -17,7 +17,9 @@ import { makeFolder } from '#test/folders.ts'
 import { decide, kycIn, kycOf, settleSession } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -53,12 +55,27 @@ test('each process does all of its work as its own user', async () => {
       expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
       expect((await client.delete(`${path}/${id}`)).status).toBe(200)
     }
-    const payment = await capturedPayment(client)
+    // An inquiry follows the capture.
+    const payment = await capturedPayment(client, { payment_method: 'pm_card_createDisputeInquiry' })
     expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
       status: 'succeeded',
     })
+    const brought = (await topUp(client)).body
+    await eventually(async () =>
+      expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body).toMatchObject({
+        status: 'succeeded',
+      }),
+    )
+    expect((await client.get('/v1/wallet/balances')).body).toMatchObject([{ balance_minor: 1200 }])
+    expect((await client.get('/v1/wallet/transactions')).body).toHaveLength(3)
+    await disputeIn(client, payment.id, 'warning')
     const { id } = await heldPayment(client)
     expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
+    const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
+    expect((await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body.status).toBe('succeeded')
+    const slow = { ...task, idempotency_key: freshKey(), input: { prompt: '[[slow]]' } }
+    const started = (await client.post('/v1/ai/tasks', slow)).body
+    expect((await client.post(`/v1/ai/tasks/${started.id}/cancel`)).body.status).toBe('canceled')
     await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
     const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
     await payoutIn(client, payout.body.id, 'failed')
@@ -106,6 +123,9 @@ describe('no role may do more than its process does', () => {
       `update ledger_transfers set amount_minor = 1`,
       `insert into ledger_transfers select * from ledger_transfers`,
       `update ledger_accounts set balance_minor = 0`,
+      `insert into disputes select * from disputes`,
+      `update disputes set status = 'won'`,
+      `update payments set dispute = null`,
       `update payouts set amount_minor = 1`,
       `update verifications set provider_reference = 'vs_1'`,
       `update verifications set subject_id = id`,
@@ -169,6 +189,7 @@ describe('no role may do more than its process does', () => {
       `select client_secret from payments`,
       `select metadata from payments`,
       `select metadata from refunds`,
+      `select status from disputes`,
       `select ours from drifts`,
       `select from api_keys`,
       `select payload from notifications`,
@@ -207,6 +228,7 @@ describe('no role may do more than its process does', () => {
       `update ledger_accounts set currency = 'EUR'`,
       `insert into ledger_accounts select * from ledger_accounts`,
       `delete from ledger_accounts`,
+      `insert into top_ups select * from top_ups`,
       `update events set data = '{}'`,
       `insert into erasures (tenant_id, customer_id) select tenant_id, id from customers`,
       `drop table jobs`,
@@ -383,7 +405,7 @@ describe('readers', () => {
         and has_column_privilege('sluice_reader', c.oid, a.attnum, 'select')`
     expect(columns.length).toBeGreaterThan(100)
     const secret = columns.filter(({ name }) =>
-      /\.(.*(secret|hash|token|password|sealed).*|request)$/.test(name),
+      /\.(.*(secret|hash|(?<!max_output_)token|password|sealed).*|request)$/.test(name),
     )
     expect(secret.map(({ name }) => name)).toEqual([])
   })

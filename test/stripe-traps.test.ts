@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import type { Outcome } from '#core/outcome.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
 import type { StripeOptions } from '#providers/stripe/client.ts'
@@ -543,4 +543,86 @@ test('every call is reported to onCall', async () => {
     { operation: 'authorize', outcome: 'done', duration_ms: expect.any(Number) },
     { operation: 'find_refund', outcome: 'ambiguous', duration_ms: expect.any(Number) },
   ])
+})
+
+describe('a dispute', () => {
+  const DISPUTE = {
+    id: 'dp_1',
+    object: 'dispute',
+    amount: 1000,
+    currency: 'eur',
+    created: 1_790_000_000,
+    reason: 'fraudulent',
+    status: 'lost',
+    payment_intent: 'pi_1',
+    evidence_details: { due_by: 0 },
+    balance_transactions: [],
+  }
+  const moved = (id: string, amount: number, created: number, currency = 'eur') => ({
+    id,
+    object: 'balance_transaction',
+    amount,
+    created,
+    currency,
+    fee: 1500,
+    net: amount - 1500,
+  })
+  const found = async (changes: object) => {
+    const { api_base } = await serve(answer(200, { ...DISPUTE, ...changes }))
+    return await processor(api_base).findDispute('dp_1')
+  }
+
+  test.each([
+    ['needs_response', 'needs_response', false],
+    ['under_review', 'under_review', false],
+    ['appeal_needs_response', 'needs_response', false],
+    ['appeal_under_review', 'under_review', false],
+    ['won', 'won', true],
+    ['lost', 'lost', true],
+    ['warning_needs_response', 'warning', false],
+    ['warning_under_review', 'warning', false],
+    ['warning_closed', 'warning', true],
+    ['prevented', 'warning', true],
+  ])('that is %s there is %s here', async (theirs, status, closed) => {
+    expect(await found({ status: theirs })).toMatchObject({
+      kind: 'done',
+      value: {
+        reference: 'dp_1',
+        status,
+        closed,
+        evidence_due_by: null,
+        opened_at: '2026-09-21T14:13:20.000Z',
+      },
+    })
+  })
+
+  test('moves what it takes and gives back, oldest first and without fees', async () => {
+    const balance_transactions = [moved('txn_2', 600, 20), moved('txn_1', -1000, 10), moved('txn_0', 0, 5)]
+    expect(
+      await found({ id: 'dp_1', balance_transactions, evidence_details: { due_by: 1_790_000_001 } }),
+    ).toMatchObject({
+      value: {
+        evidence_due_by: '2026-09-21T14:13:21.000Z',
+        movements: [
+          { reference: 'txn_1', kind: 'dispute_withdrawn', amount_minor: 1000 },
+          { reference: 'txn_2', kind: 'dispute_reinstated', amount_minor: 600 },
+        ],
+      },
+    })
+    // The account settles in another currency than the buyer paid in.
+    expect(await found({ balance_transactions: [moved('txn_1', -1100, 10, 'usd')] })).toMatchObject({
+      value: { movements: [{ kind: 'dispute_withdrawn', amount_minor: 1000 }] },
+    })
+  })
+
+  test.each([
+    ['of another kind', { object: 'charge' }],
+    ['of another id', { id: 'dp_2' }],
+    ['that is no dispute by its id', { id: 're_1' }],
+    ['in a status of tomorrow', { status: 'pondering' }],
+    ['that does not say what moved', { balance_transactions: null }],
+    ['of nothing', { amount: 0 }],
+  ])('%s is not believed', async (_name, changes) => {
+    expect(await found(changes)).toMatchObject({ kind: 'ambiguous' })
+  })
 })

@@ -8,6 +8,7 @@ import { variables } from '#core/config/help.ts'
 import { makeServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
 import { commandOfOurs, processStarted } from '#start/processes.ts'
+import { emulatorsOf } from '#start/emulators.ts'
 import { isProgram, programsOf } from '#start/programs.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -19,7 +20,7 @@ import { createWorld } from '#test/world.ts'
 const START = 'src/start/main.ts'
 const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator']
+const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator', 'AI emulator']
 
 type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string; redis_url: string }
 
@@ -196,13 +197,10 @@ test('each part is given the variables that it reads, and no secret of another',
     STRIPE_WEBHOOK_SECRET: 'whsec_given',
   }
   const place = { port: 1, url: 'http://127.0.0.1:1' }
-  const places = { api: place, webhooks: place, emulator: place }
   const secretsOf = (more: Record<string, string>) => {
-    const programs = programsOf(
-      loadConfig({ ...given, ...more }, () => {}),
-      places,
-      '/data',
-    ).flat()
+    const config = loadConfig({ ...given, ...more }, () => {})
+    const emulators = new Map(emulatorsOf(config).map((name) => [name, place]))
+    const programs = programsOf(config, { api: place, webhooks: place, emulators }, '/data').flat()
     for (const { name, env } of programs) {
       const process = name === 'webhooks host' ? 'webhooks' : name
       // The emulator is no process of the table.
@@ -210,16 +208,30 @@ test('each part is given the variables that it reads, and no secret of another',
       const unset = others.filter((variable) => env[variable.name] === '')
       expect([name, unset.length]).toEqual([name, others.length - (name === 'Stripe emulator' ? 1 : 0)])
     }
-    const secrets = ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']
-    return Object.fromEntries(programs.map(({ name, env }) => [name, secrets.filter((each) => env[each])]))
+    const secrets = [
+      'DATABASE_URL',
+      'ENCRYPTION_KEY',
+      'STRIPE_SECRET_KEY',
+      'STRIPE_WEBHOOK_SECRET',
+      'AI_API_KEY',
+    ]
+    const isSecret = (text = '') => text !== '' && text !== 'set'
+    return Object.fromEntries(
+      programs.map(({ name, env }) => [name, secrets.filter((each) => isSecret(env[each]))]),
+    )
   }
   const parts = {
     api: ['DATABASE_URL', 'ENCRYPTION_KEY'],
     'webhooks host': ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
-    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY'],
+    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'AI_API_KEY'],
   }
-  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given' })).toEqual(parts)
-  expect(secretsOf({})).toEqual({ ...parts, 'Stripe emulator': ['STRIPE_WEBHOOK_SECRET'] })
+  const ai = { AI_BASE_URL: 'https://ai.example/v1', AI_API_KEY: 'sk-given' }
+  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given', ...ai })).toEqual(parts)
+  expect(secretsOf({})).toEqual({
+    ...parts,
+    'Stripe emulator': ['STRIPE_WEBHOOK_SECRET'],
+    'AI emulator': [],
+  })
 })
 
 test('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async () => {
@@ -233,7 +245,7 @@ test('a part that cannot start ends everything, with its own line', { timeout: 6
   expect({ code, stdout, stderr }).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'QUEUES: no queue is called "paymens"; there are payments, notifications\n',
+    stderr: 'QUEUES: no queue is called "paymens"; there are payments, payouts, notifications, ai\n',
   })
   await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
   await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')

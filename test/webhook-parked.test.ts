@@ -212,13 +212,13 @@ test('a refund for which room is made during its attempt is booked soon, and oth
   expect((await standing(events[0]!)).after_s).toBeGreaterThan(HOUR_S / 3)
   const fits = async () =>
     (await auditEverything(world.sql)).problems.filter(({ problem }) =>
-      problem.endsWith('its refund fits by now'),
+      problem.endsWith('what it tells fits by now'),
     )
   expect(await fits()).toEqual([])
   const reserve = async (amount_minor: number) =>
     await world.sql`update payments set amount_refund_reserved_minor = ${amount_minor} where id = ${id}`
   await reserve(600)
-  expect(await fits()).toMatchObject([{ id: notificationId(events[0]!), payment_id: id }])
+  expect(await fits()).toMatchObject([{ id: notificationId(events[0]!), subject_id: id }])
   await reserve(1000)
 
   const held = await fault(world, {

@@ -40,6 +40,8 @@ type Work<T> = {
   reached: (resource: T) => boolean
   /** Why the guard refused, judged by the rows as they are now. */
   why_not: () => AppError | Promise<AppError>
+  /** The resource shows that it failed: it is answered with success whatever became of its job. */
+  shows_failure?: boolean
 }
 
 /**
@@ -53,7 +55,7 @@ export async function accept<T>(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { job: { queue }, answers, id, body, step, reached, why_not }: Work<T>,
+  { job: { queue }, answers, id, body, step, reached, why_not, shows_failure = false }: Work<T>,
 ): Promise<T> {
   const { doorbell, waiters } = context
   const { tenant_id } = request.credentials
@@ -92,18 +94,17 @@ export async function accept<T>(
     return resource
   }
   const state = wait_ms > 0 || replayed ? job?.state : undefined
-  if (job !== undefined && (state === 'failed' || state === 'discarded'))
-    throw refusalOf(job, answers.idsOf(resource))
-  if (state === 'succeeded' || ((job_id === null || wait_ms > 0) && reached(resource)))
+  const has_failed = state === 'failed' || state === 'discarded'
+  if (job !== undefined && has_failed && !shows_failure) throw refusalOf(job, answers.idsOf(resource))
+  if (state === 'succeeded' || has_failed || ((job_id === null || wait_ms > 0) && reached(resource)))
     reply.code(successOf(request))
   else reply.code(202).header('location', answers.pathOf(resource))
   return resource
 }
 
 /**
- * The same for requests that need no job: returns what `step` created, or what was created with the same key before,
- * which `find` reads. Where the guard of `step` refuses (undefined) it throws `why_not`. Throws `idempotency_key_reused`,
- * and what `step` and `find` throw.
+ * The same for requests that need no job: returns what `step` created or changed, or what was with the same key before,
+ * which `find` reads. Throws `why_not`, `idempotency_key_reused`, and what `step` and `find` throw.
  */
 export async function acceptAtOnce<T extends object>(
   context: ApiContext,
@@ -113,6 +114,7 @@ export async function acceptAtOnce<T extends object>(
     body: { idempotency_key?: string | undefined }
     step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>
     find: (sent: SentKey) => Promise<Protected<T> | undefined>
+    /** Why the guard of `step` refused, where it has one. */
     why_not?: () => AppError | Promise<AppError>
   },
 ): Promise<T> {

@@ -95,7 +95,7 @@ function routeOf({ method, params, routeOptions }: FastifyRequest): string {
 
 // Two rows of one tenant may get the same microsecond as `created_at`, which is unique. Nothing was written then, so the
 // step is repeated.
-async function tryStep<T>(step: () => Promise<T | 'known'>): Promise<T | 'known'> {
+async function tryStep<T>(step: () => Promise<T>): Promise<T | 'known'> {
   for (;;) {
     try {
       return await step()

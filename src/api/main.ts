@@ -7,7 +7,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
-import { AREA_NAMES, areaStates } from '#domain/areas.ts'
+import { AREAS, AREA_NAMES, areasOf } from '#domain/areas.ts'
 import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -22,7 +22,7 @@ const RECENT_KEYS = 10_000
 /** Starts the API against the servers that `config` names. */
 export async function startApi(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
-  const areas = areaStates(config.DISABLED_AREAS)
+  const areas = areasOf(config)
   const { quick, long } = listConnections(config.DATABASE_POOL)
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, 'sluice-api', log)
@@ -59,6 +59,10 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   ends.defer(() => waiters.close())
   const url = await listenAt(app, listenAddresses(config).api)
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
+  for (const area of areas.without_credentials) {
+    const missing = AREAS[area].credentials?.filter((name) => config[name] === undefined)
+    log.warn({ area, missing }, 'the area is not deployed: its provider has no credentials')
+  }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
   return { url, ...serviceOf(ends.move(), sql, { areas }) }
 }

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
-import { neededBy, VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
+import { isSpared, neededBy } from './config/readers.ts'
+import { VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
 import { describe } from './describe.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
@@ -52,7 +53,9 @@ export function need<Name extends VariableName>(config: Config, name: Name): Non
 
 /** Throws one ConfigError that names every variable that the process needs and that is not set. */
 export function needAll(config: Config, process: ProcessName): void {
-  const missing = neededBy(process).filter((name) => config[name] === undefined)
+  const missing = neededBy(process).filter(
+    (name) => config[name] === undefined && !(process === 'worker' && isSpared(name, config.QUEUES)),
+  )
   if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
 }
 

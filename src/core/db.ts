@@ -21,6 +21,11 @@ export function columnList(sql: Sql | Tx, names: readonly string[]): Fragment {
   return sql`${sql([...names])}`
 }
 
+/** A timestamptz as text in the form of answers, for what Postgres puts into JSON, where it would write another. */
+export function isoText(sql: Sql | Tx, at: Fragment): Fragment {
+  return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+}
+
 /** The SQLSTATE or socket code of a database error, else undefined. */
 export function databaseCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined

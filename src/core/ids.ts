@@ -6,6 +6,11 @@ export function newId(): string {
   return randomUUIDv7()
 }
 
+/** New ids of which each sorts after the one before; two of one millisecond need not, if they are made apart. */
+export function newIdsInOrder(count: number): string[] {
+  return Array.from({ length: count }, newId).toSorted()
+}
+
 /**
  * A UUID (version 8) that is always the same for the same parts, so that what arrives twice becomes one row and one
  * job.

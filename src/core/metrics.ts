@@ -22,7 +22,7 @@ export const metrics = {
   }),
   areas: new Gauge({
     name: 'sluice_area_deployed',
-    help: '1 where an area of the API answers, 0 where it is switched off or not there yet',
+    help: '1 where an area of the API answers, 0 where it is switched off, not there yet, or its provider has no credentials',
     labelNames: ['area'],
     registers,
   }),

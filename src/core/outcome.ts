@@ -1,8 +1,17 @@
 // The outcomes of a provider call, and of an attempt at a job: values, not exceptions.
 
-/** Why something definitively did not happen. `code` is in the error catalogue. */
+/** Why an AI task failed; the task shows it, no error does. */
+export const AI_FAILURES = ['ai_refused', 'ai_invalid_output', 'ai_timeout', 'ai_error'] as const
+
+/** Why something definitively did not happen. `code` is in the error catalogue, unless the resource shows its failure. */
 export type Failure = {
-  code: 'payment_declined' | 'payment_invalid' | 'payout_refused' | 'kyc_refused' | 'processor_error'
+  code:
+    | 'payment_declined'
+    | 'payment_invalid'
+    | 'payout_refused'
+    | 'kyc_refused'
+    | 'processor_error'
+    | (typeof AI_FAILURES)[number]
   message: string
   /** The processor's own word for it, e.g. `insufficient_funds`. */
   processor_code?: string
@@ -21,8 +30,9 @@ export type Outcome<T> =
   | { kind: 'retry'; reason: string; after_ms?: number }
   /**
    * Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new.
+   * `late`: no answer came within the deadline.
    */
-  | { kind: 'ambiguous'; reason: string; replayed: boolean }
+  | { kind: 'ambiguous'; reason: string; replayed: boolean; late?: boolean }
   /** Our credentials or set-up were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }
 

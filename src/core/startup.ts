@@ -10,23 +10,31 @@ import { migrationProblem } from './migrate.ts'
 
 /** Where a process listens, and the variables that say so. */
 export type ListenAddress = {
-  variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'METRICS_PORT' | 'EMULATOR_PORT'
+  variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'METRICS_PORT' | EmulatorPort
   port: number
   host_variable: 'HOST' | 'METRICS_HOST'
   host: string
+}
+
+type EmulatorPort = 'EMULATOR_PORT' | 'AI_EMULATOR_PORT'
+
+/** Never reachable from other machines: anybody who can connect controls it. */
+const EMULATOR_HOST = '127.0.0.1'
+
+/** Where an emulator of `npm start` listens. */
+export function emulatorAddress(config: Config, variable: EmulatorPort): ListenAddress {
+  return { variable, port: config[variable], host_variable: 'HOST', host: EMULATOR_HOST }
 }
 
 /** The addresses on which a process listens. */
 export function listenAddresses(
   { HOST, METRICS_HOST, ...ports }: Config,
   process: keyof typeof METRICS_PORTS = 'start',
-): Record<'api' | 'webhooks' | 'emulator' | 'metrics', ListenAddress> {
+): Record<'api' | 'webhooks' | 'metrics', ListenAddress> {
   const ours = { host_variable: 'HOST', host: HOST } as const
   return {
     api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
     webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
-    // Never reachable from other machines: anybody who can connect controls it.
-    emulator: { variable: 'EMULATOR_PORT', port: ports.EMULATOR_PORT, ...ours, host: '127.0.0.1' },
     metrics: {
       variable: 'METRICS_PORT',
       port: ports.METRICS_PORT ?? METRICS_PORTS[process],

@@ -1,13 +1,16 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
-import { ConfigError } from '#core/config.ts'
-import { IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { ConfigError, type Config } from '#core/config.ts'
+import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import type { VariableName } from '#core/config/variables.ts'
 
 type AreaFacts<Scope extends string> = {
   /** Every path that begins with one of these belongs to the area. */
   paths: readonly string[]
   /** Who does for us what is asked for there; left out where nobody has to, or nobody does yet. */
   provider?: string
+  /** The variables with the credentials of that provider, where processes also start without them. */
+  credentials?: readonly VariableName[]
   /** The scopes of API keys, each with what it allows. */
   scopes: Readonly<Record<string, string>>
   /** Its headings in the documentation with their descriptions. An area without headings is not built yet. */
@@ -23,16 +26,17 @@ const TABLE = {
     scopes: { 'customer:write': 'create, change and delete customers' },
   },
   payments: {
-    paths: ['/v1/payments', '/v1/refunds'],
+    paths: ['/v1/payments', '/v1/refunds', '/v1/disputes'],
     provider: PAYMENTS.provider,
     tags: {
       payments:
         'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
       refunds: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
+      disputes: "Money that a buyer's bank asks back. [Disputes](/docs/guides/disputes).",
       reconciliation: 'Where our books and the processor are known to differ.',
     },
     scopes: {
-      'payments:read': 'read payments, refunds and open drifts',
+      'payments:read': 'read payments, refunds, disputes and open drifts',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },
@@ -50,7 +54,7 @@ const TABLE = {
     provider: TOP_UPS.provider,
     tags: {
       wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
-      'top-ups': 'Money that you bring into your balance.',
+      top_ups: 'Money that you bring into your balance.',
     },
     scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
   },
@@ -89,7 +93,13 @@ const TABLE = {
   },
   ai: {
     paths: ['/v1/ai'],
-    scopes: { 'ai:read': 'read AI tasks', 'ai:write': 'start AI tasks' },
+    provider: AI.provider,
+    credentials: AI.credentials,
+    tags: {
+      ai_tasks:
+        'What a language model does for you: generate a text, classify one, extract data from one. [AI tasks](/docs/guides/ai-tasks).',
+    },
+    scopes: { 'ai:read': 'read AI tasks', 'ai:write': 'start and cancel AI tasks' },
   },
   events: {
     paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries'],
@@ -105,20 +115,40 @@ export const AREAS: typeof TABLE & Readonly<Record<Area, AreaFacts<Scope>>> = TA
 export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
 export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
 
-/** Which areas answer, which were switched off by name, and which are not built yet. */
-export type AreaStates = { deployed: Area[]; switched_off: Area[]; not_deployed: Area[] }
+/**
+ * Which areas answer, which were switched off by name, which are not built yet, and which have a provider without
+ * credentials.
+ */
+export type AreaStates = {
+  deployed: Area[]
+  switched_off: Area[]
+  not_deployed: Area[]
+  without_credentials: Area[]
+}
 
-/** The states of all areas. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
-export function areaStates(disabled: readonly string[]): AreaStates {
+/** The states of all areas as configured: outside of production credentials may be missing. */
+export function areasOf(config: Config): AreaStates {
+  const in_production = config.NODE_ENV === 'production'
+  return areaStates(config.DISABLED_AREAS, (variable) => in_production && config[variable] === undefined)
+}
+
+/** The same. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
+export function areaStates(
+  disabled: readonly string[],
+  is_missing: (credential: VariableName) => boolean = () => false,
+): AreaStates {
   const strange = disabled.find((name) => !Object.hasOwn(AREAS, name))
   if (strange !== undefined)
     throw new ConfigError(
       `DISABLED_AREAS: no area is called "${strange}"; there are ${AREA_NAMES.join(', ')}`,
     )
   const left = AREA_NAMES.filter((area) => !disabled.includes(area))
+  const built = left.filter((area) => AREAS[area].tags !== undefined)
+  const lacks = (area: Area) => AREAS[area].credentials?.some(is_missing) === true
   return {
-    deployed: left.filter((area) => AREAS[area].tags !== undefined),
+    deployed: built.filter((area) => !lacks(area)),
     switched_off: AREA_NAMES.filter((area) => disabled.includes(area)),
-    not_deployed: left.filter((area) => AREAS[area].tags === undefined),
+    not_deployed: left.filter((area) => !built.includes(area)),
+    without_credentials: built.filter(lacks),
   }
 }

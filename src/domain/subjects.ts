@@ -3,12 +3,16 @@
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
+import { AI_TASK_EVENTS, aiTaskEventSchema } from './ai-tasks/ai-task.ts'
 import type { Checks } from './audit/checks.ts'
+import { checksOfDisputes } from './audit/disputes.ts'
 import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { checksOfTopUps } from './audit/top-ups.ts'
 import { checksOfKyc } from './audit/verifications.ts'
+import { disputeSchema } from './disputes/dispute.ts'
+import { disputeAgrees, disputeSide } from './disputes/side.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from './payments/payment.ts'
@@ -142,6 +146,24 @@ export const SUBJECTS = {
     },
     checks: checksOfRefunds,
   },
+  dispute: {
+    table: 'disputes',
+    part_of: { noun: 'payment', by: 'payment_id' },
+    view: disputeSchema,
+    // The payment's events tell of it.
+    events: {},
+    under_way: {
+      open: (sql) => sql`p.closed_at is null`,
+      statuses: ['needs_response', 'under_review', 'warning'],
+    },
+    at_provider: {
+      provider: 'processor',
+      reference: 'processor_reference',
+      side: disputeSide,
+      agrees: disputeAgrees,
+    },
+    checks: checksOfDisputes,
+  },
   payout: {
     table: 'payouts',
     view: payoutSchema,
@@ -209,6 +231,12 @@ export const SUBJECTS = {
     },
     checks: checksOfKyc,
   },
+  ai_task: {
+    table: 'ai_tasks',
+    view: aiTaskEventSchema,
+    events: AI_TASK_EVENTS,
+    under_way: { open: (sql) => sql`p.status in ('queued', 'running')` },
+  },
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS
@@ -258,7 +286,7 @@ export function nounOf(job: string): Noun | undefined {
 
 /** The statuses of a noun's rows while a call of ours is under way. */
 export function statusesOfCalls(noun: Noun): string[] {
-  return CALLS.flatMap(({ job, status }) => (status !== null && nounOf(job) === noun ? [status] : []))
+  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? (status ?? []) : []))
 }
 
 /** The statuses in which a call of ours or the provider works on a row. */

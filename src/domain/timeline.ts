@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { partsOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
@@ -67,8 +67,7 @@ export async function listTimeline(
       select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${by}`)} = ${subject_id}`,
   )
   const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
-  // In JSON Postgres writes times in another form than answers do.
-  const iso = (at: Fragment) => sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+  const iso = (at: Fragment) => isoText(sql, at)
   return await sql<TimelineEntry[]>`
     with job as (
       select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}

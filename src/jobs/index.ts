@@ -1,5 +1,6 @@
 // The registry of jobs: one object of jobs for each noun. A job without a handler does not compile.
-import type { CallDefinition } from './job.ts'
+import { aiTaskJobs } from './ai-tasks.ts'
+import type { CallDefinition, QueueName } from './job.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'
@@ -7,7 +8,15 @@ import { refundJobs } from './refunds.ts'
 import { topUpJobs } from './top-ups.ts'
 import { kycJobs } from './verifications.ts'
 
-const JOBS = { ...paymentJobs, ...refundJobs, ...payoutJobs, ...topUpJobs, ...kycJobs, ...notificationJobs }
+const JOBS = {
+  ...paymentJobs,
+  ...refundJobs,
+  ...payoutJobs,
+  ...topUpJobs,
+  ...kycJobs,
+  ...aiTaskJobs,
+  ...notificationJobs,
+}
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']
 type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition }>['name']
@@ -17,7 +26,7 @@ export type CallingNoun = CallName extends `${infer Noun}.${string}` ? Noun : ne
 /** The jobs that this version can perform. During a deployment another version may ask for others. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)
 
-/** The provider calls that this version knows, each with the name of its job. */
-export const CALLS: readonly ({ job: JobName } & CallDefinition)[] = Object.values(JOBS).flatMap(
-  ({ name, call }) => (call === null ? [] : [{ job: name, ...call }]),
-)
+/** The provider calls that this version knows, each with the name and queue of its job. */
+export const CALLS: readonly ({ job: JobName; queue: QueueName } & CallDefinition)[] = Object.values(
+  JOBS,
+).flatMap(({ name, queue, call }) => (call === null ? [] : [{ job: name, queue, ...call }]))

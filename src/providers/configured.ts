@@ -1,31 +1,97 @@
-// The providers as a process is configured to use them.
+// The providers as a process is configured to use them: a row each.
+import assert from 'node:assert/strict'
 import { need, type Config } from '#core/config.ts'
+import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
+import { openAi } from './ai/client.ts'
 import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
+import type { StripeOptions } from './stripe/client.ts'
 import { stripeIdentity } from './stripe/identity.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
 import { stripeTopUps } from './stripe/top-ups.ts'
 
-/** Every provider, by what it is to us; `onCall` hears of each call to one that has ended. */
-export function openProviders(config: Config, onCall: (provider: string, call: EndedCall) => void) {
-  const stripe = {
+type Closing = { close(): Promise<void> }
+type OnCall = (call: EndedCall) => void
+
+/** By what it is to us: its name, the queues whose jobs ask it, and how it is opened; null where it is not configured. */
+const PROVIDERS = {
+  processor: {
+    ...PAYMENTS,
+    open: (config: Config, onCall: OnCall) => stripeProcessor(stripeOptions(config, onCall)),
+  },
+  payouts: {
+    ...PAYOUTS,
+    open: (config: Config, onCall: OnCall) => stripePayouts(stripeOptions(config, onCall)),
+  },
+  top_ups: {
+    ...TOP_UPS,
+    open: (config: Config, onCall: OnCall) => stripeTopUps(stripeOptions(config, onCall)),
+  },
+  identity: {
+    ...IDENTITY,
+    open: (config: Config, onCall: OnCall) => stripeIdentity(stripeOptions(config, onCall)),
+  },
+  ai: { ...AI, open: openConfiguredAi },
+}
+
+function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
+  return {
     secret_key: need(config, 'STRIPE_SECRET_KEY'),
     api_base: config.STRIPE_API_BASE ?? null,
-    onCall: (call: EndedCall) => onCall('stripe', call),
-  }
-  return {
-    processor: stripeProcessor(stripe),
-    payouts: stripePayouts(stripe),
-    top_ups: stripeTopUps(stripe),
-    identity: stripeIdentity(stripe),
+    onCall,
   }
 }
 
+function openConfiguredAi(config: Config, onCall: OnCall) {
+  if (AI.credentials.every((name) => config[name] === undefined)) return null
+  return openAi({
+    base_url: need(config, 'AI_BASE_URL'),
+    api_key: need(config, 'AI_API_KEY'),
+    model: config.AI_MODEL,
+    max_tokens_field: config.AI_MAX_TOKENS_FIELD,
+    onCall,
+  })
+}
+
+type Role = keyof typeof PROVIDERS
 /** What handlers and recurring work ask. */
-export type Providers = Readonly<ReturnType<typeof openProviders>>
+export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)[Each]['open']> }
+
+/** The roles of the providers that jobs of these queues ask. */
+export function rolesIn(queues: readonly string[]): Role[] {
+  return (Object.keys(PROVIDERS) as Role[]).filter((role) =>
+    PROVIDERS[role].queues.some((queue) => queues.includes(queue)),
+  )
+}
+
+/**
+ * Opens the providers that jobs of these queues ask; what asks another is a mistake of ours. `onCall` hears of each call
+ * to one that has ended. Throws ConfigError when a variable of one is missing.
+ */
+export function openProviders(
+  config: Config,
+  queues: readonly string[],
+  onCall: (provider: string, call: EndedCall) => void,
+): { providers: Providers } & Closing {
+  const opened = rolesIn(queues).map((role) => {
+    const { provider, open } = PROVIDERS[role]
+    return [role, open(config, (call) => onCall(provider, call))] as const
+  })
+  const others = Object.keys(PROVIDERS).map((role) => [role, notOpened(role)])
+  return {
+    providers: { ...Object.fromEntries(others), ...Object.fromEntries(opened) } as Providers,
+    async close() {
+      for (const [, provider] of opened) await provider?.close()
+    },
+  }
+}
+
+function notOpened(role: string): object {
+  return new Proxy({}, { get: () => assert.fail(`no queue of this process asks the provider "${role}"`) })
+}
 
 /**
  * What reads the stored events of each provider that notifies us, by the provider's name: null when an event is about

@@ -10,6 +10,8 @@ const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
 const CONNECTIONS = 256
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
+/** A provider may ask for patience, not for a week of it. */
+const LONGEST_PATIENCE_MS = 60 * 60 * 1000
 
 /**
  * No trustworthy answer came back. `sent` false: not one byte of the request was sent, so certainly nothing happened.
@@ -18,17 +20,33 @@ export class NoAnswer extends Error {
   sent: boolean
   /** The provider's `idempotent-replayed` header, where an answer came at all. */
   replayed: boolean
+  /** The status of an answer that could not be read; null where none came. */
+  status: number | null
+  /** The deadline passed. */
+  late: boolean
 
-  constructor(reason: string, { sent, replayed = false }: { sent: boolean; replayed?: boolean }) {
+  constructor(
+    reason: string,
+    {
+      sent,
+      replayed = false,
+      status = null,
+      late = false,
+    }: { sent: boolean; replayed?: boolean; status?: number | null; late?: boolean },
+  ) {
     super(reason)
     this.sent = sent
     this.replayed = replayed
+    this.status = status
+    this.late = late
   }
 
   /** What it means for the work that was asked. */
   get outcome(): Exclude<Undone, { kind: 'declined' }> {
-    const { message: reason, replayed } = this
-    return this.sent ? { kind: 'ambiguous', reason, replayed } : { kind: 'retry', reason }
+    const { message: reason, replayed, late } = this
+    return this.sent
+      ? { kind: 'ambiguous', reason, replayed, ...(late && { late }) }
+      : { kind: 'retry', reason }
   }
 }
 
@@ -45,9 +63,10 @@ export type HttpClient = {
    * Sends once. `deadline_ms`, or the permit's if that is shorter, limits the whole call, from when its lane has a
    * socket free for it until the answer is read. Rejects with `NoAnswer` when no JSON object came back in time. A
    * request leaves only while the permit of its job is valid, judged when it has a socket; otherwise it is not sent and
-   * rejects with `NotStarted`. When the signal of its permit aborts, its answer is not waited for.
+   * rejects with `NotStarted`. When the signal of its permit aborts, or the one that is given, its answer is not waited
+   * for and its connection is closed.
    */
-  send(request: HttpRequest, deadline_ms: number): Promise<Answer>
+  send(request: HttpRequest, deadline_ms: number, signal?: AbortSignal): Promise<Answer>
   close(): Promise<void>
 }
 
@@ -62,8 +81,8 @@ export function openHttp(base: string): HttpClient {
     return lane
   }
   return {
-    async send(request, deadline_ms) {
-      const permit = currentPermit()
+    async send(request, deadline_ms, signal) {
+      const permit = narrowed(currentPermit(), signal)
       const prefixed = { ...request, path: prefix + request.path }
       const within_ms = Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms)
       const { pool, gate } = laneOf(permit.lane)
@@ -71,6 +90,11 @@ export function openHttp(base: string): HttpClient {
     },
     close: async () => void (await Promise.all(Array.from(lanes.values(), ({ pool }) => pool.close()))),
   }
+}
+
+/** The permit, whose signal aborts with this one too. */
+function narrowed(permit: Permit, signal: AbortSignal | undefined): Permit {
+  return signal === undefined ? permit : { ...permit, signal: AbortSignal.any([permit.signal, signal]) }
 }
 
 type Lane = { pool: Pool; gate: Gate }
@@ -114,7 +138,7 @@ function exchange(
     const chunks: Buffer[] = []
 
     const deadline = setTimeout(() => {
-      fail(`no answer within ${deadline_ms} ms`)
+      fail(`no answer within ${deadline_ms} ms`, { late: true })
       controller?.abort(new Error('deadline'))
     }, deadline_ms)
     permit.signal.addEventListener('abort', giveUp)
@@ -125,15 +149,15 @@ function exchange(
       permit.signal.removeEventListener('abort', giveUp)
     }
 
-    function fail(reason: string): void {
+    function fail(reason: string, known: { late?: boolean; status?: number } = {}): void {
       if (over) return
       end()
-      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers) }))
+      reject(new NoAnswer(reason, { sent: controller !== null, replayed: isReplayed(headers), ...known }))
     }
 
     function giveUp(): void {
       if (controller !== null) {
-        fail('no answer was waited for: the lease was lost or the worker stops')
+        fail('no answer was waited for: nobody wants it any more')
         return controller.abort(new Error('given up'))
       }
       end()
@@ -167,7 +191,7 @@ function exchange(
       onResponseEnd() {
         if (over) return
         const body = parse(chunks)
-        if (!body) return fail(`unreadable answer: ${status} without a JSON object`)
+        if (!body) return fail(`unreadable answer: ${status} without a JSON object`, { status })
         end()
         resolve({ status, headers, body })
       },
@@ -186,6 +210,13 @@ function exchange(
 /** Whether a provider repeated a stored answer. */
 export function isReplayed(headers: Record<string, string> | undefined): boolean {
   return headers?.['idempotent-replayed'] === 'true'
+}
+
+/** What `Retry-After` asks for, in seconds or as a date: no sooner than this. */
+export function patience(value: string | null | undefined): { after_ms?: number } {
+  const text = value ?? ''
+  const after_ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
+  return Number.isFinite(after_ms) ? { after_ms: Math.min(Math.max(0, after_ms), LONGEST_PATIENCE_MS) } : {}
 }
 
 /** The headers that have a value, as text. */

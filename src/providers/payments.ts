@@ -1,5 +1,6 @@
 // The interface of a payment processor, and the types of what it is asked and answers.
 import type { Outcome } from '#core/outcome.ts'
+import type { ProcessorDispute } from './disputes.ts'
 import type { ProviderEvent } from './news.ts'
 
 /** The processor's record of a payment. Amounts are in the currency's smallest unit, `currency` in upper case. */
@@ -94,8 +95,9 @@ export type PaymentProcessor = {
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
   /** By `sluice_refund_id` among the refunds of a payment. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
+  findDispute(reference: string): Promise<Outcome<ProcessorDispute | null>>
   /** How long the processor keeps its events, in seconds. */
   readonly events_kept_s: number
-  /** What happened to payments and refunds, newest first, a page at a time. */
+  /** What happened to payments, refunds and disputes, newest first, a page at a time. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

@@ -25,6 +25,15 @@ const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
 
 `,
   },
+  {
+    area: 'ai',
+    commands: ({ api_url, api_key }) => `Classify a text:
+
+  curl -s ${api_url}/v1/ai/tasks -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' -H 'Prefer: wait=10' \\
+    -d '{"idempotency_key":"ticket-1","kind":"classify","input":{"text":"My card was charged twice.","labels":["delivery","charged"]}}'
+
+`,
+  },
 ]
 
 /** `notes`: lines about what is embedded, emulated and switched off. `areas`: those that answer. */
@@ -46,10 +55,18 @@ ${examples.map(({ commands }) => commands(facts)).join('')}All of this is in ${d
 }
 
 /** The lines of the banner about areas. */
-export function areaNotes({ deployed, switched_off, not_deployed }: AreaStates): string[] {
+export function areaNotes({
+  deployed,
+  switched_off,
+  not_deployed,
+  without_credentials,
+}: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
     ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
+    ...(without_credentials.length > 0
+      ? [`             without credentials: ${without_credentials.join(', ')}`]
+      : []),
     ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
   ]
 }

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
-import { neededBy } from '#core/config/variables.ts'
+import { neededBy } from '#core/config/readers.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
@@ -12,16 +12,17 @@ import { run, type Started } from '#core/run.ts'
 import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
-import { areaStates, SCOPES } from '#domain/areas.ts'
+import { areasOf, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
+import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorName } from './emulators.ts'
 import { openOurs, writeOurs } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
-import { emulates, programsOf } from './programs.ts'
+import { programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
 import { keepRunning } from './servers.ts'
@@ -45,15 +46,15 @@ type Start = {
 /** Starts everything; `close` stops it in order and finishes work in flight. */
 async function startAll(given: Config): Promise<Started> {
   refuseInProduction(given)
-  const areas = areaStates(given.DISABLED_AREAS)
   const data_dir = resolve(given.DATA_DIR)
   const folder = await lockFolder(data_dir)
   const log_file = join(data_dir, 'sluice.log')
   try {
     await using ends = new AsyncDisposableStack()
     ends.defer(folder.release)
-    const { api, webhooks, emulator, metrics } = listenAddresses(given)
-    await checkAddresses([api, webhooks, ...(emulates(given) ? [emulator] : []), metrics])
+    const { api, webhooks, metrics } = listenAddresses(given)
+    const emulators = emulatorAddresses(given).map(([, address]) => address)
+    await checkAddresses([api, webhooks, ...emulators, metrics])
     // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
     // is lost when it is killed.
     const log_descriptor = openOurs(log_file, 'append')
@@ -62,6 +63,8 @@ async function startAll(given: Config): Promise<Started> {
     const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
     const secrets = loadSecrets(data_dir, earlier_database)
     const places = await choosePlaces(given)
+    const urlOf = (name: EmulatorName) => places.emulators.get(name)!.url
+    const areas = areasOf({ ...given, ...emulatorVariables(given, urlOf) })
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
     config.WEBHOOKS_URL ??= places.webhooks.url
@@ -83,7 +86,7 @@ async function startAll(given: Config): Promise<Started> {
     }
     const demo = await seed(DATABASE_URL, data_dir, secrets)
 
-    if (!emulates(given) && given.STRIPE_WEBHOOK_SECRET === undefined) {
+    if (!places.emulators.has('stripe') && given.STRIPE_WEBHOOK_SECRET === undefined) {
       const warning =
         'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
       log.warn(warning)
@@ -99,9 +102,7 @@ async function startAll(given: Config): Promise<Started> {
     ends.defer(() => operations.close())
 
     notes.push(
-      emulates(given)
-        ? `Stripe       EMULATED at ${places.emulator.url} (no money moves; set STRIPE_SECRET_KEY for the real one)`
-        : 'Stripe       yours (STRIPE_SECRET_KEY)',
+      ...providerNotes(given, urlOf),
       ...areaNotes(areas),
       `Log          ${log_file} (warnings also here)`,
     )
@@ -113,7 +114,7 @@ async function startAll(given: Config): Promise<Started> {
       tenant_id: demo.tenant_id,
       database_url: config.DATABASE_URL,
       redis_url: config.REDIS_URL ?? null,
-      emulators: emulates(given) ? { stripe_url: places.emulator.url } : {},
+      emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
       webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET },
     }
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
@@ -218,6 +219,6 @@ async function seed(
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), a Stripe emulator.'
+    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe and of an AI provider.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

@@ -1,9 +1,15 @@
 // Where the parts of `npm start` listen.
 import type { Config } from '#core/config.ts'
 import { listenAddresses } from '#core/startup.ts'
+import { emulatorAddresses, type EmulatorName } from './emulators.ts'
 import { freePort } from './ports.ts'
 
-export type PartPlaces = { api: PartPlace; webhooks: PartPlace; emulator: PartPlace }
+export type PartPlaces = {
+  api: PartPlace
+  webhooks: PartPlace
+  /** Those that are used. */
+  emulators: ReadonlyMap<EmulatorName, PartPlace>
+}
 type PartPlace = { port: number; url: string }
 
 /**
@@ -11,7 +17,7 @@ type PartPlace = { port: number; url: string }
  * has the same address, and all can start at once although they call each other.
  */
 export async function choosePlaces(config: Config): Promise<PartPlaces> {
-  const { api, webhooks, emulator } = listenAddresses(config)
+  const { api, webhooks } = listenAddresses(config)
   const taken = new Set<number>()
   async function choose({ host, port }: { host: string; port: number }): Promise<PartPlace> {
     let chosen = port
@@ -21,7 +27,10 @@ export async function choosePlaces(config: Config): Promise<PartPlaces> {
     taken.add(chosen)
     return { port: chosen, url: `http://${reachable(host)}:${chosen}` }
   }
-  return { api: await choose(api), webhooks: await choose(webhooks), emulator: await choose(emulator) }
+  const places = { api: await choose(api), webhooks: await choose(webhooks) }
+  const emulators = new Map<EmulatorName, PartPlace>()
+  for (const [name, address] of emulatorAddresses(config)) emulators.set(name, await choose(address))
+  return { ...places, emulators }
 }
 
 /** The host of a URL by which this machine reaches what listens on `host`. */

@@ -1,9 +1,9 @@
 // The programs that `npm start` runs, each as it runs alone, with its configuration in the environment.
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
-import { isReadBy, VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
-import { EVENT_TYPES } from '#providers/stripe/news.ts'
+import { isReadBy } from '#core/config/readers.ts'
+import { VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
+import { emulatorArgs, EMULATORS, emulatorVariables } from './emulators.ts'
 import type { PartPlaces } from './places.ts'
 
 export type Program = {
@@ -20,18 +20,12 @@ const FILES = {
   api: 'src/api/main.ts',
   webhooks: 'src/webhooks/main.ts',
   worker: 'src/workers/main.ts',
-  emulator: 'src/emulators/stripe/main.ts',
 } as const
-const EMULATOR_KEY = 'sk_test_emulator'
-
-/** Whether the Stripe emulator is used: it is, unless a key or another server is configured. */
-export function emulates({ STRIPE_API_BASE, STRIPE_SECRET_KEY }: Config): boolean {
-  return STRIPE_API_BASE === undefined && STRIPE_SECRET_KEY === undefined
-}
 
 /** Whether this command line is of one of the programs, also where another checkout has started it. */
 export function isProgram(command: string): boolean {
-  return Object.values(FILES).some((file) => command.includes(`/${file}`))
+  const files = [...Object.values(FILES), ...Object.values(EMULATORS).map(({ file }) => file)]
+  return files.some((file) => command.includes(`/${file}`))
 }
 
 /**
@@ -39,15 +33,17 @@ export function isProgram(command: string): boolean {
  * before what it calls.
  */
 export function programsOf(config: Config, places: PartPlaces, data_dir: string): Program[][] {
-  const emulated = emulates(config)
   const env = {
     ...given({
       DATABASE_URL: config.DATABASE_URL,
       REDIS_URL: config.REDIS_URL,
       ENCRYPTION_KEY: config.ENCRYPTION_KEY,
       STRIPE_WEBHOOK_SECRET: config.STRIPE_WEBHOOK_SECRET,
-      STRIPE_SECRET_KEY: emulated ? EMULATOR_KEY : (config.STRIPE_SECRET_KEY ?? 'sk_test_unset'),
-      STRIPE_API_BASE: emulated ? places.emulator.url : config.STRIPE_API_BASE,
+      STRIPE_SECRET_KEY: config.STRIPE_SECRET_KEY ?? 'sk_test_unset',
+      STRIPE_API_BASE: config.STRIPE_API_BASE,
+      AI_BASE_URL: config.AI_BASE_URL,
+      AI_API_KEY: config.AI_API_KEY,
+      ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
     }),
@@ -58,29 +54,31 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
   }
-  const emulator = {
-    name: 'Stripe emulator',
-    file: pathOf(FILES.emulator),
-    args: [
-      `--port=${places.emulator.port}`,
-      `--api-key=${EMULATOR_KEY}`,
-      `--webhook-url=${config.WEBHOOKS_URL}/stripe`,
-      `--data-dir=${join(data_dir, 'stripe')}`,
-      ...(config.EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
-    ],
-    // It signs what it sends, and reads no other variable.
-    env: onlyRead(env, (variable) => variable === 'STRIPE_WEBHOOK_SECRET'),
-  }
-  const part = (name: string, process: ProcessName & keyof typeof FILES): Program => ({
+  const emulators = Array.from(places.emulators, ([name, { port }]): Program => {
+    const { of, file, reads } = EMULATORS[name]
+    return {
+      name: `${of} emulator`,
+      file: pathOf(file),
+      args: emulatorArgs(name, config, port, data_dir),
+      env: onlyRead(env, (variable) => reads.includes(variable)),
+    }
+  })
+  const part = (
+    name: string,
+    process: ProcessName & keyof typeof FILES,
+    own: Record<string, string> = {},
+  ): Program => ({
     name,
     file: pathOf(FILES[process]),
     args: [],
-    env: onlyRead(env, (variable) => isReadBy(variable, process)),
+    env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
   })
+  // The API has to know only that there is a key.
+  const has_key = (env as Record<string, string>)['AI_API_KEY'] !== ''
   return [
-    [part('api', 'api'), part('webhooks host', 'webhooks')],
+    [part('api', 'api', has_key ? { AI_API_KEY: 'set' } : {}), part('webhooks host', 'webhooks')],
     [part('worker', 'worker')],
-    emulated ? [emulator] : [],
+    emulators,
   ]
 }
 

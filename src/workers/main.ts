@@ -7,7 +7,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#jobs/job.ts'
-import { openProviders } from '#providers/configured.ts'
+import { openProviders, rolesIn } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
@@ -32,13 +32,13 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   ends.defer(() => endAll(sql, urgent_sql))
   const job_log = createJobLog(log, config.logged_part)
-  const providers = openProviders(config, (provider, call) => {
+  const { providers, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
     job_log.call(call)
   })
-  for (const provider of Object.values(providers)) ends.defer(() => provider.close())
+  ends.defer(() => opened.close())
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const context: WorkerContext = {
@@ -78,7 +78,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     gauge(context),
     retain(context, config.RETENTION_DAYS),
     audits(context, config.AUDIT_EVERY_S),
-    reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S }),
+    ...(rolesIn(queues).includes('processor')
+      ? [reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
+      : []),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
   ends.defer(async () => {

@@ -236,11 +236,13 @@ export function createPerformer(
   }
 }
 
-// Where no key protects from a second effect, a call in doubt is never sent again.
+// Where no key protects from a second effect, a call in doubt is never sent again; where none matters, it always is.
 function byItsRule(job: ClaimedJob): ClaimedJob {
   const { call } = job
-  const looks = call?.in_doubt === true && handlerOf(job.name).definition.call?.on_ambiguous === 'look'
-  return looks ? { ...job, call: { ...call, look_only: true } } : job
+  const rule = handlerOf(job.name).definition.call?.on_ambiguous
+  if (call === null || rule === 'resend_same_key') return job
+  const look_only = rule === 'look' && (call.look_only || call.in_doubt)
+  return { ...job, call: { ...call, look_only } }
 }
 
 // Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A look

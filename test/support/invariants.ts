@@ -1,7 +1,9 @@
 // What must hold in the end, of any deployment: the audit of our own books, and their agreement with the processor's record.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { disagreementsOfDisputes } from './dispute-invariants.ts'
 import { disagreementsOfPayouts } from './payout-invariants.ts'
+import { findOurTopUps, topUpDisagreements } from './top-up-effects.ts'
 import type { World } from './world.ts'
 
 /** Of any deployment, in this process or in its own. */
@@ -26,21 +28,24 @@ const STUCK_AFTER_S = 30
 
 /** Everything that contradicts the invariants now; work under way may show up until it is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
-  const [report, processor, payouts] = await Promise.all([
+  const [report, processor, payouts, disputes] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
     disagreements(world),
     disagreementsOfPayouts(world),
+    disagreementsOfDisputes(world),
   ])
   const unfinished = report.checks
     .filter((each) => each.unfinished)
     .map(({ check }) => ({ problem: 'a check did not finish', check }))
-  return [...report.problems, ...unfinished, ...processor, ...payouts]
+  return [...report.problems, ...unfinished, ...processor, ...payouts, ...disputes]
 }
 
 type Effect = {
-  effect: 'authorize' | 'capture' | 'cancel' | 'refund' | 'refund_failed'
-  payment_intent: string
+  effect: string
+  /** Of effects on payments and their refunds. */
+  payment_intent?: string
   refund?: string
+  topup?: string
   amount: number
   currency: string
   metadata: Record<string, string>
@@ -79,10 +84,10 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
       exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
       exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
+  const top_ups = await findOurTopUps(sql)
+  const all: Effect[] = await provider('stripe').effects()
   // Payouts, transfers and top-ups are of no payment.
-  const effects: Effect[] = (await provider('stripe').effects()).filter(
-    ({ payment_intent }) => payment_intent !== undefined,
-  )
+  const effects = all.filter(({ payment_intent }) => payment_intent !== undefined)
   const problems: Problem[] = []
   const say = (problem: string, facts: object) => problems.push({ problem, ...facts })
 
@@ -147,7 +152,7 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
   for (const { effect, payment_intent, metadata } of effects) {
     // What another application did on the same account concerns nobody here.
     if (metadata['application'] === 'another') continue
-    if (!references.has(payment_intent) && !ids.has(metadata['sluice_payment_id'] ?? ''))
+    if (!references.has(payment_intent!) && !ids.has(metadata['sluice_payment_id'] ?? ''))
       say('an effect of nothing that we know', { effect, payment_intent })
   }
   const known = new Set(refunds.map(({ processor_reference }) => processor_reference))
@@ -159,5 +164,5 @@ async function disagreements({ sql, provider }: Books): Promise<Problem[]> {
       !ourRefunds.has(first!.metadata['sluice_refund_id'] ?? '')
     )
       say('a refund of nothing that we know', { refund, payment_intent: first!.payment_intent })
-  return problems
+  return [...problems, ...topUpDisagreements(top_ups, all)]
 }

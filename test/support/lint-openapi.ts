@@ -9,7 +9,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
-import { areaStates } from '#domain/areas.ts'
+import { areasOf } from '#domain/areas.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 
 const DOCUMENTS = ['/openapi.json', '/openapi-webhooks.json']
@@ -37,7 +37,7 @@ const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'l
 const queue = openConfiguredQueue(config, log)
 const api = await buildApi({
   config,
-  areas: areaStates(config.DISABLED_AREAS),
+  areas: areasOf(config),
   sql,
   remembered: async () => undefined,
   recent_keys: createRecent(1),

@@ -1,5 +1,6 @@
 // The providers of a system under test: an emulator each, and a handle that is the same for all of them.
 import { join } from 'node:path'
+import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import type { Process } from './process.ts'
@@ -15,18 +16,19 @@ type EmulatorOptions = {
 }
 
 /** How an emulator may differ from the usual one. */
-type Changes = { stripe: Partial<StripeEmulatorOptions> }
+type Changes = { stripe: Partial<StripeEmulatorOptions>; ai: Partial<AiEmulatorOptions> }
 
 export type ProviderName = keyof Changes
 export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
 
 type Row<Own> = {
   api_key: string
-  webhook_secret: string
-  /** The events that an endpoint there should send; ours send all unless told. */
-  needed_events: string[]
-  /** The variables of the product that hold these, and where the provider is. */
-  variables: { api_key: string; webhook_secret: string; url: string }
+  /** Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told. */
+  webhooks: { secret: string; variable: string; needed_events: string[] } | null
+  /** The variables of the product that hold the key, and where the provider is. */
+  variables: { api_key: string; url: string }
+  /** What comes after the address of the emulator. */
+  base_path: string
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
   start: (usual: EmulatorOptions, own: Own | undefined) => Promise<{ url: string; close(): Promise<void> }>
 }
@@ -35,15 +37,23 @@ type Row<Own> = {
 const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
   stripe: {
     api_key: 'sk_test_emulator',
-    webhook_secret: 'whsec_test_current',
-    needed_events: EVENT_TYPES,
-    variables: {
-      api_key: 'STRIPE_SECRET_KEY',
-      webhook_secret: 'STRIPE_WEBHOOK_SECRET',
-      url: 'STRIPE_API_BASE',
+    webhooks: {
+      secret: 'whsec_test_current',
+      variable: 'STRIPE_WEBHOOK_SECRET',
+      needed_events: EVENT_TYPES,
     },
+    variables: { api_key: 'STRIPE_SECRET_KEY', url: 'STRIPE_API_BASE' },
+    base_path: '',
     start: async (usual, own) =>
       await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
+  },
+  ai: {
+    api_key: 'ai-emulator',
+    webhooks: null,
+    variables: { api_key: 'AI_API_KEY', url: 'AI_BASE_URL' },
+    base_path: '/v1',
+    start: async (usual, own) =>
+      await (await import('#emulators/ai/main.ts')).startAiEmulator({ ...usual, ...own }),
   },
 }
 const NAMES = Object.keys(PROVIDERS) as ProviderName[]
@@ -117,11 +127,11 @@ export async function startProviders(
 export function providerVariables(urlOf: (name: ProviderName) => string | undefined): Record<string, string> {
   const all: Record<string, string> = {}
   for (const name of NAMES) {
-    const { variables, api_key, webhook_secret } = PROVIDERS[name]
+    const { variables, api_key, webhooks, base_path } = PROVIDERS[name]
     const url = urlOf(name)
     all[variables.api_key] = api_key
-    all[variables.webhook_secret] = webhook_secret
-    if (url !== undefined) all[variables.url] = url
+    if (webhooks !== null) all[webhooks.variable] = webhooks.secret
+    if (url !== undefined) all[variables.url] = url + base_path
   }
   return all
 }
@@ -133,12 +143,16 @@ async function startEmulator<Name extends ProviderName>(
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
 ): Promise<string> {
-  const { api_key, webhook_secret, needed_events, start } = PROVIDERS[name]
+  const { api_key, webhooks, start } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
     api_key,
-    ...(webhooks_url !== undefined && { webhook_url: `${webhooks_url}/${name}`, webhook_secret }),
-    ...(only_needed && { webhook_events: needed_events }),
+    ...(webhooks !== null &&
+      webhooks_url !== undefined && {
+        webhook_url: `${webhooks_url}/${name}`,
+        webhook_secret: webhooks.secret,
+      }),
+    ...(webhooks !== null && only_needed && { webhook_events: webhooks.needed_events }),
     ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
   }
   if (launch === undefined) {
@@ -174,11 +188,11 @@ export function handleOf(name: ProviderName, url: string): Provider {
     const query = Object.entries(filter).map(([field, value]) => [field, String(value)])
     return (await control('GET', `${path}?${new URLSearchParams(query).toString()}`)).data
   }
-  const { api_key, webhook_secret } = PROVIDERS[name]
+  const { api_key, webhooks } = PROVIDERS[name]
   return {
     url,
     api_key,
-    webhook_secret,
+    webhook_secret: webhooks?.secret ?? '',
     control,
     requests: (filter) => found('/requests', filter),
     effects: (filter) => found('/effects', filter),

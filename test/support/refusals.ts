@@ -17,8 +17,10 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
       (select count(*) from merchants) as merchants, (select max(updated_at) from merchants) as merchant_changed,
       (select count(*) from payments) as payments, (select max(updated_at) from payments) as payment_changed,
       (select count(*) from refunds) as refunds, (select max(updated_at) from refunds) as refund_changed,
+      (select count(*) from disputes) as disputes, (select max(updated_at) from disputes) as dispute_changed,
       (select count(*) from payouts) as payouts, (select max(updated_at) from payouts) as payout_changed,
       (select sum(reserved_minor) from ledger_accounts) as reserved,
+      (select count(*) from top_ups) as top_ups, (select max(updated_at) from top_ups) as top_up_changed,
       (select count(*) from events) as events, (select count(*) from ledger_transfers) as transfers,
       (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
       (select count(*) from idempotency_keys) as keys`

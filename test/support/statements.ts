@@ -54,7 +54,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'reference of a provider',
-    tables: ['payments', 'refunds', 'payouts', 'top_ups'],
+    tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups'],
     part: /(where|and) (r\.)?processor = ((n|arrived)\.provider|\$\d+) and (r\.)?processor_reference = /,
     reason: 'what a provider tells says whose it is only by its reference, which is unique',
   },
@@ -96,7 +96,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'walk of the reconciler',
-    tables: ['payments', 'refunds', 'payouts', 'top_ups', 'verifications', 'drifts'],
+    tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups', 'verifications', 'drifts'],
     part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
     reason: 'goes through all tenants, one after the other',
   },
@@ -117,6 +117,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     tables: [
       'payments',
       'refunds',
+      'disputes',
       'payouts',
       'top_ups',
       'verifications',

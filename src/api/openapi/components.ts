@@ -40,7 +40,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'How long to wait for the processor (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says.',
+      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says.',
     schema: { type: 'string' },
   },
 } as const

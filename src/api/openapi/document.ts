@@ -9,7 +9,8 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
-Customers, recipients, merchants, payments, captures, refunds and verifications over a thin HTTP API; every piece of work becomes a durable job. Start with
+Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications and AI tasks over a thin HTTP API;
+every piece of work becomes a durable job. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -35,7 +36,7 @@ is: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 
-Routes that need the processor wait for it: 10 s, or as \`Prefer\` says. What is not finished by then is answered 202
+Routes that move money wait for the processor: 10 s, or as \`Prefer\` says; AI tasks wait only if it asks to. What is not finished by then is answered 202
 with the resource as it stands, and the work goes on: [waiting and 202](/docs/guides/waiting).
 
 ## Errors
@@ -49,8 +50,8 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, recipients, merchants, payments and refunds is kept as events. Their types and data are listed
-under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups and AI tasks is kept as events. Their
+types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 
@@ -80,9 +81,13 @@ From \`client_secret\` to the end: [3-D Secure](/docs/guides/three-d-secure).
 
 Take less than was held, and take it in time: [partial capture](/docs/guides/captures).
 
-### Refunds, chargeback, dispute
+### Refunds
 
 Give money back, and notice when it did not arrive: [refunds](/docs/guides/refunds).
+
+### Disputes, chargeback, inquiry
+
+A buyer's bank asks the money back: [disputes](/docs/guides/disputes).
 
 ### Recipients and merchants, archive, IBAN
 
@@ -95,6 +100,10 @@ Whether somebody is who they say they are: [verifications](/docs/guides/kyc).
 ### Test methods
 
 A card for each outcome: [test methods](/docs/guides/test-methods).
+
+### AI tasks: generate, classify, extract
+
+Let a language model work for you, and read what it made: [AI tasks](/docs/guides/ai-tasks).
 
 ### Faults in the emulator
 

@@ -1,6 +1,7 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { subjectOf } from '#domain/subjects.ts'
+import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
 import {
   CANCELED,
   CAPTURED,
@@ -12,6 +13,7 @@ import {
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
 import { DECIDED_KYC, PENDING_KYC } from '../routes/verifications/examples.ts'
+import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
 const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
@@ -38,6 +40,13 @@ const IMPLIED: Record<string, object> = {
   'payment.failed': FAILED,
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
+  'top_up.created': TOP_UP_PENDING,
+  'top_up.failed': { ...TOP_UP_FAILED, succeeded_at: null },
+  'top_up.canceled': { status: 'canceled', succeeded_at: null },
+  'top_up.reversed': TOP_UP_FAILED,
+  'ai_task.created': AI_TASK_QUEUED,
+  'ai_task.failed': AI_TASK_FAILED,
+  'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
 } satisfies Partial<Record<EventType, object>>
 
 /** Events carry no link. */

@@ -60,7 +60,7 @@ const AFTER_THE_WORK: ErrorCode[] = [
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 const WAITS = {
   by_default:
-    'Waits for the processor (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.',
+    'Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.',
   if_asked:
     'Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to; what is not finished by then answers 202.',
 }

@@ -22,7 +22,7 @@ const remembered = z
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',
       description:
-        'How the request stands. `unknown`: whether a call to the processor took effect is being found out.',
+        'How the request stands. `unknown`: whether a call to the provider took effect is being found out.',
       example: 'finished',
     }),
     created_at: timestamp.meta({ description: 'When it was accepted.' }),

@@ -1,7 +1,9 @@
 // The registry of routes: each noun adds its own, in the order of the documentation.
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
+import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
+import { disputeRoutes } from './disputes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
 import { paymentRoutes } from './payments.ts'
@@ -19,10 +21,12 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   recipientRoutes,
   paymentRoutes,
   refundRoutes,
+  disputeRoutes,
   payoutRoutes,
   walletRoutes,
   topUpRoutes,
   kycRoutes,
+  aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

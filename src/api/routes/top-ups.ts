@@ -35,10 +35,11 @@ const createBody = z
   })
   .meta({ id: 'CreateTopUp', description: 'A top-up to be.' })
 
-const PENDING = {
-  status: 'pending',
-  processor_reference: null,
-  succeeded_at: null,
+export const TOP_UP_PENDING = { status: 'pending', processor_reference: null, succeeded_at: null } as const
+export const TOP_UP_FAILED = {
+  status: 'failed',
+  failure: { code: 'insufficient_funds', message: 'The bank account does not have enough funds.' },
+  failed_at: '2026-11-24T10:15:30.123456Z',
 } as const
 
 export function topUpRoutes(root: FastifyInstance, context: RouteContext): void {
@@ -69,7 +70,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
     route({
       area: 'wallet',
       scope: 'wallet:write',
-      tag: 'top-ups',
+      tag: 'top_ups',
       operation_id: 'createTopUp',
       summary: 'Top up a balance',
       description:
@@ -95,8 +96,8 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
             value: { idempotency_key: 'top-up-2026-11-21', amount_minor: 10_000, currency: 'eur' },
           },
         },
-        answer: PENDING,
-        unfinished: PENDING,
+        answer: TOP_UP_PENDING,
+        unfinished: TOP_UP_PENDING,
       },
       errors: [
         'idempotency_key_reused',
@@ -140,7 +141,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
     route({
       area: 'wallet',
       scope: 'wallet:read',
-      tag: 'top-ups',
+      tag: 'top_ups',
       operation_id: 'listTopUps',
       summary: 'List top-ups, newest first',
       querystring: pageQuery.extend({
@@ -166,7 +167,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
     route({
       area: 'wallet',
       scope: 'wallet:read',
-      tag: 'top-ups',
+      tag: 'top_ups',
       operation_id: 'getTopUp',
       summary: 'Retrieve a top-up',
       params: idParams,
@@ -182,7 +183,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
     route({
       area: 'wallet',
       scope: 'wallet:read',
-      tag: 'top-ups',
+      tag: 'top_ups',
       operation_id: 'getTopUpTimeline',
       summary: 'Explain a top-up',
       description:

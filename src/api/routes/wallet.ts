@@ -43,12 +43,10 @@ export function walletRoutes(root: FastifyInstance, { sql, lists }: RouteContext
       querystring: pageQuery.extend({
         currency: ofCurrency,
         kind: transactionKind.optional().meta({ description: 'Only those of this kind.' }),
-        subject_id: idText
-          .optional()
-          .meta({
-            description: 'Only those of this payment, refund, top-up or payout.',
-            example: EXAMPLE_ID,
-          }),
+        subject_id: idText.optional().meta({
+          description: 'Only those of this payment, refund, top-up or payout.',
+          example: EXAMPLE_ID,
+        }),
       }),
       response: { 200: z.array(walletTransactionSchema) },
       errors: [],

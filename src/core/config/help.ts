@@ -1,13 +1,7 @@
 // The table of variables for people: in `--help` and in the README.
 import type { z } from 'zod'
-import {
-  isReadBy,
-  neededBy,
-  VARIABLE_NAMES,
-  VARIABLES,
-  type ProcessName,
-  type VariableName,
-} from './variables.ts'
+import { isReadBy, neededBy } from './readers.ts'
+import { VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName } from './variables.ts'
 
 type Variable = {
   name: VariableName

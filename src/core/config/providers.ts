@@ -1,13 +1,16 @@
-// Which provider is used for payments, payouts and verifications, and how its ids look. Apart from a provider's own files, no other file names it.
+// Which providers are used, by the queues whose jobs call them, and how their ids look. Apart from a provider's own files, no
+// other file names it.
 
 export const PAYMENTS = {
   provider: 'stripe',
+  queues: ['payments', 'notifications'],
   /** The form of its ids of payments and refunds. */
   reference: /^(pi|re|pyr)_\w+$/,
   /** For the documentation. */
   examples: {
     payment: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
     refund: 're_3SV0Zw2eZvKYlo2C0aBcDeFg',
+    dispute: 'du_1SV0Zw2eZvKYlo2C0aBcDeFg',
     payment_method: 'pm_card_visa',
     payment_method_that_authenticates: 'pm_card_authenticationRequired',
     kind: 'payment_intent.succeeded',
@@ -17,6 +20,7 @@ export const PAYMENTS = {
 /** The same of payouts. */
 export const PAYOUTS = {
   provider: PAYMENTS.provider,
+  queues: ['payouts', 'notifications'],
   /** The form of its ids of payouts and transfers. */
   reference: /^(po|tr)_\w+$/,
   examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
@@ -28,16 +32,26 @@ export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct
 /** The same of top-ups. */
 export const TOP_UPS = {
   provider: PAYMENTS.provider,
+  queues: PAYMENTS.queues,
   reference: /^tu_\w+$/,
   examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
 } as const
 
 /** The same of verifications. */
 export const IDENTITY = {
-  provider: 'stripe',
+  provider: PAYMENTS.provider,
+  queues: ['compliance', 'notifications'],
   reference: /^vs_\w+$/,
   examples: {
     session: 'vs_1SV0Zw2eZvKYlo2C0aBcDeFg',
     url: 'https://verify.stripe.com/start/live_aBcDeFg',
   },
+} as const
+
+/** Any server that speaks OpenAI's API. */
+export const AI = {
+  provider: 'ai',
+  queues: ['ai'],
+  /** The variables without which there is none. */
+  credentials: ['AI_BASE_URL', 'AI_API_KEY'],
 } as const

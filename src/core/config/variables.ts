@@ -3,17 +3,20 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
 import { list } from './list.ts'
+import { PAYMENTS, PAYOUTS, TOP_UPS } from './providers.ts'
 import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
-type Row = readonly [
+export type VariableRow = readonly [
   must_be: z.ZodType,
   example: string,
   about: string,
   read_by: readonly ProcessName[],
   /** Processes that do not start without it. */
   needed_by?: readonly ProcessName[],
+  /** A worker that serves none of these queues starts without it. */
+  of_queues?: readonly string[],
 ]
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
@@ -97,6 +100,7 @@ export const VARIABLES = {
     'key of the account at Stripe; `npm start` without it runs a Stripe emulator',
     ['worker'],
     ['worker'],
+    [...PAYMENTS.queues, ...PAYOUTS.queues, ...TOP_UPS.queues],
   ],
   STRIPE_WEBHOOK_SECRET: [
     z
@@ -114,6 +118,33 @@ export const VARIABLES = {
     baseUrl.optional(),
     'https://api.stripe.com',
     "another server that speaks Stripe's API; set, no emulator runs",
+    ['worker'],
+  ],
+  AI_BASE_URL: [
+    baseUrl.optional(),
+    'https://api.openai.com/v1',
+    "server for AI tasks that speaks OpenAI's API, with the path before `/chat/completions`; `npm start` without it and AI_API_KEY runs an emulator. In production the area `ai` is not deployed without both",
+    ['api', 'worker'],
+  ],
+  AI_API_KEY: [
+    z
+      .string()
+      .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
+      .optional(),
+    'sk-...',
+    'key of that server; any text where it asks for none. The API only has to know that there is one: any text will do there',
+    ['api', 'worker'],
+  ],
+  AI_MODEL: [
+    z.string().min(1).max(255).default('gpt-5-mini'),
+    'gpt-5-mini',
+    'model of AI tasks that name none',
+    ['worker'],
+  ],
+  AI_MAX_TOKENS_FIELD: [
+    z.enum(['max_completion_tokens', 'max_tokens']).default('max_completion_tokens'),
+    'max_tokens',
+    'what that server calls the limit of output tokens',
     ['worker'],
   ],
   HOST: [
@@ -186,7 +217,7 @@ export const VARIABLES = {
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
   QUEUES: [
     commaList,
-    'payments,notifications',
+    'payments,payouts',
     `queues that a worker serves, separated by commas; unset: all`,
     ['worker'],
   ],
@@ -235,6 +266,7 @@ export const VARIABLES = {
     ['start'],
   ],
   EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe emulator', ['start']],
+  AI_EMULATOR_PORT: [port(3014), '3014', 'port of the AI emulator', ['start']],
   EMULATOR_EVENTS: [
     z.enum(['needed', 'all']).default('needed'),
     'all',
@@ -247,26 +279,12 @@ export const VARIABLES = {
     'folder of `npm start`: embedded servers, secrets, log, `dev.json`',
     ['commands', 'migrate', 'start'],
   ],
-} as const satisfies Record<string, Row>
+} as const satisfies Record<string, VariableRow>
 
 export type VariableName = keyof typeof VARIABLES
 
 /** The names of the table, in its order. */
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[]
-
-/** The variables without which one of these processes does not start. */
-export function neededBy(...processes: ProcessName[]): VariableName[] {
-  return VARIABLE_NAMES.filter((name) => {
-    const { 4: needed_by = [] }: Row = VARIABLES[name]
-    return needed_by.some((process) => processes.includes(process))
-  })
-}
-
-/** Whether this process reads this variable. */
-export function isReadBy(name: VariableName, process: ProcessName): boolean {
-  const { 3: read_by }: Row = VARIABLES[name]
-  return process === 'start' || read_by.includes(process)
-}
 
 function isNetwork(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/')

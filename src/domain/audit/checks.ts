@@ -141,7 +141,12 @@ export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fr
  * Each of the `expected` events (`type`) of the row `p` was written once, and no other event of it. For a noun without
  * parts, all of whose events follow from how its row stands.
  */
-export function eventsOf(sql: Sql | Tx, { rowsOf }: AuditScope, noun: string, expected: Fragment): Fragment {
+export function announcedOnce(
+  sql: Sql | Tx,
+  { rowsOf }: AuditScope,
+  noun: string,
+  expected: Fragment,
+): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event is missing or was written twice'
         else 'an event tells what did not happen' end as problem,

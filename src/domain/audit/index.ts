@@ -63,8 +63,8 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
     return [
       sql`
         select ${`a ${noun} is under way and nothing works on it`}::text as problem, p.tenant_id,
-          ${rootOf(noun)}::text as subject, ${sql(`p.${filedBy(noun)}`)} as subject_id, p.id::text as id, p.status || ' since ' || p.updated_at as what,
-          ${noNumbers(sql)}
+          ${rootOf(noun)}::text as subject, ${sql(`p.${filedBy(noun)}`)} as subject_id,
+          p.id::text as id, p.status || ' since ' || p.updated_at as what, ${noNumbers(sql)}
         from ${rows} p
         where ${entry.open(sql)} and p.status = any(${statusesOfCalls(noun)}::text[]) and not ${left}
           and not exists (

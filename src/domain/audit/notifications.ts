@@ -4,7 +4,7 @@ import { noNumbers, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
-const FITS_BY_NOW = 'a parked notification sleeps and its refund fits by now'
+const FITS_BY_NOW = 'a parked notification sleeps and what it tells fits by now'
 const DUE_FOR_LONG = 'a notification waits although it is due'
 /** Problems of parked and waiting notifications: they are found again by every audit, whatever time it covers. */
 export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
@@ -16,8 +16,8 @@ export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
 
 /**
  * A notification that is not finished has an open job or waits for its turn, and one whose job has ended was applied or ignored. None was
- * given up, and none stays parked although the object that it waits for is known here, or although there is room for
- * its refund.
+ * given up, and none stays parked although the object that it waits for is known here, or although what it
+ * tells fits.
  */
 export function notifications(
   sql: Sql | Tx,

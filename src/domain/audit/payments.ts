@@ -38,7 +38,8 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     select case when e.type is not null then 'an event is missing or was written twice'
         when t.type like 'refund.%' then 'an event tells of a refund that is not there'
         else 'an event tells what did not happen' end as problem,
-      p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id, coalesce(e.type, t.type) as what,
+      p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id,
+      coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
       coalesce(t.times, 0) - (e.type is not null)::integer as off_by
     from ${rowsOf('payment')} p

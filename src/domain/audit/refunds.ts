@@ -6,7 +6,8 @@ import { postedFor, type AuditScope, type Checks } from './checks.ts'
 function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,
-      r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected, (taken.posted + given.posted)::bigint as found,
+      r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected,
+      (taken.posted + given.posted)::bigint as found,
       (taken.posted + given.posted - r.expected)::bigint as off_by
     from ${rowsOf('payment')} p
     cross join lateral (

@@ -1,6 +1,6 @@
 // The invariants of top-ups: what came and what was taken back is posted, and each step was announced once.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { eventsOf, postedFor, type AuditScope, type Checks } from './checks.ts'
+import { announcedOnce, postedFor, type AuditScope, type Checks } from './checks.ts'
 
 function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
   const came = sql`p.succeeded_at is not null`
@@ -23,7 +23,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     union all select 'top_up.succeeded' where ${came}
     union all select 'top_up.reversed' where ${went}
     union all select 'top_up.' || p.status where p.succeeded_at is null and p.status in ('failed', 'canceled')`
-  return unionAll(sql, [posted, eventsOf(sql, scope, 'top_up', expected)])
+  return unionAll(sql, [posted, announcedOnce(sql, scope, 'top_up', expected)])
 }
 
 export const checksOfTopUps: Checks = { top_ups }

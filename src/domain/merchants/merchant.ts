@@ -41,8 +41,6 @@ export const merchantSchema = z
   })
   .meta({ id: 'Merchant', description: 'Somebody on whose behalf you take payments.' })
 
-export type Merchant = z.output<typeof merchantSchema>
-
 /** The events of merchants, by the word after `merchant.`, each with its meaning. */
 export const MERCHANT_EVENTS = {
   created: 'A merchant was created.',

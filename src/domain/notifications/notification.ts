@@ -10,7 +10,7 @@ const PARKED_REASONS = [
   'not_ours',
   /** The processor does not know its object. */
   'not_at_processor',
-  /** A refund for which what is captured and not reserved here leaves no room yet. */
+  /** A refund for which what is captured and not reserved here leaves no room yet, or a dispute of what is not captured. */
   'does_not_fit',
   /** The processor has refunded more or less than we know of; another notification may be on its way. */
   'refunds_differ',

@@ -4,6 +4,7 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { shownDisputeSchema } from '../disputes/dispute.ts'
 
 const PAYMENT_STATUSES = [
   'pending',
@@ -100,6 +101,10 @@ export const paymentSchema = z
     authorized_at: timestamp.nullable().meta({ description: 'When the money was held.' }),
     captured_at: timestamp.nullable().meta({ description: 'When it was taken.' }),
     canceled_at: timestamp.nullable().meta({ description: 'When it was released.' }),
+    dispute: shownDisputeSchema.nullable().meta({
+      description: 'The latest dispute of it; null when there is none.',
+      example: null,
+    }),
     metadata: metadataJson,
     created_at: timestamp.meta({ description: 'Unique among your payments: the cursor of lists.' }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
@@ -111,12 +116,15 @@ export type Payment = z.output<typeof paymentSchema>
 
 /**
  * A payment in events: without the secret, which is only for the buyer's browser; those of earlier versions have no
- * `merchant_id`.
+ * `merchant_id` or `dispute`.
  */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true })
-  .partial({ merchant_id: true })
-  .meta({ id: 'PaymentEventData', description: 'The payment as it then stood.' })
+  .partial({ merchant_id: true, dispute: true })
+  .meta({
+    id: 'PaymentEventData',
+    description: 'The payment as it then stood; when it tells of a dispute, `dispute` is that one.',
+  })
 
 /** The events of payments, by the word after `payment.`, each with its meaning. */
 export const PAYMENT_EVENTS = {
@@ -130,4 +138,8 @@ export const PAYMENT_EVENTS = {
   canceled: 'The hold was released, or the payment given up.',
   cancel_failed: 'A cancellation failed; the payment is as it was before.',
   failed: 'The authorization failed for good.',
+  disputed: "The buyer's bank disputes it, or inquires about it.",
+  dispute_won: 'A dispute was won; what was taken for it is yours again.',
+  dispute_lost: 'A dispute was lost; it may still be won by an appeal.',
+  dispute_closed: 'An inquiry is over, or a dispute was prevented.',
 } as const

@@ -53,9 +53,12 @@ export async function createPayments(
         merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), asked as (
       select * from given a
-      where not known and (a.customer_id is null or exists (
-        select from customers c where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null))
-        -- The offset keeps it a look-up, only of those that name one.
+      -- Each offset keeps its part a look-up, of those only that name one: planned while the table was small, it would
+      -- scan it for ever.
+      where not known
+        and (a.customer_id is null or exists (
+          select from customers c
+          where c.tenant_id = a.tenant_id and c.id = a.customer_id and c.deleted_at is null offset 0))
         and (a.merchant_id is null or exists (
           select from merchants m
           where m.tenant_id = a.tenant_id and m.id = a.merchant_id and m.archived_at is null offset 0))

@@ -53,7 +53,7 @@ export async function findProtectedPayout(sql: Sql, sent: SentKey): Promise<Prot
 export type KnownPayout = Pick<
   Payout,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
-> & { returned_minor: number; cancel_requested_at: string | null }
+> & { cancel_requested_at: string | null }
 
 /** The payout, of any tenant, that a processor knows by `reference`. */
 export async function findPayoutByReference(
@@ -81,7 +81,7 @@ export async function findPayoutByIds(
 
 function knownColumns(sql: Sql): Fragment {
   return sql`
-    tenant_id, id, status, amount_minor, currency, processor_reference, returned_minor, cancel_requested_at`
+    tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at`
 }
 
 /** The columns of an answer. */

@@ -5,10 +5,10 @@ import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
 
 export const payoutSide = z.object({
   ...AMOUNT_SIDE,
-  returned_minor: z
-    .int()
-    .nullish()
-    .meta({ description: 'What came back of it; of payouts only.', example: 0 }),
+  out_minor: z.int().meta({
+    description: 'What was paid of it and has not come back; of payouts only.',
+    example: 1000,
+  }),
 })
 
 /** What ours and theirs are, where they contradict each other. */

@@ -1,5 +1,5 @@
 // Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the job.
-import { newId } from '#core/ids.ts'
+import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
@@ -23,24 +23,29 @@ export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: s
 /**
  * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
  * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
- * behind it, and both are posted and announced. No two settlements of one call may be of the same top-up. Returns the
- * ids of the jobs whose lease was still ours; for the others nothing was written.
+ * behind it, and both are posted and announced. One that has ended only learns its reference: what contradicts it is
+ * for a drift, which needs the reference to be looked at. No two settlements of one call may be of the same top-up.
+ * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
-    ...settlement,
-    change: {
-      ...told,
-      becomes: told.said === 'reversed' ? 'failed' : told.said,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
-      // What came goes before what went: events and transfers follow each other in the order of their ids.
-      came_event_id: newId(),
-      event_id: newId(),
-      came_id: newId(),
-      went_id: newId(),
-    },
-  }))
+  const items = settlements.map(({ told, notification_id, ...settlement }) => {
+    // Events and transfers of one statement follow each other in the order of their ids.
+    const [came_event_id, event_id] = newIdsInOrder(2)
+    const [came_id, went_id] = newIdsInOrder(2)
+    return {
+      ...settlement,
+      change: {
+        ...told,
+        becomes: told.said === 'reversed' ? 'failed' : told.said,
+        // The notification of a job that goes on is not applied yet.
+        notification_id: settlement.state === 'running' ? null : notification_id,
+        came_event_id,
+        event_id,
+        came_id,
+        went_id,
+      },
+    }
+  })
   const came = sql`before = 'pending' and said in ('succeeded', 'reversed')`
   const to_post = sql`
     select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,
@@ -62,21 +67,24 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         tenant_id uuid, top_up_id uuid, said text, becomes text, processor_reference text, failure jsonb,
         came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
     ), locked as (
-      select told.*, t.before from (select * from told order by tenant_id, top_up_id) told
+      select told.*, t.before,
+        becomes <> before and (before = 'pending' or (before = 'succeeded' and said = 'reversed')) as moves
+      from (select * from told order by tenant_id, top_up_id) told
       cross join lateral (
         select t.status as before from top_ups t where t.tenant_id = told.tenant_id and t.id = told.top_up_id
         for update
       ) t
     ), t as (
-      update top_ups t set status = l.becomes, failure = l.failure, updated_at = clock_timestamp(),
+      update top_ups t set updated_at = clock_timestamp(),
         processor_reference = coalesce(t.processor_reference, l.processor_reference),
-        succeeded_at = case when l.said in ('succeeded', 'reversed')
-          then coalesce(t.succeeded_at, clock_timestamp()) end,
-        failed_at = case when l.becomes = 'failed' then clock_timestamp() end
+        status = case when l.moves then l.becomes else t.status end,
+        failure = case when l.moves then l.failure else t.failure end,
+        succeeded_at = case when l.moves and l.said in ('succeeded', 'reversed')
+          then coalesce(t.succeeded_at, clock_timestamp()) else t.succeeded_at end,
+        failed_at = case when l.moves and l.becomes = 'failed' then clock_timestamp() else t.failed_at end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.top_up_id
-        and (t.status = 'pending' or (t.status = 'succeeded' and l.said = 'reversed'))
-        and (t.status <> l.becomes or t.processor_reference is null)
+        and (l.moves or (t.processor_reference is null and l.processor_reference is not null))
       returning t.*, l.before, l.said, l.came_event_id, l.event_id, l.came_id, l.went_id
     ), changed as (
       select * from t where status <> before

@@ -1,15 +1,14 @@
 // The buttons of the page: each is a form of its own, and leads back to the page.
 import { BANK, BROWSER, DASHBOARD } from '../shared/call.ts'
-import { statusOf, textOf } from './control-parts.ts'
+import { statusOf } from './control-parts.ts'
 import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused, Refusal } from './errors.ts'
 import { addFault, PLACES } from './faults.ts'
-import { release, removeFaults } from '../shared/faults.ts'
+import { buttonFields, faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'
 import { send, type Exchange } from '../shared/http.ts'
 import { findSession, SESSION_STATUSES, settleSession } from './identity.ts'
-import { problemPage } from './page.ts'
 import type { Params } from './parse.ts'
 import { cancelIntent, captureIntent, confirmIntent, expireIntent, findIntent } from './payment-intents.ts'
 import { findPayout, PAYOUT_ENDS, settlePayout } from './payouts.ts'
@@ -17,12 +16,9 @@ import { createRefund, findRefund, settleRefund } from './refunds.ts'
 import { findTopup, settleTopup, TOPUP_ENDS } from './topups.ts'
 import { findTransfer, reverseTransfer } from './transfers.ts'
 
-const FIELDS = ['id', 'value', 'place', 'times', 'amount'] as const
 const REFUND_ENDS = ['succeeded', 'failed'] as const
 
-type Fields = Record<(typeof FIELDS)[number], string>
-
-const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> = {
+const BUTTONS: Record<string, (emulator: Emulator, fields: ButtonFields) => unknown> = {
   confirm: (emulator, { id, value }) =>
     declinedIsDone(() =>
       confirmIntent(emulator, BROWSER, findIntent(emulator, id), { payment_method: value }),
@@ -54,15 +50,7 @@ const BUTTONS: Record<string, (emulator: Emulator, fields: Fields) => unknown> =
     ),
   reverse: (emulator, { id, amount }) =>
     reverseTransfer(emulator, DASHBOARD, findTransfer(emulator, id), { amount }),
-  fault: (emulator, { value, place, times }) =>
-    addFault(emulator.faults, {
-      match: Object.hasOwn(PLACES, place) ? PLACES[place] : {},
-      ...(Number(times) > 1 && { times: Number(times) }),
-      fault: value === 'delay_ms' ? { delay_ms: 1000 } : value,
-    }),
-  clear: (emulator, { id }) => removeFaults(emulator.faults, id),
-  clear_all: (emulator) => removeFaults(emulator.faults, null),
-  release: (emulator, { id }) => release(emulator.faults, id),
+  ...faultButtons(addFault, PLACES),
   webhooks: (emulator, { value }) => emulator.webhooks?.change({ paused: value === 'pause' }),
 }
 
@@ -77,7 +65,7 @@ export function pressButton(
   try {
     const button = Object.hasOwn(BUTTONS, name) ? BUTTONS[name] : undefined
     if (button === undefined) throw parameterRefused(`There is no button "${name}".`, undefined)
-    button(emulator, Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as Fields)
+    button(emulator, buttonFields(body))
     send(response, 303, { location: '/' }, '')
   } catch (error) {
     if (!(error instanceof Refusal)) throw error

@@ -1,13 +1,14 @@
 // The controls of payouts, transfers, top-ups and disputes: what banks decide, and what somebody reverses.
 import { BANK, DASHBOARD } from '../shared/call.ts'
-import { asParams, statusOf, textOf, type Control } from './control-parts.ts'
+import { textOf } from '../shared/controls.ts'
+import { asParams, statusOf, type StripeControl } from './control-parts.ts'
 import { closeDispute, DISPUTE_ENDS, findDispute } from './disputes.ts'
 import { findPayout, PAYOUT_ENDS, settlePayout } from './payouts.ts'
 import { render } from './render.ts'
 import { findTopup, settleTopup, TOPUP_ENDS } from './topups.ts'
 import { findTransfer, reverseTransfer } from './transfers.ts'
 
-export const BALANCE_CONTROLS: Record<string, Control> = {
+export const BALANCE_CONTROLS: Record<string, StripeControl> = {
   'POST payouts/:id/settle': (emulator, id, body) => {
     const status = statusOf(body, PAYOUT_ENDS)
     const payout = findPayout(emulator, id)

@@ -1,13 +1,14 @@
 // The controls of identity: the person's visit to the hosted page, and what the check comes to.
 import { BROWSER, DASHBOARD } from '../shared/call.ts'
+import { textOf } from '../shared/controls.ts'
 import { sendPage } from '../shared/html.ts'
 import { send } from '../shared/http.ts'
-import { statusOf, textOf, type Control } from './control-parts.ts'
+import { statusOf, type StripeControl } from './control-parts.ts'
 import { findSession, SESSION_STATUSES, settleSession, visit } from './identity.ts'
 import { verificationPage, verificationText } from './page-identity.ts'
 import { render } from './render.ts'
 
-export const IDENTITY_CONTROLS: Record<string, Control> = {
+export const IDENTITY_CONTROLS: Record<string, StripeControl> = {
   'GET identity/:id/start': (emulator, id, _body, query, { response }) => {
     const session = findSession(emulator, id)
     if (visit(emulator, session, textOf(query, 'link') ?? ''))

@@ -1,16 +1,10 @@
 // What a control of the emulator is, and reading its body.
-import type { Exchange } from '../shared/http.ts'
+import type { Control } from '../shared/controls.ts'
 import type { Emulator } from './emulator.ts'
 import { parameterRefused } from './errors.ts'
 import type { Params } from './parse.ts'
 
-export type Control = (
-  emulator: Emulator,
-  id: string,
-  body: Record<string, unknown>,
-  query: Params,
-  exchange: Exchange,
-) => unknown
+export type StripeControl = Control<Emulator, Params>
 
 /** The `status` that a body asks for. */
 export function statusOf<T extends string>(body: Record<string, unknown>, allowed: readonly T[]): T {
@@ -18,12 +12,6 @@ export function statusOf<T extends string>(body: Record<string, unknown>, allowe
   if (status === undefined)
     throw parameterRefused(`Invalid status: must be one of ${allowed.join(', ')}`, 'status')
   return status
-}
-
-/** A text, if the body has it. */
-export function textOf(body: Record<string, unknown>, name: string): string | undefined {
-  const value = body[name]
-  return typeof value === 'string' ? value : undefined
 }
 
 /** A flat JSON body as the parameters of an operation. */

@@ -3,15 +3,14 @@ import { authenticate } from './confirmation.ts'
 import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
 import { BALANCE_CONTROLS } from './control-balance.ts'
 import { IDENTITY_CONTROLS } from './control-identity.ts'
-import { asParams, statusOf, textOf, type Control } from './control-parts.ts'
+import { asParams, statusOf, type StripeControl } from './control-parts.ts'
 import { BROWSER, DASHBOARD } from '../shared/call.ts'
 import { nowMs, type Emulator } from './emulator.ts'
 import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
 import { addFault } from './faults.ts'
-import { describeFault, hitsOf, release, removeFaults, waitForHits } from '../shared/faults.ts'
+import { answerControls, faultControls, textOf, type Refusing } from '../shared/controls.ts'
 import { sendPage } from '../shared/html.ts'
-import { patternOf } from '../shared/pattern.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
@@ -26,14 +25,23 @@ import {
 } from './payment-intents.ts'
 import { createRefund, findRefund, settleRefund } from './refunds.ts'
 import { render } from './render.ts'
-import { findRequests } from '../shared/requests.ts'
 
-const WAIT_MS = 30_000
 const SETTLED = ['succeeded', 'failed', 'canceled', 'requires_action', 'pending'] as const
 
-const CONTROLS = new Map<string, Control>([
-  ['GET healthz', () => ({ status: 'ok' })],
+const REFUSING: Refusing = {
+  parameter: parameterRefused,
+  unknownUrl,
+  of: (status, message) =>
+    new Refusal(
+      status,
+      { type: status < 500 ? 'invalid_request_error' : 'api_error', message },
+      { executed: false },
+    ),
+  answerOf: (error) =>
+    error instanceof Refusal ? { status: error.status, body: errorBody(error.error, null) } : null,
+}
 
+const CONTROLS = new Map<string, StripeControl>([
   // The buyer's browser.
   [
     'POST payment_intents/:id/confirm',
@@ -79,24 +87,8 @@ const CONTROLS = new Map<string, Control>([
   ['GET webhooks', (emulator) => emulator.webhooks?.describe() ?? { url: null }],
   ['POST events/:id/send', sendEvent],
 
-  // Faults.
-  ['POST faults', (emulator, _id, body) => describeFault(addFault(emulator.faults, body))],
-  [
-    'GET faults',
-    (emulator) => ({ data: emulator.faults.list.map(describeFault), hits: hitsOf(emulator.faults, null) }),
-  ],
-  ['DELETE faults', (emulator) => (removeFaults(emulator.faults, null), { data: [] })],
-  [
-    'DELETE faults/:id',
-    (emulator, id) => (removeFaults(emulator.faults, id), { data: emulator.faults.list.map(describeFault) }),
-  ],
-  [
-    'POST release',
-    (emulator, _id, body) => ({
-      released: release(emulator.faults, textOf(body, 'fault') ?? null),
-    }),
-  ],
-  ['GET wait', wait],
+  // Faults, and the requests.
+  ...faultControls(addFault, REFUSING),
 
   ...Object.entries(BALANCE_CONTROLS),
   ...Object.entries(IDENTITY_CONTROLS),
@@ -106,35 +98,11 @@ const CONTROLS = new Map<string, Control>([
 
   // Its own record.
   ['GET effects', showEffects],
-  ['GET requests', showRequests],
 ])
 
-/** Answers everything under `/_emulator/`. Bodies are JSON; errors look like the API's. */
+/** Answers everything under `/_emulator/`. */
 export async function answerControl(emulator: Emulator, exchange: Exchange): Promise<void> {
-  const { method, path, query, body, request, response } = exchange
-  try {
-    const [noun, id = '', action] = path.slice('/_emulator/'.length).split('/')
-    const control = CONTROLS.get(
-      `${method} ${noun}${id === '' ? '' : '/:id'}${action === undefined ? '' : `/${action}`}`,
-    )
-    if (!control) throw unknownUrl(method, path)
-    const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
-    const answer = await control(
-      emulator,
-      id,
-      isForm ? parseForm(body) : jsonBody(body),
-      parseForm(query),
-      exchange,
-    )
-    if (!response.headersSent) send(response, 200, {}, JSON.stringify(answer))
-  } catch (error) {
-    if (!(error instanceof Refusal)) console.error(error)
-    const refusal =
-      error instanceof Refusal
-        ? error
-        : new Refusal(500, { type: 'api_error', message: String(error) }, { executed: false })
-    send(response, refusal.status, {}, errorBody(refusal.error, null))
-  }
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
 }
 
 /** JSON or a form; a form goes back to where the buyer came from. */
@@ -194,22 +162,6 @@ async function sendEvent(emulator: Emulator, id: string): Promise<unknown> {
   return { id, status: await emulator.webhooks.sendNow(event) }
 }
 
-async function wait(emulator: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
-  const fault = textOf(query, 'fault') ?? null
-  const happened = await waitForHits(
-    emulator.faults,
-    fault,
-    Number(query['hits'] ?? 1),
-    Number(query['timeout_ms'] ?? WAIT_MS),
-  )
-  if (happened) return { hits: hitsOf(emulator.faults, fault) }
-  throw new Refusal(
-    408,
-    { type: 'invalid_request_error', message: `Only ${hitsOf(emulator.faults, fault)} hits by now.` },
-    { executed: false },
-  )
-}
-
 async function showEffects(emulator: Emulator, _id: string, _body: unknown, query: Params): Promise<unknown> {
   const { after_seq, metadata } = query
   const data = await findEffects(emulator.effects, {
@@ -218,41 +170,4 @@ async function showEffects(emulator: Emulator, _id: string, _body: unknown, quer
     metadata: isParams(metadata) ? (metadata as Record<string, string>) : {},
   })
   return { data, count: data.length, amount: data.reduce((sum, line) => sum + line.amount, 0) }
-}
-
-function showRequests(emulator: Emulator, _id: string, _body: unknown, query: Params): unknown {
-  const { path, since_ms } = query
-  const { requests } = emulator
-  const data = findRequests(requests, {
-    method: textOf(query, 'method'),
-    path: patternOf(path, 'path', parameterRefused),
-    idempotency_key: textOf(query, 'idempotency_key'),
-    since_ms: since_ms === undefined ? undefined : Number(since_ms),
-  })
-  const replayed = data.filter((each) => each.replayed).length
-  return {
-    total: requests.total,
-    counts: Object.fromEntries(requests.counts),
-    count: data.length,
-    replayed,
-    data,
-  }
-}
-
-/** Of a control request: a JSON object, or nothing. */
-function jsonBody(body: string): Record<string, unknown> {
-  if (body.trim() === '') return {}
-  let value: unknown
-  try {
-    value = JSON.parse(body)
-  } catch {
-    value = null
-  }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>
-  throw new Refusal(
-    400,
-    { type: 'invalid_request_error', message: 'The body must be a JSON object.' },
-    { executed: false },
-  )
 }

@@ -1,7 +1,5 @@
 // The Stripe emulator: a server that Stripe's own SDK takes for Stripe, for development, demos, tests and benchmarks.
 import { mkdir } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list } from '#core/config/list.ts'
@@ -18,9 +16,6 @@ import { errorBody } from './errors.ts'
 import { emptyEventLog } from './event-log.ts'
 import { renderEvent } from './events.ts'
 import { noFaults } from '../shared/faults.ts'
-import { refusalOf } from '../shared/guard.ts'
-import { sendPage } from '../shared/html.ts'
-import { readExchange, send, type Exchange } from '../shared/http.ts'
 import { resumeRedactions } from './identity.ts'
 import { emptyIdempotency } from './idempotency.ts'
 import { replayInto } from './journal.ts'
@@ -28,6 +23,7 @@ import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
 import { resumePayouts } from './payouts.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
+import { startServer } from '../shared/server.ts'
 import { emptyStore } from './store.ts'
 import { resumeTopups } from './topups.ts'
 import { startWebhookSender, signStripe } from './webhooks.ts'
@@ -38,8 +34,6 @@ const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
 const EXPIRY_CHECK_MS = 500
 /** Time enough to be told that it was paid and to ask. */
 const LATE_RETURN_MS = 2000
-/** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
-const KEEP_ALIVE_MS = 120_000
 
 export type StripeEmulatorOptions = {
   /** 127.0.0.1 unless told. */
@@ -95,21 +89,19 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   if (options.data_dir) await openFiles(emulator, options.data_dir)
   emulator.holds = openHolds(emulator)
 
-  const server = createServer((request, response) =>
-    readExchange(request, response, (exchange) => answer(emulator, host, exchange)),
-  )
-  server.keepAliveTimeout = KEEP_ALIVE_MS
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(options.port, host, resolve)
-    })
-  } catch (error) {
+  const server = await startServer(
+    { host, port: options.port },
+    {
+      api: (exchange) => answerApi(emulator, exchange),
+      control: (exchange) => answerControl(emulator, exchange),
+      page: (query) => overviewPage(emulator, query),
+      errorBody: (message) => errorBody({ type: 'invalid_request_error', message }, null),
+    },
+  ).catch(async (error: unknown) => {
     await closeFiles(emulator)
     throw error
-  }
-  const { port } = server.address() as AddressInfo
-  emulator.url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+  })
+  emulator.url = server.url
 
   if (options.webhook_url) {
     emulator.webhooks = startWebhookSender({
@@ -128,32 +120,18 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   const expiry = setInterval(() => expireDue(emulator), EXPIRY_CHECK_MS)
 
   return {
-    url: emulator.url,
+    url: server.url,
     host,
-    port,
+    port: server.port,
     async close() {
       emulator.closed = true
       clearInterval(expiry)
       for (const timer of emulator.timers) clearTimeout(timer)
-      const closed = new Promise((resolve) => server.close(resolve))
-      server.closeAllConnections()
       emulator.webhooks?.close()
-      await closed
+      await server.close()
       await closeFiles(emulator)
     },
   }
-}
-
-function answer(emulator: Emulator, host: string, exchange: Exchange): void {
-  const { method, path, query, request, response } = exchange
-  // Browsers ask for it by themselves, without a key.
-  if (path === '/favicon.ico') return send(response, 204, {}, '')
-  const page = path === '/' && method === 'GET'
-  if (!page && !path.startsWith('/_emulator/')) return answerApi(emulator, exchange)
-  const message = refusalOf(request, host)
-  if (message !== null) send(response, 403, {}, errorBody({ type: 'invalid_request_error', message }, null))
-  else if (page) sendPage(response, 200, overviewPage(emulator, query))
-  else void answerControl(emulator, exchange)
 }
 
 /** The effects have a file of their own: an independent record, from which nothing is computed. */

@@ -2,7 +2,7 @@
 import { inWords } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
 import type { StoredEvent } from './event-log.ts'
-import { FAULT_NAMES, type Fault } from '../shared/faults.ts'
+import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
 import { PLACES } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
@@ -45,17 +45,8 @@ export function overviewPage(emulator: Emulator, query: string): string {
     disputeSection(store),
     ...balanceSections(store),
     sessionSection(store),
-    section(
-      'Faults',
-      ['id', '', 'script', 'hits', 'left', 'held'],
-      faults.list.map(faultRow),
-      faultForm(faults.list.length > 0),
-    ),
-    section(
-      'Refusals and faults met',
-      ['at', 'request', 'answer', 'why', 'fault', 'request id'],
-      refused.map(refusalRow),
-    ),
+    faultSection(faults, Object.keys(PLACES)),
+    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
     section(
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],
@@ -85,11 +76,6 @@ export function authenticationPage(intent: Intent): string {
          <button name="outcome" value="succeed">Complete authentication</button> <button name="outcome" value="fail">Fail authentication</button></form>`
       : `<p>Nothing to do: this payment has a status of ${intent.status}.</p>`
   return document('Authentication', form)
-}
-
-/** Why a button did nothing. */
-export function problemPage(message: string): string {
-  return document('That did not work', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
 }
 
 // A card that was refused ended the payment that it was for.
@@ -139,22 +125,6 @@ function refundRow({ id, status, amount, currency, payment_intent, created }: Re
   return [id, status, cell(buttons.join(' ')), inWords(amount, currency), payment_intent, time(created)]
 }
 
-function faultRow(fault: Fault): Cell[] {
-  const { id, hits, held, left, script } = fault
-  const buttons = [
-    button('clear', 'Clear', { id }),
-    ...(held.length > 0 ? [button('release', 'Release', { id })] : []),
-  ]
-  const still = Number.isFinite(left) ? String(left) : 'no end'
-  return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), still, String(held.length)]
-}
-
-function faultForm(any: boolean): string {
-  const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', Object.keys(PLACES))}
-    <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
-  return `<div class="forms">${set}${any ? button('clear_all', 'Clear all', {}) : ''}</div>`
-}
-
 function webhooksForm({ webhooks }: Emulator): string {
   if (webhooks === null) return '<p>They are not sent anywhere.</p>'
   const { url, paused, delivered, waiting, failed_attempts } = webhooks.describe()
@@ -175,7 +145,7 @@ function requestRow({
   return [
     at,
     `${method} ${path}`,
-    `${answer(status)}${replayed ? ', replayed' : ''}`,
+    `${answered(status)}${replayed ? ', replayed' : ''}`,
     idempotency_key ?? '',
     request_id,
   ]
@@ -188,16 +158,4 @@ function isPoll({ method, path }: LoggedRequest): boolean {
 function eventRow({ webhooks }: Emulator, { id, type, object, created, pending }: StoredEvent): Cell[] {
   const is_sent = webhooks?.wants(type) ?? false
   return [id, type, object.id, time(created), pending ? 'not yet' : is_sent ? 'yes' : 'not sent']
-}
-
-function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
-  return [at, `${method} ${path}`, answer(status), refusal ?? '', fault ?? '', request_id]
-}
-
-function answer(status: number): string {
-  return status === 0 ? 'none' : String(status)
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -1,10 +1,7 @@
 // What an error of Stripe's SDK means for the work that was asked: the one place where that is decided.
 import { Stripe } from 'stripe'
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { isReplayed, NoAnswer } from '../http.ts'
-
-// A processor may ask for patience, not for a week of it.
-const LONGEST_PATIENCE_MS = 60 * 60 * 1000
+import { isReplayed, NoAnswer, patience } from '../http.ts'
 
 /** Never `done`, never throws. What is not known to be definitive is ambiguous. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
@@ -22,9 +19,9 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   const reason = describe(error)
   // The SDK gives 400 `rate_limit` the same class as 429.
   if (error instanceof Stripe.errors.StripeRateLimitError)
-    return { kind: 'retry', reason, ...patience(error.headers) }
+    return { kind: 'retry', reason, ...patience(error.headers?.['retry-after']) }
   if (status === 409 && code === 'idempotency_key_in_use')
-    return { kind: 'retry', reason, ...patience(error.headers) }
+    return { kind: 'retry', reason, ...patience(error.headers?.['retry-after']) }
   if (status === 401 || status === 403) return { kind: 'misconfigured', reason }
   if (status === 402) return declined('payment_declined', error)
   if (status === 400 || status === 404) {
@@ -42,7 +39,7 @@ export function causeOf(error: unknown): unknown {
 }
 
 /** The processor says that it knows no such object. */
-export function isMissing(error: unknown): boolean {
+function isMissing(error: unknown): boolean {
   return (
     error instanceof Stripe.errors.StripeInvalidRequestError &&
     error.statusCode === 404 &&
@@ -72,15 +69,6 @@ function declined(
 function describe(error: Stripe.errors.StripeError): string {
   const words = [error.statusCode, error.rawType, error.code, error.requestId]
   return words.filter((word) => word !== undefined && word !== '').join(' ')
-}
-
-/** `Retry-After` in seconds or as a date. */
-function patience(headers: Record<string, string> | undefined): { after_ms?: number } {
-  const value = headers?.['retry-after']
-  if (!value) return {}
-  const after_ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
-  if (!Number.isFinite(after_ms)) return {}
-  return { after_ms: Math.min(Math.max(0, after_ms), LONGEST_PATIENCE_MS) }
 }
 
 /** Stripe's refusals name the token that they refuse; it belongs neither into an answer nor into a row. */

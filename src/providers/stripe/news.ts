@@ -28,6 +28,7 @@ const SECRETS = new Set([
   'client_secret',
   'payment_method',
   'next_action',
+  'source',
   'url',
   'provided_details',
   'verified_outputs',
@@ -136,6 +137,22 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
     news: ({ id, payment_intent = null }) => ({ subject: 'refund', reference: id, part_of: payment_intent }),
     filed_id: 'sluice_payment_id',
     said: ({ status }) => ({ status: REFUND_STATUS.get(status ?? null), part_minor: null }),
+  },
+  dispute: {
+    events: {
+      saying: [],
+      // What moved by it is not all in the event, and its statuses go back and forth.
+      others: [
+        'charge.dispute.closed',
+        'charge.dispute.created',
+        'charge.dispute.funds_reinstated',
+        'charge.dispute.funds_withdrawn',
+        'charge.dispute.updated',
+      ],
+    },
+    news: ({ id, payment_intent = null }) => ({ subject: 'dispute', reference: id, part_of: payment_intent }),
+    filed_id: 'sluice_payment_id',
+    said: () => ({ status: undefined, part_minor: null }),
   },
   payout: {
     events: {

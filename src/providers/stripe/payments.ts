@@ -3,6 +3,7 @@ import type { Stripe } from 'stripe'
 import { nullIfMissing, withoutToken } from './classify.ts'
 import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
+import { toDispute } from './disputes.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './news.ts'
@@ -81,6 +82,12 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
           ({ metadata }) => metadata['sluice_refund_id'] === refund_id,
         ),
       ),
+
+    findDispute: (reference) =>
+      call('find_dispute', async () => {
+        const found = await stripe.disputes.retrieve(reference).catch(nullIfMissing)
+        return found && toDispute(found, reference)
+      }),
 
     listEvents: ({ from_s, to_s, after }) =>
       call('list_events', async () => {

@@ -5,7 +5,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { NoAnswer } from '../http.ts'
 import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
 import { believe, isAmount, isId } from './answers.ts'
-import { isMissing } from './classify.ts'
+import { nullIfMissing, withoutToken } from './classify.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
 import { PAYOUT_STATUS } from './statuses.ts'
 
@@ -32,14 +32,12 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
 
     findPayout: (reference) =>
       call('find_payout', async () => {
-        try {
-          return reference.startsWith('tr_')
-            ? toTransfer(await stripe.transfers.retrieve(reference), reference)
-            : toPayout(await stripe.payouts.retrieve(reference), reference)
-        } catch (error) {
-          if (isMissing(error)) return null
-          throw error
+        if (reference.startsWith('tr_')) {
+          const transfer = await stripe.transfers.retrieve(reference).catch(nullIfMissing)
+          return transfer && toTransfer(transfer, reference)
         }
+        const payout = await stripe.payouts.retrieve(reference).catch(nullIfMissing)
+        return payout && toPayout(payout, reference)
       }),
 
     searchPayout: ({ payout_id, destination, since_s }) =>
@@ -83,18 +81,13 @@ function commonParams({ amount_minor, currency, description, metadata }: Omit<Pa
 
 /** What Stripe refuses it says of a payout, not of a payment, and without the token that it refuses. */
 function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
-  if (outcome.kind !== 'declined') return outcome
-  const { code, message, processor_code, ...failure } = outcome.failure
+  const told = withoutToken(destination, 'the destination', outcome)
+  if (told.kind !== 'declined') return told
+  const { code, processor_code, ...failure } = told.failure
   // Other parameters under one key: that is no refusal but a mistake of ours.
   const refused = code === 'processor_error' ? code : 'payout_refused'
-  const words = message
-    .replaceAll(`'${destination}'`, 'the destination')
-    .replaceAll(destination, 'the destination')
   const lacks = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
-  return {
-    ...outcome,
-    failure: { ...failure, code: refused, message: words, ...(lacks && { processor_code: lacks }) },
-  }
+  return { ...told, failure: { ...failure, code: refused, ...(lacks && { processor_code: lacks }) } }
 }
 
 function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {

@@ -1,5 +1,6 @@
 // Stripe's statuses in our words.
 import type { IdentitySession } from '../identity.ts'
+import type { ProcessorDispute } from '../disputes.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import type { ProcessorPayout } from '../payouts.ts'
 import type { ProcessorTopUp } from '../top-ups.ts'
@@ -44,4 +45,18 @@ export const SESSION_STATUS = new Map<string, IdentitySession['status']>([
   ['processing', 'processing'],
   ['verified', 'verified'],
   ['canceled', 'canceled'],
+])
+
+/** Of disputes, each with whether it is over; one that is lost may still be won. */
+export const DISPUTE_STATUS = new Map<string, Pick<ProcessorDispute, 'status' | 'closed'>>([
+  ['needs_response', { status: 'needs_response', closed: false }],
+  ['under_review', { status: 'under_review', closed: false }],
+  ['appeal_needs_response', { status: 'needs_response', closed: false }],
+  ['appeal_under_review', { status: 'under_review', closed: false }],
+  ['won', { status: 'won', closed: true }],
+  ['lost', { status: 'lost', closed: true }],
+  ['warning_needs_response', { status: 'warning', closed: false }],
+  ['warning_under_review', { status: 'warning', closed: false }],
+  ['warning_closed', { status: 'warning', closed: true }],
+  ['prevented', { status: 'warning', closed: true }],
 ])

@@ -48,7 +48,8 @@ export type Handler<Name extends string = string> = {
 
 /**
  * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
- * sent. One whose request has more fields than this version knows is left to the version that wrote it.
+ * sent. One whose request has more fields than this version knows is left to the version that wrote it. `giveUp` ends a
+ * job that used up its attempts.
  */
 export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,
@@ -56,9 +57,11 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
     context: WorkerContext,
     job: CallingJob<z.output<Payload>, z.output<Request>>,
   ) => Promise<Decision>,
+  giveUp?: NonNullable<Handler['giveUp']>,
 ): Handler<Name> {
   return {
     definition,
+    ...(giveUp !== undefined && { giveUp }),
     async attempt(context, { call, ...job }, signal) {
       const payload = definition.payload.safeParse(job.payload, { error: describe })
       const request = definition.call.request.safeParse(call?.request, { error: describe })

@@ -1,6 +1,7 @@
 // The registry of handlers, by the name of their job. A job without a handler does not compile.
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
+import { aiTaskHandlers } from './ai-tasks.ts'
 import type { Handler } from './handler.ts'
 import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
@@ -15,6 +16,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...refundHandlers,
   ...topUpHandlers,
   ...kycHandlers,
+  ...aiTaskHandlers,
   ...notificationHandlers,
 }
 

@@ -8,6 +8,7 @@ import type { WorkerContext } from '../context.ts'
 import { discard, done, goOn, park, retry, unanswered, type Decision } from '../decision.ts'
 import { factsOf } from '../job-log.ts'
 import { handling, NEWER_MS, type JobOf } from './handler.ts'
+import { disputeNews } from './notifications/disputes.ts'
 import { compare, type ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
 import { becoming, over } from './notifications/parked.ts'
@@ -31,6 +32,7 @@ type FiledRow = { tenant_id: string; id: string; compared: ComparedNoun }
 /** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
 const FOLLOWED: Record<ProviderNoun, FollowedNoun> = {
   kyc: kycNews,
+  dispute: disputeNews,
   payment: paymentNews,
   payout: payoutNews,
   refund: refundNews,

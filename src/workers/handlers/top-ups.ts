@@ -32,7 +32,6 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     const looked = await look(context, job)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
-    if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another top-up`)
     if (found !== null) return tell(job, found)
     if (sent.kind === 'ambiguous')
       return unknown('the processor has not shown the top-up yet; it may still exist')
@@ -75,6 +74,7 @@ function isOurs({ amount_minor, currency, metadata }: ProcessorTopUp, { call, pa
 }
 
 function tell(job: TopUpJob, top_up: ProcessorTopUp): Decision {
+  if (!isOurs(top_up, job)) return unknown(`${top_up.reference} is another top-up`)
   return done({ reference: top_up.reference, tells: aboutTopUp(topUpTold(idsOf(job), top_up)) })
 }
 

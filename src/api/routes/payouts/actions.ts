@@ -7,7 +7,12 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { findPayout, findProtectedPayout } from '#domain/payouts/find.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
-import { failPayout, joinPayoutCancel, requestPayoutCancels, type PayoutCancelRequest } from '#domain/payouts/request.ts'
+import {
+  failPayout,
+  joinPayoutCancel,
+  requestPayoutCancels,
+  type PayoutCancelRequest,
+} from '#domain/payouts/request.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { accept, acceptAtOnce, type Answers } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'

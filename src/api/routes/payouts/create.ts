@@ -106,12 +106,13 @@ export function createPayoutRoute(
   )
 }
 
-const WHY_INVALID: Partial<Record<Judgement['became'], (body: CreateBody) => [param: string, message: string]>> =
-  {
-    recipient_archived: () => ['recipient_id', 'The recipient is archived.'],
-    other_currency: ({ currency }) => ['currency', `The recipient is not paid in ${currency}.`],
-    recipient_rejected: () => ['recipient_id', 'The verification of the recipient was rejected.'],
-  }
+const WHY_INVALID: Partial<
+  Record<Judgement['became'], (body: CreateBody) => [param: string, message: string]>
+> = {
+  recipient_archived: () => ['recipient_id', 'The recipient is archived.'],
+  other_currency: ({ currency }) => ['currency', `The recipient is not paid in ${currency}.`],
+  recipient_rejected: () => ['recipient_id', 'The verification of the recipient was rejected.'],
+}
 
 /** The refusal, by what the accepting statement saw. */
 function refusalOf(judged: Judgement | undefined, body: CreateBody): AppError {

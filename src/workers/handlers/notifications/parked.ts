@@ -27,7 +27,7 @@ const REASONS: Record<ScheduledReason, string> = {
   not_known_here: 'what it names is not known here',
   not_ours: 'what it names carries no mark of ours and is not known here',
   not_at_processor: 'the processor does not know what it names',
-  does_not_fit: 'the refund does not fit what is captured and reserved yet',
+  does_not_fit: 'what it tells does not fit what is captured and reserved yet',
   refunds_differ: 'the processor has refunded another amount than we know of',
 }
 

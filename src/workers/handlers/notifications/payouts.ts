@@ -33,8 +33,7 @@ function sideOf(payout: ProcessorPayout): Side {
     amount_minor: payout.amount_minor,
     currency: payout.currency,
     processor_reference: payout.reference,
-    // What never arrived has not come back either.
-    returned_minor: payout.status === 'paid' ? payout.returned_minor : null,
+    out_minor: payout.status === 'paid' ? payout.amount_minor - payout.returned_minor : 0,
   }
 }
 

@@ -1,12 +1,12 @@
 // Applies notifications about a refund, including refunds that were made in the processor's dashboard.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
+import type { KnownPayment } from '#domain/payments/find.ts'
 import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { News } from '#providers/news.ts'
-import { isMarked, type ProcessorRefund } from '#providers/payments.ts'
+import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
@@ -14,18 +14,15 @@ import { refundFailure, refundTold, settlingRefund } from '../told.ts'
 import { applied, isLook } from './apply.ts'
 import { COMPARED, compare, sided, type ComparedNoun } from './drifts.ts'
 import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
-import { comparedPayment, filedUnder, findRow, ownerOf } from './payments.ts'
+import { comparedPayment, filedUnder } from './payments.ts'
+import { findRowBehind, paymentBehind, waitForRoom } from './parts.ts'
 
 const comparedRefund: ComparedNoun = {
   noun: 'refund',
   ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOf),
 }
 
-export const refundNews = {
-  apply: applyRefund,
-  findRow: async (context: WorkerContext, { part_of }: News) =>
-    part_of === null ? undefined : await findRow(context, part_of),
-}
+export const refundNews = { apply: applyRefund, findRow: findRowBehind }
 
 /** The processor's refund as one side of a comparison. */
 function sideOf(refund: ProcessorRefund): Side {
@@ -73,7 +70,7 @@ async function applyRefund(
       behind = found.payment
     }
     of = await bookOutsideRefund(context, behind, refund)
-    if (of === undefined) return await waitForRoom(context, notification, behind, refund)
+    if (of === undefined) return await waitForRoom(context, notification, behind, refund.payment_reference)
   }
   const { tenant_id, payment_id, id } = of
   const ids = { tenant_id, payment_id, refund_id: id }
@@ -108,28 +105,6 @@ async function ourRefund(
   return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
 }
 
-// Our payment that a processor's refund belongs to, or the decision when there is none. The processor is asked only
-// when the reference of the payment is not known here: the payment may carry our ids, or be another application's.
-async function paymentBehind(
-  context: WorkerContext,
-  notification: StoredNotification,
-  reference: string | null,
-): Promise<{ payment: KnownPayment } | { decision: Decision }> {
-  if (reference === null) return { decision: parkFor(context, notification, 'not_ours') }
-  const known = await findPaymentByReference(context.sql, context.processor.name, reference)
-  if (known !== undefined) return { payment: known }
-  const waitFor = (reason: 'not_ours' | 'not_known_here' | 'not_at_processor') => ({
-    decision: parkFor(context, notification, reason, { waits_for: reference }),
-  })
-  if (notification.reason === 'not_ours') return waitFor('not_ours')
-  const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return { decision: askAgain(notification, looked) }
-  if (looked.value === null) return waitFor('not_at_processor')
-  const payment = await ownerOf(context, looked.value)
-  if (payment !== undefined) return { payment }
-  return waitFor(isMarked(looked.value.metadata) ? 'not_known_here' : 'not_ours')
-}
-
 // Books a refund that was made in the processor's dashboard. Undefined when it does not fit into our books yet.
 async function bookOutsideRefund(
   { sql, processor }: WorkerContext,
@@ -145,20 +120,4 @@ async function bookOutsideRefund(
     failure: refundFailure(refund),
   })
   return imported && { ...of, id: imported.id }
-}
-
-// The refund does not fit yet: the capture is not known here, or our own refunds have reserved the amount until the
-// processor refuses them. Either change wakes the notification. If it takes long, it is a drift.
-async function waitForRoom(
-  context: WorkerContext,
-  notification: StoredNotification,
-  payment: KnownPayment,
-  { payment_reference }: ProcessorRefund,
-): Promise<Decision> {
-  if (wasParkedFor(notification, 'does_not_fit')) {
-    const compared = await compare(context, comparedPayment, payment, null, { reference: payment_reference })
-    if (compared.kind !== 'done') return askAgain(notification, compared)
-  }
-  const of = filedUnder({ tenant_id: payment.tenant_id, payment_id: payment.id })
-  return parkFor(context, notification, 'does_not_fit', { waits_for: payment_reference, of })
 }

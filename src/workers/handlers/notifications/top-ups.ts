@@ -1,7 +1,7 @@
 // Applies notifications about a top-up.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { disagreement } from '#domain/reconciliation/compare.ts'
+import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { findTopUpByIds, findTopUpByReference, type KnownTopUp } from '#domain/top-ups/find.ts'
 import type { News } from '#providers/news.ts'
@@ -50,14 +50,16 @@ async function applyTopUp(
   const told = topUpTold({ tenant_id, top_up_id }, record)
   const tells = settlingTopUp({ told, notification_id: notification.id })
   const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
+  // One that has ended here may differ there, and then no notification will change it. One of other money is not what
+  // was asked for, although it bears our ids: nothing is posted for it, nor is its reference ours.
+  const ended = top_up.status !== 'pending'
   const theirs = sideOf(record)
-  const differs = disagreement('top_up', { ours: top_up, worked_on: true, parked: [] }, theirs)
-  if (!isLook(notification) && differs === null && !wasDrift(notification))
+  const other = isOfOtherMoney(top_up, theirs)
+  if (!isLook(notification) && !ended && !other && !wasDrift(notification))
     return await applied(notification, of, { tells })
-  // One that is settled here may differ there, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
-  return await applied(notification, of, { tells, compareAfter })
+  return await applied(notification, of, { ...(!other && { tells }), compareAfter })
 }
 
 /** Our row of a processor's top-up: by our own ids, because a notification may come before we have the reference. */

@@ -1,0 +1,39 @@
+-- AI tasks. What a task was asked may be personal: it is not here but, sealed, in the request of its job, which loses it when it is over.
+
+create table ai_tasks (
+  tenant_id uuid not null,
+  id uuid not null,
+  idempotency_key text not null check (length(idempotency_key) between 1 and 255),
+  kind text not null check (kind in ('generate', 'classify', 'extract')),
+  status text not null default 'queued' check (status in ('queued', 'running', 'succeeded', 'failed', 'canceled')),
+  model text check (length(model) between 1 and 255),
+  max_output_tokens integer check (max_output_tokens between 1 and 32768),
+  output jsonb,
+  usage jsonb,
+  failure jsonb,
+  attempts integer not null default 0 check (attempts >= 0),
+  started_at timestamptz,
+  finished_at timestamptz,
+  metadata jsonb not null default '{}',
+  created_at timestamptz not null default unique_now(),
+  updated_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint ai_tasks_created_at unique (tenant_id, created_at),
+  constraint ai_tasks_idempotency unique (tenant_id, idempotency_key),
+  constraint ai_tasks_output check ((status = 'succeeded') = (output is not null)),
+  constraint ai_tasks_failure check ((status = 'failed') = (failure is not null)),
+  constraint ai_tasks_running check (status <> 'running' or (attempts > 0 and started_at is not null)),
+  constraint ai_tasks_finished check ((status in ('succeeded', 'failed', 'canceled')) = (finished_at is not null))
+);
+create index ai_tasks_open on ai_tasks (tenant_id, created_at) where status in ('queued', 'running');
+
+do $$
+declare
+  each text;
+begin
+  for each in
+    select attname from pg_attribute where attrelid = 'ai_tasks'::regclass and attnum > 0 and not attisdropped
+  loop
+    execute format('alter table ai_tasks alter column %I set statistics 10', each);
+  end loop;
+end $$;

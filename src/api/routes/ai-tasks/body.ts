@@ -1,0 +1,128 @@
+// What a caller sends to create an AI task.
+import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
+import { problemOfSchema, SCHEMA_LIMIT_BYTES } from '#domain/ai-tasks/json-schema.ts'
+import type { AiTaskInput } from '#jobs/ai-tasks.ts'
+import { idempotencyKey, metadata } from '../../body.ts'
+
+const MOST_CHARACTERS = 200_000
+const MOST_LABELS = 50
+const ARTICLE = 'Ada Lovelace, born in 1815, wrote the first program.'
+
+const long = (description: string, example: string) =>
+  z.string().min(1).max(MOST_CHARACTERS).meta({ description, example })
+
+const common = {
+  model: z.string().min(1).max(255).nullish().meta({
+    description: 'The model, as the provider calls it; left out: the usual one of this installation.',
+    example: 'gpt-5-mini',
+  }),
+  max_output_tokens: z.int().min(1).max(32_768).nullish().meta({
+    description: 'The most tokens of the answer. A longer one is cut off, and the task fails.',
+    example: 200,
+  }),
+  metadata,
+  idempotency_key: idempotencyKey.meta({ example: 'ticket-17-topic' }).optional(),
+}
+
+const generateInput = z
+  .strictObject({
+    prompt: long('What to write.', 'Write a haiku about queues.'),
+    system: long('Who the model is and how it writes.', 'You are terse.').nullish(),
+  })
+  .meta({ id: 'GenerateInput', description: 'What a text is made from.' })
+
+const classifyInput = z
+  .strictObject({
+    text: long('What is classified.', 'My card was charged twice.'),
+    labels: z
+      .array(z.string().min(1).max(100).meta({ description: 'A label.', example: 'billing' }))
+      .min(2)
+      .max(MOST_LABELS)
+      .refine((labels) => new Set(labels).size === labels.length, { error: 'must differ from each other' })
+      .meta({ description: 'One of these is the answer.', example: ['billing', 'delivery', 'other'] }),
+  })
+  .meta({ id: 'ClassifyInput', description: 'A text and its possible labels.' })
+
+const extractInput = z
+  .strictObject({
+    text: long('What data is taken from.', ARTICLE),
+    schema: z
+      .record(z.string(), anyJson)
+      .superRefine((schema, check) => {
+        const problem = problemOfSchema(schema)
+        if (problem !== null) check.addIssue({ code: 'custom', message: problem })
+      })
+      .meta({
+        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${SCHEMA_LIMIT_BYTES / 1024} KiB. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
+        example: { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
+      }),
+  })
+  .meta({ id: 'ExtractInput', description: 'A text, and the form of the data to take from it.' })
+
+const kind = <Kind extends string>(name: Kind) =>
+  z.literal(name).meta({ description: 'What is done.', example: name })
+
+export const createBody = z
+  .discriminatedUnion('kind', [
+    z.strictObject({
+      kind: kind('generate'),
+      input: generateInput.meta({ description: 'What a text is made from.' }),
+      ...common,
+    }),
+    z.strictObject({
+      kind: kind('classify'),
+      input: classifyInput.meta({ description: 'A text and its possible labels.' }),
+      ...common,
+    }),
+    z.strictObject({
+      kind: kind('extract'),
+      input: extractInput.meta({ description: 'A text, and the form of the data to take from it.' }),
+      ...common,
+    }),
+  ])
+  .meta({ id: 'CreateAiTask', description: 'An AI task to be.' })
+
+/** What the job needs of it. */
+export function inputOf(body: z.output<typeof createBody>): AiTaskInput {
+  if (body.kind === 'generate')
+    return { kind: body.kind, prompt: body.input.prompt, system: body.input.system ?? null }
+  if (body.kind === 'classify') return { kind: body.kind, ...body.input }
+  return { kind: body.kind, ...body.input }
+}
+
+export const REQUESTS = {
+  classify: {
+    summary: 'Classify a text',
+    value: {
+      idempotency_key: 'ticket-17-topic',
+      kind: 'classify',
+      input: { text: 'My card was charged twice.', labels: ['billing', 'delivery', 'other'] },
+    },
+  },
+  extract: {
+    summary: 'Extract data from a text',
+    value: {
+      idempotency_key: 'article-17-person',
+      kind: 'extract',
+      input: {
+        text: ARTICLE,
+        schema: {
+          type: 'object',
+          properties: { name: { type: 'string' }, born: { type: 'integer' } },
+          required: ['name', 'born'],
+          additionalProperties: false,
+        },
+      },
+    },
+  },
+  generate: {
+    summary: 'Generate a text',
+    value: {
+      idempotency_key: 'haiku-17',
+      kind: 'generate',
+      input: { prompt: 'Write a haiku about queues.', system: 'You are terse.' },
+      max_output_tokens: 200,
+    },
+  },
+}

@@ -1,0 +1,22 @@
+// How an AI task differs, by its status, from the examples of its fields; answers have its output too, events do not.
+
+const UNFINISHED = { usage: null, finished_at: null }
+
+export const AI_TASK_QUEUED = {
+  ...UNFINISHED,
+  status: 'queued',
+  model: null,
+  max_output_tokens: null,
+  attempts: 0,
+  started_at: null,
+}
+
+export const AI_TASK_RUNNING = { ...UNFINISHED, status: 'running', model: null, max_output_tokens: null }
+
+export const AI_TASK_FAILED = {
+  status: 'failed',
+  failure: { code: 'ai_refused', message: 'The model declined.' },
+}
+
+/** Of answers, where there is none yet. */
+export const NO_OUTPUT = { output: null }

@@ -1,0 +1,60 @@
+// Routes of disputes: list and retrieve. They are made at the processor.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { disputeSchema, disputeStatus } from '#domain/disputes/dispute.ts'
+import { findDispute, listDisputes } from '#domain/disputes/find.ts'
+import type { RouteContext } from '../context.ts'
+import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
+
+const filters = pageQuery.extend({
+  status: disputeStatus.optional().meta({ description: 'Only those of this status.' }),
+  payment_id: idText.optional().meta({ description: 'Only those of this payment.', example: EXAMPLE_ID }),
+})
+
+export function disputeRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/disputes',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      tag: 'disputes',
+      operation_id: 'listDisputes',
+      summary: 'List disputes, newest first',
+      description:
+        "A dispute is opened by the buyer's bank and answered in the processor's dashboard; here you see how it stands and what it took from your balance.",
+      querystring: filters,
+      response: { 200: z.array(disputeSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const disputes = await lists(request, reply, (lists_sql) =>
+        listDisputes(lists_sql, request.credentials.tenant_id, request.query),
+      )
+      reply.headers(nextPage(request.url, request.query.limit, disputes))
+      return disputes
+    },
+  )
+
+  app.get(
+    '/v1/disputes/:id',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      tag: 'disputes',
+      operation_id: 'getDispute',
+      summary: 'Retrieve a dispute',
+      params: idParams,
+      response: { 200: disputeSchema },
+      errors: ['dispute_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) => {
+      const dispute = await findDispute(sql, tenant_id, id)
+      if (dispute === undefined) throw new AppError('dispute_not_found')
+      return dispute
+    },
+  )
+}

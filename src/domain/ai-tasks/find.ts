@@ -1,0 +1,52 @@
+// Reads AI tasks: lists, single tasks with their jobs, and whether one was canceled.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { aiTaskSchema, isFinal, type AiTask } from './ai-task.ts'
+
+export type AiTaskFilters = {
+  status?: AiTask['status']
+  kind?: AiTask['kind']
+  created_from?: string
+  created_to?: string
+  before?: string
+  limit: number
+}
+
+/** The AI tasks of a tenant, newest first. */
+export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
+  const { status, kind, limit } = filters
+  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
+  // Open tasks are few and have an index of their own; only this changes the text of the statement.
+  const open = status !== undefined && !isFinal(status)
+  return await sql<AiTask[]>`
+    select ${aiTaskColumns(sql)} from ai_tasks
+    where tenant_id = ${tenant_id}
+      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      ${open ? sql`and status in ('queued', 'running')` : sql``}
+      and status = coalesce(${status ?? null}, status) and kind = coalesce(${kind ?? null}, kind)
+    order by created_at desc limit ${limit}`
+}
+
+/** AI tasks with the jobs that were asked for, in the order of `asked`. */
+export async function findAiTasks(sql: Sql, asked: AskedFor[]): Promise<(Found<AiTask> | undefined)[]> {
+  return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), asked)
+}
+
+/** The AI task that was changed with this key, or undefined. */
+export async function findProtectedAiTask(sql: Sql, sent: SentKey): Promise<Protected<AiTask> | undefined> {
+  const [found] = await findProtected<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [sent])
+  return found
+}
+
+/** Whether a task was canceled. */
+export async function isCanceled(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
+  const rows = await sql`
+    select from ai_tasks where tenant_id = ${tenant_id} and id = ${id} and status = 'canceled'`
+  return rows.count > 0
+}
+
+/** The columns of an answer. */
+export function aiTaskColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(aiTaskSchema.shape))
+}

@@ -1,0 +1,87 @@
+// What callers ask of AI tasks: one statement creates the task, stores the key and inserts the job; another cancels.
+import type { Json, Sql } from '#core/db.ts'
+import { runAiTask } from '#jobs/ai-tasks.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import type { AiTask, AiTaskKind } from './ai-task.ts'
+import { aiTaskColumns } from './find.ts'
+
+export type AiTaskRequest = JobRequest & {
+  ai_task_id: string
+  kind: AiTaskKind
+  model: string | null
+  max_output_tokens: number | null
+  metadata: Json
+  /** Sealed. */
+  input: string
+}
+
+/** Creates AI tasks and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. */
+export async function createAiTasks(
+  sql: Sql,
+  requests: AiTaskRequest[],
+): Promise<Map<string, 'accepted' | 'known'>> {
+  const keys = sql`select *, ai_task_id as resource_id from asked`
+  const announced = sql`
+    select t.*, a.event_id, ${'ai_task.created' satisfies EventType} as event
+    from t join asked a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+  const request = requestJson(sql, runAiTask, {
+    model: sql`model`,
+    max_output_tokens: sql`max_output_tokens`,
+    sealed: sql`jsonb_build_object('input', input)`,
+  })
+  const to_run = sql`
+    select job_id, tenant_id, ai_task_id as subject_id, jsonb_build_object('ai_task_id', ai_task_id) as payload, rung,
+      null::text as dedupe_key, request_id, ${request} as request
+    from asked`
+  const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'ai_task')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+        tenant_id uuid, ai_task_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
+        fingerprint text, request_id text, kind text, model text, max_output_tokens integer, metadata jsonb, input text)
+    ), asked as (
+      select * from given where not known
+    ), t as (
+      insert into ai_tasks (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata)
+      select tenant_id, ai_task_id, idempotency_key, kind, model, max_output_tokens, coalesce(metadata, 'null')
+      from asked
+      returning *
+    ),
+    remembered as (${remember(sql, 'ai_task', keys)}),
+    event as (${announce(sql, 'ai_task', announced)}),
+    job as (${enqueue(sql, runAiTask, to_run)})
+    select id, 'accepted' as became from t union all select ai_task_id, 'known' from given where known`
+  return new Map(rows.map(({ id, became }) => [id, became]))
+}
+
+/**
+ * Cancels a task that has not ended. Its job learns of it: before a call it makes none, and a call under way is
+ * aborted. Undefined when the task has ended or there is none.
+ */
+export async function cancelAiTask(
+  sql: Sql,
+  request: IdempotentRequest & { tenant_id: string; ai_task_id: string; event_id: string },
+): Promise<AiTask | 'known' | undefined> {
+  const keys = sql`
+    select a.tenant_id, a.idempotency_key, a.route, a.fingerprint, t.id as resource_id, null::uuid as job_id
+    from t join given a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+  const announced = sql`
+    select t.*, a.event_id, ${'ai_task.canceled' satisfies EventType} as event
+    from t join given a on a.tenant_id = t.tenant_id and a.ai_task_id = t.id`
+  const [row] = await sql<AiTask[]>`
+    with given as (
+      select * from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, ai_task_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text)
+      where not ${isKnown(sql)}
+    ), t as (
+      update ai_tasks t set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
+      from given a
+      where t.tenant_id = a.tenant_id and t.id = a.ai_task_id and t.status in ('queued', 'running')
+      returning t.*
+    ),
+    remembered as (${remember(sql, 'ai_task', keys)}),
+    event as (${announce(sql, 'ai_task', announced)})
+    select ${aiTaskColumns(sql)} from t`
+  return row
+}

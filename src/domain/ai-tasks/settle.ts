@@ -1,0 +1,79 @@
+// Settles AI tasks: an attempt begins, comes to nothing, or ends the task; one statement with the job.
+import { newId } from '#core/ids.ts'
+import type { Json, Sql, Tx } from '#core/db.ts'
+import type { AI_FAILURES } from '#core/outcome.ts'
+import { announce, type EventType } from '../events.ts'
+import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import type { AiTask } from './ai-task.ts'
+
+/** What an attempt tells of its task. */
+export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
+  | { status: 'running' }
+  /** `unasked`: the provider was not asked, so it was no attempt. */
+  | { status: 'queued'; unasked: boolean }
+  | { status: 'succeeded'; output: Json; model: string; usage: AiTask['usage'] }
+  | {
+      status: 'failed'
+      failure: { code: (typeof AI_FAILURES)[number]; message: string }
+      usage: AiTask['usage']
+    }
+)
+
+export type AiTaskSettlement = Settlement & { told: AiTaskTold }
+
+/**
+ * Settles jobs of AI tasks. A task that was canceled or has ended stays as it is. No two settlements of one call may be
+ * of the same task. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ */
+export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(({ told, ...settlement }) => ({
+    ...settlement,
+    change: { ...told, begun: begunBy(told), event: eventOf(told), event_id: newId() },
+  }))
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    told as (
+      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        tenant_id uuid, ai_task_id uuid, status text, output jsonb, model text, usage jsonb, failure jsonb,
+        begun integer, event text, event_id uuid)
+    ), locked as (
+      select told.* from (select * from told order by tenant_id, ai_task_id) told
+      cross join lateral (
+        select from ai_tasks t where t.tenant_id = told.tenant_id and t.id = told.ai_task_id for update
+      ) t
+    ), t as (
+      update ai_tasks t set status = l.status, output = l.output, failure = l.failure, usage = l.usage,
+        model = coalesce(l.model, t.model), attempts = t.attempts + l.begun, updated_at = clock_timestamp(),
+        started_at = case when t.attempts + l.begun > 0 then coalesce(t.started_at, clock_timestamp()) end,
+        finished_at = case when l.event is not null then clock_timestamp() end
+      from locked l
+      where t.tenant_id = l.tenant_id and t.id = l.ai_task_id and t.status in ('queued', 'running')
+      returning t.*, l.event, l.event_id
+    ),
+    event as (${announce(sql, 'ai_task', sql`select * from t where event is not null`)}),
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Settles a task that an operator has given up. */
+export async function settleAiTaskAsFailed(
+  tx: Tx,
+  settlement: Settlement,
+  { tenant_id, id: ai_task_id, failure: { message } }: FailedRow,
+): Promise<void> {
+  const failure = { code: 'ai_error', message } as const
+  await settleAiTasks(tx, [
+    { ...settlement, told: { tenant_id, ai_task_id, status: 'failed', failure, usage: null } },
+  ])
+}
+
+/** By how much the attempts of the task change. */
+function begunBy(told: AiTaskTold): number {
+  if (told.status === 'running') return 1
+  return told.status === 'queued' && told.unasked ? -1 : 0
+}
+
+function eventOf({ status }: AiTaskTold): EventType | null {
+  return status === 'succeeded' || status === 'failed' ? `ai_task.${status}` : null
+}

@@ -1,0 +1,64 @@
+// The invariants of disputes: what was withdrawn and reinstated is what was posted, and each event was told once.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { postedFor, type AuditScope, type Checks } from './checks.ts'
+
+/** A dispute of these payments, as `d`. */
+function disputesOf(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
+  return sql`
+    ${rowsOf('payment')} p
+    cross join lateral (
+      select * from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id offset 0
+    ) d`
+}
+
+/** What a dispute says of its money is what was posted for it, and its payment shows the latest one as it is. */
+function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
+  return sql`
+    select finding.problem, d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
+      d.status as what, finding.expected::bigint as expected, finding.found::bigint as found,
+      (finding.found - finding.expected)::bigint as off_by
+    from ${disputesOf(sql, scope)}
+    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_withdrawn')}) taken
+    cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_reinstated')}) given
+    cross join lateral (values
+      ('what a dispute withdrew is not what was posted', -taken.posted <> d.amount_withdrawn_minor,
+        -d.amount_withdrawn_minor, taken.posted),
+      ('what a dispute reinstated is not what was posted', given.posted <> d.amount_reinstated_minor,
+        d.amount_reinstated_minor, given.posted),
+      ('a dispute is posted in another currency', d.currency <> any(array[taken.currency, given.currency]), null, null),
+      ('its payment does not show the latest dispute as it is', case
+        when p.dispute ->> 'id' = d.id::text then p.dispute ->> 'status' <> d.status
+          or (p.dispute ->> 'closed_at' is null) <> (d.closed_at is null)
+        else coalesce((p.dispute ->> 'opened_at')::timestamptz < d.opened_at, true) end, null, null)
+    ) as finding(problem, wrong, expected, found)
+    where finding.wrong`
+}
+
+/** Each event that was told of a dispute is there once, and no other. */
+function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
+  return sql`
+    select case when compared.expected is not null then 'an event of a dispute is missing or was written twice'
+        else 'an event tells of a dispute what did not happen' end as problem,
+      d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
+      coalesce(compared.expected, compared.type) as what,
+      (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
+      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by
+    from ${disputesOf(sql, scope)}
+    cross join lateral (
+      select seen.type, seen.times, wanted.type from (
+        select e.type, count(*) as times from events e
+        where e.tenant_id = d.tenant_id and e.subject_id = d.payment_id
+          and (e.type = 'payment.disputed' or e.type like 'payment.dispute\\_%')
+          and e.data #>> '{dispute,id}' = d.id::text
+          -- So that earlier partitions are not read.
+          and e.created_at >= d.created_at - interval '1 hour'
+        group by 1
+      ) seen full join (select 'payment.' || word as type from unnest(d.told) word) wanted on wanted.type = seen.type
+    ) as compared(type, times, expected)
+    -- Some events of disputes that are older than the retention are gone.
+    where d.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
+      where kept.parent = 'events' and not kept.is_default)
+      and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
+}
+
+export const checksOfDisputes: Checks = { disputes, dispute_events: disputeEvents }

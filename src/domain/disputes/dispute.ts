@@ -1,0 +1,76 @@
+// The dispute: its schema in rows, answers and events.
+import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
+import { metadataJson } from '#core/json.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+
+const DISPUTE_STATUSES = ['needs_response', 'under_review', 'won', 'lost', 'warning'] as const
+
+/** The status of a dispute, as a field and as a filter. */
+export const disputeStatus = z.enum(DISPUTE_STATUSES).meta({
+  id: 'DisputeStatus',
+  description:
+    "`needs_response`: you can answer it at the processor. `under_review`: the buyer's bank decides. `won`: the money is yours again. `lost`: the buyer has it; an appeal can still change that. `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.",
+  example: 'needs_response',
+})
+
+const posted = (description: string, example: number) => z.int().nonnegative().meta({ description, example })
+
+/** A dispute in answers. */
+export const disputeSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the dispute.', example: '0198f6f4-d150-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    payment_id: z.uuid().meta({
+      description: 'The payment that is disputed.',
+      example: '0198f6f0-1234-7000-8000-123456789abc',
+    }),
+    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
+    processor_reference: z
+      .string()
+      .meta({ description: 'The dispute at the processor.', example: PAYMENTS.examples.dispute }),
+    status: disputeStatus,
+    reason: z
+      .string()
+      .nullable()
+      .meta({ description: 'What the buyer says, in the words of the processor.', example: 'fraudulent' }),
+    amount_minor: amountMinor.meta({ description: 'What is disputed, in the smallest unit.' }),
+    currency: currencyCode,
+    amount_withdrawn_minor: posted('What was taken from your balance.', 1000),
+    amount_reinstated_minor: posted('What of it came back.', 0),
+    evidence_due_by: timestamp.nullable().meta({
+      description: 'Until when the processor takes your answer; null where it takes none.',
+      example: '2026-11-29T23:59:59.000000Z',
+    }),
+    opened_at: timestamp.meta({ description: 'When it was opened at the processor.' }),
+    closed_at: timestamp.nullable().meta({
+      description: 'When its end became known here; null while it is open, also again.',
+      example: null,
+    }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your disputes: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'Dispute', description: "Money of a payment that the buyer's bank asks back." })
+
+export type Dispute = z.output<typeof disputeSchema>
+
+/** What a payment shows of its latest dispute. */
+export const shownDisputeSchema = disputeSchema
+  .pick({
+    id: true,
+    processor_reference: true,
+    status: true,
+    reason: true,
+    amount_minor: true,
+    currency: true,
+    evidence_due_by: true,
+    opened_at: true,
+    closed_at: true,
+  })
+  .meta({ id: 'PaymentDispute', description: 'A dispute, as its payment shows it.' })

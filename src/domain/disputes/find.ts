@@ -1,0 +1,44 @@
+// Reads disputes: lists, single disputes, and disputes by the processor's reference.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
+import { disputeSchema, type Dispute } from './dispute.ts'
+
+type DisputeFilters = ListPage & { status?: Dispute['status']; payment_id?: string }
+
+/** The disputes of a tenant, newest first. */
+export async function listDisputes(sql: Sql, tenant_id: string, filters: DisputeFilters): Promise<Dispute[]> {
+  const { status, payment_id } = filters
+  return await sql<Dispute[]>`
+    select ${disputeColumns(sql)} from disputes
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
+      ${payment_id === undefined ? sql`` : sql`and payment_id = ${payment_id}`}
+      and status = coalesce(${status ?? null}, status)
+    order by created_at desc limit ${filters.limit}`
+}
+
+/** One dispute, or undefined. */
+export async function findDispute(sql: Sql, tenant_id: string, id: string): Promise<Dispute | undefined> {
+  const [dispute] = await sql<Dispute[]>`
+    select ${disputeColumns(sql)} from disputes where tenant_id = ${tenant_id} and id = ${id}`
+  return dispute
+}
+
+/** What is needed of a dispute to write what a processor says of it. */
+export type KnownDispute = Pick<Dispute, 'tenant_id' | 'payment_id' | 'id'> & { revision: number }
+
+/** The dispute, of any tenant, that a processor knows by `reference`. */
+export async function findDisputeByReference(
+  sql: Sql,
+  processor: string,
+  reference: string,
+): Promise<KnownDispute | undefined> {
+  const [row] = await sql<KnownDispute[]>`
+    select tenant_id, payment_id, id, revision from disputes
+    where processor = ${processor} and processor_reference = ${reference}`
+  return row
+}
+
+/** The columns of an answer. */
+function disputeColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(disputeSchema.shape))
+}

@@ -1,0 +1,162 @@
+// Writes what the processor says of a dispute: one statement imports or changes it, posts what moved, and announces it.
+import { newId } from '#core/ids.ts'
+import { columnList, isoText, violatedConstraint, type Fragment, type Sql } from '#core/db.ts'
+import { announce } from '../events.ts'
+import { postings } from '../ledger.ts'
+import { PAYMENT_EVENTS, paymentEventSchema } from '../payments/payment.ts'
+import { shownDisputeSchema, type Dispute } from './dispute.ts'
+import type { KnownDispute } from './find.ts'
+
+/** What the processor said of a dispute, and of which payment of ours it is. */
+export type DisputeTold = Pick<
+  Dispute,
+  'tenant_id' | 'payment_id' | 'processor' | 'processor_reference' | 'status' | 'reason' | 'amount_minor'
+> &
+  Pick<Dispute, 'currency' | 'evidence_due_by' | 'opened_at'> & {
+    /** Whether it is over, as far as the processor knows. */
+    closed: boolean
+    /** Every movement of money by it so far, oldest first; the processor's id of each is its `reference`. */
+    movements: {
+      kind: 'dispute_withdrawn' | 'dispute_reinstated'
+      reference: string
+      amount_minor: number
+    }[]
+  }
+
+/** Its events, by the word after `payment.`. */
+const WORDS = ['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] as const satisfies PaymentWord[]
+type PaymentWord = keyof typeof PAYMENT_EVENTS
+
+/**
+ * Writes what was said of a dispute whose row was `known` before the processor was asked; undefined: it had none. Each
+ * movement is posted once, and each event told once. Returns the dispute's id; undefined when another answer was
+ * written meanwhile: nothing was written then, and the processor must be asked again, because nobody can say which of
+ * the two is the newer. So what is written was always asked for after what it replaces.
+ */
+export async function settleDispute(
+  sql: Sql,
+  known: KnownDispute | undefined,
+  { movements, ...told }: DisputeTold,
+): Promise<{ id: string } | undefined> {
+  // Postings of one statement follow each other in the order of their ids, which those of one millisecond are not in.
+  const ids = movements.map(() => newId()).toSorted()
+  const given = {
+    ...told,
+    dispute_id: known?.id ?? newId(),
+    told: wordsOf(told),
+    event_ids: Object.fromEntries(WORDS.map((word) => [word, newId()])),
+    movements: movements.map((each, nth) => ({ ...each, transfer_id: ids[nth]! })),
+  }
+  const of_payment = Object.keys(paymentEventSchema.shape).filter((column) => column !== 'dispute')
+  // The dispute that it tells of, also where the payment has a later one.
+  const announced = sql`
+    select ${columnList(
+      sql,
+      of_payment.map((column) => `p.${column}`),
+    )}, d.shown as dispute, 'payment.' || word as event,
+      (g.event_ids ->> word)::uuid as event_id
+    from d cross join p cross join given g cross join lateral unnest(d.news) word`
+  const to_post = sql`
+    select f.tenant_id, f.transfer_id, f.kind, d.id as subject_id,
+      case f.kind when 'dispute_withdrawn' then 'available' else 'processor_clearing' end as debit_account,
+      case f.kind when 'dispute_withdrawn' then 'processor_clearing' else 'available' end as credit_account,
+      d.currency, f.amount_minor, f.reference,
+      -- What was posted of this kind before.
+      (case f.kind when 'dispute_withdrawn' then d.amount_withdrawn_minor else d.amount_reinstated_minor end
+        - sum(f.amount_minor) over (partition by f.kind order by f.transfer_id
+          rows between current row and unbounded following))::bigint as part
+    from fresh f cross join d`
+  try {
+    const [row] = await sql<{ id: string }[]>`
+      with given as (
+        select * from jsonb_to_record(${sql.json(given)}) as g(
+          tenant_id uuid, payment_id uuid, dispute_id uuid, processor text, processor_reference text, status text,
+          closed boolean, reason text, amount_minor bigint, currency text, evidence_due_by timestamptz,
+          opened_at timestamptz, told text[], event_ids jsonb, movements jsonb)
+      ), payment as (
+        select p.tenant_id, p.id from given g
+        join payments p on p.tenant_id = g.tenant_id and p.id = g.payment_id for update of p
+      ), fresh as (
+        select g.tenant_id, m.* from given g
+        cross join lateral jsonb_to_recordset(g.movements) as m(
+          kind text, reference text, amount_minor bigint, transfer_id uuid)
+        where not exists (
+          select from ledger_transfers t
+          where t.tenant_id = g.tenant_id and t.subject_id = g.dispute_id and t.reference = m.reference)
+      ), growth as (
+        select coalesce(sum(amount_minor) filter (where kind = 'dispute_withdrawn'), 0)::bigint as withdrawn,
+          coalesce(sum(amount_minor) filter (where kind = 'dispute_reinstated'), 0)::bigint as reinstated
+        from fresh
+      ), written as (${known === undefined ? imported(sql) : changed(sql, known.revision)}),
+      d as (
+        select w.*, ${shown(sql)} as shown from written w where w.is_news
+      ), p as (
+        update payments p set updated_at = clock_timestamp(),
+          dispute = case when p.dispute is null or p.dispute ->> 'id' = d.id::text
+              or (p.dispute ->> 'opened_at')::timestamptz <= d.opened_at
+            then d.shown else p.dispute end
+        from d where p.tenant_id = d.tenant_id and p.id = d.payment_id
+        returning p.*
+      ),
+      event as (${announce(sql, 'payment', announced)}),
+      ${postings(sql, to_post, undefined, { in_parts: true, by_reference: true })}
+      select id from written`
+    return row
+  } catch (error) {
+    // Another notification of the same dispute was faster; nothing was written here.
+    if (!CROSSED.includes(violatedConstraint(error) ?? '')) throw error
+    return undefined
+  }
+}
+
+const CROSSED = ['disputes_processor_reference', 'ledger_transfers_reference', 'ledger_transfers_once']
+
+/** What is to be announced of a dispute by now. */
+function wordsOf({ status, closed }: Pick<DisputeTold, 'status' | 'closed'>): (typeof WORDS)[number][] {
+  if (status === 'won' || status === 'lost') return ['disputed', `dispute_${status}`]
+  return closed ? ['disputed', 'dispute_closed'] : ['disputed']
+}
+
+function imported(sql: Sql): Fragment {
+  return sql`
+    insert into disputes (tenant_id, id, payment_id, processor, processor_reference, status, reason, amount_minor,
+      currency, amount_withdrawn_minor, amount_reinstated_minor, evidence_due_by, opened_at, closed_at, told)
+    select payment.tenant_id, g.dispute_id, payment.id, g.processor, g.processor_reference, g.status, g.reason,
+      g.amount_minor, g.currency, growth.withdrawn, growth.reinstated, g.evidence_due_by, g.opened_at,
+      case when g.closed then clock_timestamp() end, g.told
+    from payment cross join given g cross join growth
+    returning *, told as news, true as is_news`
+}
+
+function changed(sql: Sql, revision: number): Fragment {
+  const is_news = sql`(
+    growth.withdrawn + growth.reinstated > 0
+    or (d.status, d.reason, d.amount_minor, d.currency, d.evidence_due_by, d.opened_at, d.closed_at is not null)
+      is distinct from
+      (g.status, g.reason, g.amount_minor, g.currency, g.evidence_due_by, g.opened_at, g.closed))`
+  return sql`
+    update disputes d set status = g.status, reason = g.reason, amount_minor = g.amount_minor, currency = g.currency,
+      evidence_due_by = g.evidence_due_by, opened_at = g.opened_at,
+      amount_withdrawn_minor = d.amount_withdrawn_minor + growth.withdrawn,
+      amount_reinstated_minor = d.amount_reinstated_minor + growth.reinstated,
+      closed_at = case when not g.closed then null
+        when d.status = g.status and d.closed_at is not null then d.closed_at else clock_timestamp() end,
+      told = d.told || array(select unnest(g.told) except select unnest(d.told)),
+      revision = d.revision + ${is_news}::integer,
+      updated_at = case when ${is_news} then clock_timestamp() else d.updated_at end
+    from payment cross join given g cross join growth
+    where d.tenant_id = payment.tenant_id and d.payment_id = payment.id and d.id = g.dispute_id
+      and d.revision = ${revision}
+    returning d.*, array(select unnest(d.told) except select unnest(old.told)) as news,
+      d.revision > old.revision as is_news`
+}
+
+/** The row `w` as its payment shows it. */
+function shown(sql: Sql): Fragment {
+  const times = ['evidence_due_by', 'opened_at', 'closed_at']
+  const fields = Object.keys(shownDisputeSchema.shape).map((name) => {
+    const column = sql(`w.${name}`)
+    return sql`${name}::text, ${times.includes(name) ? isoText(sql, sql`${column}`) : sql`${column}`}`
+  })
+  return sql`jsonb_build_object(${fields.reduce((all, each) => sql`${all}, ${each}`)})`
+}

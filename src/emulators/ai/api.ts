@@ -1,0 +1,179 @@
+// Answers the API: the key, scripted faults, what the text asks for in double brackets, and the completion itself.
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
+import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
+import { logRequest, type LoggedRequest } from '../shared/requests.ts'
+import { answerTo, readAsked, type Asked } from './completion.ts'
+import type { AiEmulator } from './emulator.ts'
+import { AiRefusal, tooManyRequests, REFUSING, serverFailed, aiKeyRefused } from './errors.ts'
+
+const SLOW_MS = 3_000
+const MOST_REMEMBERED = 10_000
+
+/** A request on its way to its answer. */
+type ModelRequest = {
+  exchange: Exchange
+  key: string | null
+  request_id: string
+  log: LoggedRequest | null
+}
+
+type ModelAnswer = { status: number; body: string }
+
+/** Answers everything but the page and the controls. */
+export function answerAiApi(emulator: AiEmulator, exchange: Exchange): void {
+  const { request, response, method, path } = exchange
+  const request_id = `req_${crypto.randomUUID().replaceAll('-', '')}`
+  const key = header(request, 'idempotency-key')
+  const log = logRequest(emulator.requests, { method, path, idempotency_key: key, request_id })
+  response.once('close', () => {
+    if (log !== null && !response.writableEnded) log.refusal = 'the caller hung up'
+  })
+  respond(emulator, { exchange, key, request_id, log }).catch((error: unknown) => {
+    console.error(error)
+    response.destroy()
+  })
+}
+
+async function respond(emulator: AiEmulator, ask: ModelRequest): Promise<void> {
+  const { exchange, log } = ask
+  const { method, path, body } = exchange
+  let asked: Asked
+  try {
+    checkKey(emulator, exchange)
+    if (method !== 'POST' || !path.endsWith('/chat/completions')) throw REFUSING.unknownUrl(method, path)
+    asked = readAsked(body)
+  } catch (error) {
+    return reply(ask, refused(error))
+  }
+  const fault = takeFault(emulator.faults, method, path, `${path}\n${body}`)
+  if (fault === null) return reply(ask, await complete(emulator, ask, asked))
+  if (log) log.fault = fault.id
+  await misbehave(emulator, ask, asked, fault)
+}
+
+function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
+  const [scheme, given = ''] = header(request, 'authorization')?.split(' ') ?? []
+  if (scheme?.toLowerCase() !== 'bearer' || given === '' || (api_key !== null && given !== api_key))
+    throw aiKeyRefused()
+}
+
+async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): Promise<ModelAnswer> {
+  const { text } = asked
+  const { exchange, key } = ask
+  if (text.includes('[[500]]')) return refused(serverFailed())
+  if (text.includes('[[429]]') && isFirst(emulator, key ?? hashOf(exchange.body)))
+    return refused(tooManyRequests())
+  if (text.includes('[[slow]]')) await sleep(SLOW_MS, undefined, { ref: false })
+  // A model stops when nobody listens any more.
+  if (exchange.response.destroyed) return { status: 0, body: '' }
+  const { output_tokens, content, refusal, finish_reason } = answerTo(asked)
+  const { model, input_tokens } = asked
+  const id = `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`
+  const completion = {
+    seq: emulator.completions.length + 1,
+    at: new Date().toISOString(),
+    effect: 'completion' as const,
+    id,
+    model,
+    format: asked.format?.name ?? 'text',
+    input_tokens,
+    output_tokens,
+    idempotency_key: key,
+  }
+  emulator.completions.push(completion)
+  emulator.file?.append(completion)
+  const answer = {
+    id,
+    object: 'chat.completion',
+    created: Math.floor(Date.now() / 1000),
+    model,
+    choices: [{ index: 0, message: { role: 'assistant', content, refusal }, logprobs: null, finish_reason }],
+    usage: {
+      prompt_tokens: input_tokens,
+      completion_tokens: output_tokens,
+      total_tokens: input_tokens + output_tokens,
+    },
+  }
+  return { status: 200, body: JSON.stringify(answer) }
+}
+
+function isFirst({ limited }: AiEmulator, name: string): boolean {
+  if (limited.has(name)) return false
+  if (limited.size >= MOST_REMEMBERED) limited.clear()
+  limited.add(name)
+  return true
+}
+
+/** Does to the request what the fault says. */
+async function misbehave(emulator: AiEmulator, ask: ModelRequest, asked: Asked, fault: Fault): Promise<void> {
+  const { response } = ask.exchange
+  if (fault.action === null) countHit(emulator.faults, fault)
+  if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
+  const done = fault.when === 'after' ? await complete(emulator, ask, asked) : null
+  if (fault.action === 'hold') {
+    const released = hold(fault)
+    countHit(emulator.faults, fault)
+    await released
+  } else if (fault.action !== null) countHit(emulator.faults, fault)
+  switch (fault.action) {
+    case 'drop':
+      response.destroy()
+      return
+    case 'error_500':
+    case 'error_500_unstored':
+      return reply(ask, refused(serverFailed()))
+    case 'conflict_409':
+      return reply(ask, refused(new AiRefusal(409, 'The request conflicts with another one.')))
+    case 'rate_limited_429':
+      return reply(ask, refused(tooManyRequests()), fault.retry_after_s)
+    case 'refuse_401':
+      return reply(ask, refused(aiKeyRefused()))
+    case 'cut_body': {
+      const { status, body } = done ?? refused(serverFailed())
+      return sendHalf(response, status, {}, body)
+    }
+    case 'html_503':
+      return send(
+        response,
+        503,
+        {},
+        '<html><body>503 Service Temporarily Unavailable</body></html>',
+        'text/html',
+      )
+    case 'empty_200':
+      return send(response, 200, {}, '{}')
+    case 'string_ok':
+      return send(response, 200, {}, '"ok"')
+    // Also `still_processing`, which no completion is.
+    default:
+      return reply(ask, done ?? (await complete(emulator, ask, asked)))
+  }
+}
+
+function reply(
+  { exchange, request_id, log }: ModelRequest,
+  { status, body }: ModelAnswer,
+  retry_after_s: number | null = null,
+): void {
+  const { response } = exchange
+  if (response.destroyed) return
+  if (log) {
+    log.status = status
+    if (status >= 400) log.refusal = (JSON.parse(body) as { error: { message: string } }).error.message
+  }
+  const patience: Record<string, string> =
+    retry_after_s === null ? {} : { 'retry-after': String(retry_after_s) }
+  send(response, status, { 'x-request-id': request_id, ...patience }, body)
+}
+
+function refused(error: unknown): ModelAnswer {
+  const known = REFUSING.answerOf(error)
+  if (known === null) console.error(error)
+  return known ?? refused(serverFailed())
+}
+
+function hashOf(body: string): string {
+  return createHash('sha256').update(body).digest('hex')
+}

@@ -1,0 +1,165 @@
+// What the emulated model answers: made from the request, always the same.
+import { AiRefusal } from './errors.ts'
+
+type Schema = Record<string, unknown>
+
+/** A request for a completion, as far as it matters here. */
+export type Asked = {
+  model: string
+  /** The last message of the user. */
+  text: string
+  /** How it asks for JSON: the name of the schema, and the schema. */
+  format: { name: string; schema: Schema } | null
+  max_tokens: number | null
+  input_tokens: number
+}
+
+export type Answered = {
+  content: string | null
+  refusal: string | null
+  finish_reason: 'stop' | 'length'
+  output_tokens: number
+}
+
+const CHARACTERS_PER_TOKEN = 4
+const REPEATED = 200
+/** References of a schema may lead in circles, and double with each step. */
+const MOST_LEVELS = 24
+const MOST_VALUES = 10_000
+
+export function readAsked(body: string): Asked {
+  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = objectOf(body)
+  if (typeof model !== 'string' || model === '')
+    throw new AiRefusal(400, 'You must provide a model parameter.', { param: 'model' })
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw new AiRefusal(400, "Missing required parameter: 'messages'.", { param: 'messages' })
+  if (stream === true) throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
+  const contents = messages.map((message: { role?: unknown; content?: unknown }) => ({
+    role: message.role,
+    content: typeof message.content === 'string' ? message.content : JSON.stringify(message.content ?? ''),
+  }))
+  const { type, json_schema } = (response_format ?? {}) as { type?: string; json_schema?: Schema }
+  const limit = max_completion_tokens ?? max_tokens
+  return {
+    model,
+    text: contents.findLast(({ role }) => role === 'user')?.content ?? '',
+    format:
+      type === 'json_schema' && json_schema !== undefined
+        ? { name: String(json_schema['name']), schema: (json_schema['schema'] ?? {}) as Schema }
+        : null,
+    max_tokens: typeof limit === 'number' ? limit : null,
+    input_tokens: contents.reduce((sum, { content }) => sum + tokensOf(content), 0),
+  }
+}
+
+/** A text made from the input, or what the schema needs; `[[refuse]]` and `[[garbage]]` in the text have their way. */
+export function answerTo({ text, format, max_tokens }: Asked): Answered {
+  if (text.includes('[[refuse]]'))
+    return { content: null, refusal: 'I cannot help with that.', finish_reason: 'stop', output_tokens: 6 }
+  if (text.includes('[[garbage]]')) {
+    // For a text everything is good but nothing.
+    const content = format === null ? null : '%% not what was asked for'
+    return { content, refusal: null, finish_reason: 'stop', output_tokens: 6 }
+  }
+  const whole =
+    format === null ? `You said: ${text.slice(0, REPEATED)}` : JSON.stringify(madeFor(format, text))
+  const cut = max_tokens !== null && tokensOf(whole) > max_tokens
+  const content = cut ? whole.slice(0, max_tokens * CHARACTERS_PER_TOKEN) : whole
+  return { content, refusal: null, finish_reason: cut ? 'length' : 'stop', output_tokens: tokensOf(content) }
+}
+
+function tokensOf(text: string): number {
+  return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
+}
+
+function madeFor({ name, schema }: NonNullable<Asked['format']>, text: string): unknown {
+  const label = (schema['properties'] as { label?: Schema } | undefined)?.label
+  if (name !== 'classify' || !Array.isArray(label?.['enum']))
+    return valueOf(schema, { schema, left: MOST_VALUES }, 0)
+  const labels = label['enum'].map(String)
+  return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
+}
+
+/** The whole schema, and how many more values may be made by it. */
+type Root = { schema: Schema; left: number }
+
+/** A value by the defaults, enums and types of a schema. */
+function valueOf(given: unknown, root: Root, level: number): unknown {
+  if (typeof given !== 'object' || given === null || level > MOST_LEVELS || root.left-- <= 0) return null
+  if ('default' in given) return given.default
+  const schema = resolved(given as Schema, root.schema)
+  if ('default' in schema) return schema['default']
+  if ('const' in schema) return schema['const']
+  if (Array.isArray(schema['enum'])) return schema['enum'][0]
+  for (const name of ['anyOf', 'oneOf']) {
+    const choices = schema[name]
+    if (Array.isArray(choices)) return valueOf(choices[0], root, level + 1)
+  }
+  if (Array.isArray(schema['allOf'])) {
+    const parts = schema['allOf'].map((part) => valueOf(part, root, level + 1))
+    return Object.assign({}, ...parts) as unknown
+  }
+  return valueOfType(schema, root, level)
+}
+
+function valueOfType(schema: Schema, root: Root, level: number): unknown {
+  const { type, properties, items, required } = schema
+  switch (Array.isArray(type) ? type[0] : (type ?? (properties === undefined ? 'string' : 'object'))) {
+    case 'object': {
+      const known = (properties ?? {}) as Record<string, unknown>
+      const names = new Set([...Object.keys(known), ...(Array.isArray(required) ? required.map(String) : [])])
+      return Object.fromEntries(
+        Array.from(names, (name) => [name, valueOf(known[name] ?? {}, root, level + 1)]),
+      )
+    }
+    case 'array':
+      return Array.from({ length: Math.min(numberOf(schema, 'minItems', 0), 100) }, () =>
+        valueOf(items ?? {}, root, level + 1),
+      )
+    case 'integer':
+    case 'number': {
+      const least = numberOf(schema, 'minimum', Math.min(0, numberOf(schema, 'maximum', 0)))
+      const above = numberOf(schema, 'exclusiveMinimum', least - 1) + 1
+      const step = numberOf(schema, 'multipleOf', 0)
+      const number = Math.max(least, above)
+      return step > 0 ? Math.ceil(number / step) * step : number
+    }
+    case 'boolean':
+      return false
+    case 'null':
+      return null
+    default:
+      return 'text'
+        .padEnd(numberOf(schema, 'minLength', 0), '.')
+        .slice(0, numberOf(schema, 'maxLength', 1_000))
+  }
+}
+
+function resolved(schema: Schema, root: Schema): Schema {
+  let found: unknown = schema
+  for (let steps = 0; steps < MOST_LEVELS; steps++) {
+    const reference = (found as Schema)['$ref']
+    if (typeof reference !== 'string') break
+    found = reference
+      .split('/')
+      .slice(1)
+      .reduce<unknown>((part, name) => (part as Schema | undefined)?.[name], root)
+    if (typeof found !== 'object' || found === null) return {}
+  }
+  return found as Schema
+}
+
+function numberOf(schema: Schema, name: string, standard: number): number {
+  const value = schema[name]
+  return typeof value === 'number' ? value : standard
+}
+
+function objectOf(body: string): Schema {
+  try {
+    const value: unknown = JSON.parse(body)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Schema
+  } catch {
+    // Said below.
+  }
+  throw new AiRefusal(400, 'We could not parse the JSON body of your request.')
+}

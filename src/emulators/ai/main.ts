@@ -1,0 +1,98 @@
+// The AI emulator: a server that OpenAI's own SDK takes for one of models, for development, demos and tests.
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { runUntilStopped, type Started } from '#core/run.ts'
+import { portError } from '#core/startup.ts'
+import { isSupervised } from '#core/supervised.ts'
+import { openAppendFile } from '../shared/append-file.ts'
+import { noFaults } from '../shared/faults.ts'
+import { emptyRequestLog } from '../shared/requests.ts'
+import { startServer } from '../shared/server.ts'
+import { answerAiApi } from './api.ts'
+import { answerAiControl } from './control.ts'
+import type { AiEmulator, Completion } from './emulator.ts'
+import { AiRefusal } from './errors.ts'
+import { aiPage } from './page.ts'
+
+const HOST = '127.0.0.1'
+
+export type AiEmulatorOptions = {
+  /** 127.0.0.1 unless told. */
+  host?: string
+  /** 0: a free one. */
+  port: number
+  /** When given, other keys get 401. */
+  api_key?: string
+  /** Null or absent: memory only. */
+  data_dir?: string | null
+  /** On unless told. */
+  record_requests?: boolean
+}
+
+/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+export async function startAiEmulator(
+  options: AiEmulatorOptions,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const emulator: AiEmulator = {
+    url: '',
+    api_key: options.api_key ?? null,
+    faults: noFaults(),
+    requests: emptyRequestLog(options.record_requests ?? true),
+    completions: [],
+    file: null,
+    limited: new Set(),
+  }
+  if (options.data_dir) {
+    await mkdir(options.data_dir, { recursive: true, mode: 0o700 })
+    emulator.file = await openAppendFile(join(options.data_dir, 'ai-effects.jsonl'), (line) =>
+      emulator.completions.push(line as Completion),
+    )
+  }
+  const server = await startServer(
+    { host: options.host ?? HOST, port: options.port },
+    {
+      api: (exchange) => answerAiApi(emulator, exchange),
+      control: (exchange) => answerAiControl(emulator, exchange),
+      page: (query) => aiPage(emulator, query),
+      errorBody: (message) => new AiRefusal(403, message).body,
+    },
+  ).catch(async (error: unknown) => {
+    await emulator.file?.close()
+    throw error
+  })
+  emulator.url = server.url
+  return {
+    url: server.url,
+    async close() {
+      await server.close()
+      await emulator.file?.close()
+    },
+  }
+}
+
+async function main(): Promise<Started> {
+  const { values } = parseArgs({
+    options: {
+      host: { type: 'string', default: HOST },
+      port: { type: 'string', default: '12114' },
+      'api-key': { type: 'string' },
+      'data-dir': { type: 'string' },
+      'no-request-log': { type: 'boolean' },
+    },
+  })
+  const emulator = await startAiEmulator({
+    host: values.host,
+    port: Number(values.port),
+    api_key: values['api-key'],
+    data_dir: values['data-dir'],
+    record_requests: !values['no-request-log'],
+  }).catch((error: unknown) => {
+    const place = { variable: 'AI_EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
+    throw portError(error, { ...place, host: values.host })
+  })
+  if (!isSupervised()) console.log(JSON.stringify({ ai_url: emulator.url }))
+  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+}
+
+if (import.meta.main) await runUntilStopped(main)

@@ -1,0 +1,51 @@
+// What a person sees of the AI emulator: completions, requests, refusals and faults.
+import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { document, escape, section } from '../shared/html.ts'
+import { latestRequests } from '../shared/requests.ts'
+import { AI_PLACES, type AiEmulator } from './emulator.ts'
+
+const SHOWN = 25
+const REFRESH_S = 5
+const TRIGGERS = ['refuse', '429', '500', 'garbage', 'slow']
+
+/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+export function aiPage({ url, completions, requests, faults }: AiEmulator, query: string): string {
+  const refreshing = query === 'refresh'
+  const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
+  const triggers = TRIGGERS.map((each) => `<code>[[${each}]]</code>`).join(', ')
+  const body = [
+    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${counted(completions.length, 'completion')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>${triggers} in a prompt or text make it fail that way.</p>`,
+    `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
+    section(
+      'Completions',
+      ['at', 'model', 'format', 'input tokens', 'output tokens', 'idempotency key'],
+      completions
+        .slice(-SHOWN)
+        .toReversed()
+        .map(({ at, model, format, input_tokens, output_tokens, idempotency_key }) => [
+          at,
+          model,
+          format,
+          String(input_tokens),
+          String(output_tokens),
+          idempotency_key ?? '',
+        ]),
+    ),
+    faultSection(faults, Object.keys(AI_PLACES)),
+    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    section(
+      'Requests',
+      ['at', 'request', 'answer', 'idempotency key', 'request id'],
+      latestRequests(requests, SHOWN).map(({ at, method, path, status, idempotency_key, request_id }) => [
+        at,
+        `${method} ${path}`,
+        answered(status),
+        idempotency_key ?? '',
+        request_id,
+      ]),
+    ),
+  ]
+  const head = refreshing ? `<meta http-equiv="refresh" content="${REFRESH_S}">` : ''
+  return document('AI emulator', body.join('\n'), head)
+}

@@ -1,0 +1,135 @@
+// Controls that every emulator has under `/_emulator/`: faults and its record of requests.
+import {
+  describeFault,
+  hitsOf,
+  release,
+  removeFaults,
+  waitForHits,
+  type Fault,
+  type Faults,
+} from './faults.ts'
+import { header, send, type Exchange } from './http.ts'
+import { patternOf } from './pattern.ts'
+import { findRequests, type RequestLog } from './requests.ts'
+
+const WAIT_MS = 30_000
+
+type Controlled = { faults: Faults; requests: RequestLog }
+
+export type Control<Emulator, Query = Record<string, unknown>> = (
+  emulator: Emulator,
+  id: string,
+  body: Record<string, unknown>,
+  query: Query,
+  exchange: Exchange,
+) => unknown
+
+/** How an emulator refuses, in the words of its provider. */
+export type Refusing = {
+  parameter: (message: string, param: string) => Error
+  unknownUrl: (method: string, path: string) => Error
+  of: (status: number, message: string) => Error
+  /** What such an error is answered with; null for any other error. */
+  answerOf: (error: unknown) => { status: number; body: string } | null
+}
+
+/** By method and path: faults, what they hold, how often they happened, and the requests. */
+export function faultControls(
+  addFault: (faults: Faults, script: unknown) => Fault,
+  refusing: Refusing,
+): [string, Control<Controlled>][] {
+  return [
+    ['GET healthz', () => ({ status: 'ok' })],
+    ['POST faults', ({ faults }, _id, body) => describeFault(addFault(faults, body))],
+    ['GET faults', ({ faults }) => ({ data: faults.list.map(describeFault), hits: hitsOf(faults, null) })],
+    ['DELETE faults', ({ faults }) => (removeFaults(faults, null), { data: [] })],
+    [
+      'DELETE faults/:id',
+      ({ faults }, id) => (removeFaults(faults, id), { data: faults.list.map(describeFault) }),
+    ],
+    [
+      'POST release',
+      ({ faults }, _id, body) => ({ released: release(faults, textOf(body, 'fault') ?? null) }),
+    ],
+    ['GET wait', ({ faults }, _id, _body, query) => wait(faults, query, refusing)],
+    ['GET requests', ({ requests }, _id, _body, query) => showRequests(requests, query, refusing)],
+  ]
+}
+
+/** Answers everything under `/_emulator/`. Bodies are JSON or forms; errors look like the API's. */
+export async function answerControls<Emulator, Query>(
+  emulator: Emulator,
+  exchange: Exchange,
+  {
+    controls,
+    parseForm,
+    refusing,
+  }: {
+    controls: Map<string, Control<Emulator, Query>>
+    parseForm: (text: string) => Query & Record<string, unknown>
+    refusing: Refusing
+  },
+): Promise<void> {
+  const { method, path, query, body, request, response } = exchange
+  try {
+    const [noun, id = '', action] = path.slice('/_emulator/'.length).split('/')
+    const control = controls.get(
+      `${method} ${noun}${id === '' ? '' : '/:id'}${action === undefined ? '' : `/${action}`}`,
+    )
+    if (!control) throw refusing.unknownUrl(method, path)
+    const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
+    const given = isForm ? parseForm(body) : jsonBody(body, refusing)
+    const answer = await control(emulator, id, given, parseForm(query), exchange)
+    if (!response.headersSent) send(response, 200, {}, JSON.stringify(answer))
+  } catch (error) {
+    const known = refusing.answerOf(error)
+    if (known === null) console.error(error)
+    const { status, body: text } = known ?? refusing.answerOf(refusing.of(500, String(error)))!
+    send(response, status, {}, text)
+  }
+}
+
+/** A text, if the body or query has it. */
+export function textOf(given: Record<string, unknown>, name: string): string | undefined {
+  const value = given[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+async function wait(faults: Faults, query: Record<string, unknown>, refusing: Refusing): Promise<unknown> {
+  const fault = textOf(query, 'fault') ?? null
+  const { hits = 1, timeout_ms = WAIT_MS } = query
+  if (await waitForHits(faults, fault, Number(hits), Number(timeout_ms)))
+    return { hits: hitsOf(faults, fault) }
+  throw refusing.of(408, `Only ${hitsOf(faults, fault)} hits by now.`)
+}
+
+function showRequests(requests: RequestLog, query: Record<string, unknown>, refusing: Refusing): unknown {
+  const { path, since_ms } = query
+  const data = findRequests(requests, {
+    method: textOf(query, 'method'),
+    path: patternOf(path, 'path', refusing.parameter),
+    idempotency_key: textOf(query, 'idempotency_key'),
+    since_ms: since_ms === undefined ? undefined : Number(since_ms),
+  })
+  return {
+    total: requests.total,
+    counts: Object.fromEntries(requests.counts),
+    count: data.length,
+    replayed: data.filter((each) => each.replayed).length,
+    data,
+  }
+}
+
+/** Of a control request: a JSON object, or nothing. */
+function jsonBody(body: string, refusing: Refusing): Record<string, unknown> {
+  if (body.trim() === '') return {}
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    value = null
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>
+  throw refusing.of(400, 'The body must be a JSON object.')
+}

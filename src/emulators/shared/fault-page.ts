@@ -1,0 +1,67 @@
+// What every page has of faults and requests, and its buttons.
+import { textOf } from './controls.ts'
+import { FAULT_NAMES, release, removeFaults, type Fault, type Faults } from './faults.ts'
+import { button, cell, choice, document, escape, section, type Cell } from './html.ts'
+import type { LoggedRequest } from './requests.ts'
+
+/** The faults that are set, and a form that sets one; it meets what a place says. */
+export function faultSection({ list }: Faults, places: readonly string[]): string {
+  const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', places)}
+    <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
+  const form = `<div class="forms">${set}${list.length > 0 ? button('clear_all', 'Clear all', {}) : ''}</div>`
+  return section('Faults', ['id', '', 'script', 'hits', 'left', 'held'], list.map(faultRow), form)
+}
+
+function faultRow({ id, hits, held, left, script }: Fault): Cell[] {
+  const buttons = [
+    button('clear', 'Clear', { id }),
+    ...(held.length > 0 ? [button('release', 'Release', { id })] : []),
+  ]
+  const still = Number.isFinite(left) ? String(left) : 'no end'
+  return [id, cell(buttons.join(' ')), JSON.stringify(script), String(hits), still, String(held.length)]
+}
+
+export const REFUSED_HEADS = ['at', 'request', 'answer', 'why', 'fault', 'request id']
+
+export function refusalRow({ at, method, path, status, refusal, fault, request_id }: LoggedRequest): Cell[] {
+  return [at, `${method} ${path}`, answered(status), refusal ?? '', fault ?? '', request_id]
+}
+
+export function answered(status: number): string {
+  return status === 0 ? 'none' : String(status)
+}
+
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** Why a button did nothing. */
+export function problemPage(message: string): string {
+  return document('That did not work', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
+}
+
+const FIELDS = ['id', 'value', 'place', 'times', 'amount'] as const
+export type ButtonFields = Record<(typeof FIELDS)[number], string>
+
+/** What a button sent; empty what it did not. */
+export function buttonFields(body: Record<string, unknown>): ButtonFields {
+  return Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as ButtonFields
+}
+
+/** The buttons of that section. `places`: what a fault meets there. */
+export function faultButtons(
+  addFault: (faults: Faults, script: unknown) => Fault,
+  places: Record<string, object>,
+): Record<string, (emulator: { faults: Faults }, fields: ButtonFields) => unknown> {
+  return {
+    fault: ({ faults }, { value, place, times }) =>
+      addFault(faults, {
+        match: Object.hasOwn(places, place) ? places[place] : {},
+        ...(Number(times) > 1 && { times: Number(times) }),
+        fault: value === 'delay_ms' ? { delay_ms: 1000 } : value,
+      }),
+    clear: ({ faults }, { id }) => removeFaults(faults, id),
+    clear_all: ({ faults }) => removeFaults(faults, null),
+    release: ({ faults }, { id }) => release(faults, id),
+  }
+}

@@ -1,0 +1,55 @@
+// The server of an emulator: its pages and controls for programs and people on this machine, the rest is its API.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { refusalOf } from './guard.ts'
+import { sendPage } from './html.ts'
+import { readExchange, send, type Exchange } from './http.ts'
+
+/** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
+const KEEP_ALIVE_MS = 120_000
+
+type Answers = {
+  api: (exchange: Exchange) => void
+  /** Under `/_emulator/`. */
+  control: (exchange: Exchange) => Promise<void>
+  page: (query: string) => string
+  /** The body of a refusal. */
+  errorBody: (message: string) => string
+}
+
+/** Resolves when it listens. `close` cuts open connections. */
+export async function startServer(
+  { host, port }: { host: string; port: number },
+  answers: Answers,
+): Promise<{ url: string; port: number; close(): Promise<void> }> {
+  const server = createServer((request, response) =>
+    readExchange(request, response, (exchange) => answer(host, answers, exchange)),
+  )
+  server.keepAliveTimeout = KEEP_ALIVE_MS
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const { port: bound } = server.address() as AddressInfo
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    port: bound,
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve))
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+function answer(host: string, { api, control, page, errorBody }: Answers, exchange: Exchange): void {
+  const { method, path, query, request, response } = exchange
+  // Browsers ask for it by themselves, without a key.
+  if (path === '/favicon.ico') return send(response, 204, {}, '')
+  const is_page = path === '/' && method === 'GET'
+  if (!is_page && !path.startsWith('/_emulator/')) return api(exchange)
+  const message = refusalOf(request, host)
+  if (message !== null) send(response, 403, {}, errorBody(message))
+  else if (is_page) sendPage(response, 200, page(query))
+  else void control(exchange)
+}

@@ -1,0 +1,41 @@
+// The job of AI tasks.
+import { z } from 'zod'
+import { AI } from '#core/config/providers.ts'
+import { defineJob } from './job.ts'
+
+/** What a task is about, as it is sealed into the request of its job. */
+export const aiTaskInput = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('generate'), prompt: z.string(), system: z.string().nullable() }),
+  z.strictObject({ kind: z.literal('classify'), text: z.string(), labels: z.array(z.string()) }),
+  z.strictObject({
+    kind: z.literal('extract'),
+    text: z.string(),
+    schema: z.record(z.string(), z.unknown()),
+  }),
+])
+export type AiTaskInput = z.output<typeof aiTaskInput>
+
+export const runAiTask = defineJob({
+  name: 'ai_task.run',
+  queue: 'ai',
+  payload: z.object({ ai_task_id: z.uuid() }),
+  call: {
+    provider: AI.provider,
+    operation: 'complete',
+    status: ['queued', 'running'],
+    makes: null,
+    // No money moves.
+    on_ambiguous: 'repeat',
+    deadline_ms: 120_000,
+    request: z.strictObject({
+      model: z.string().nullable(),
+      max_output_tokens: z.int().nullable(),
+      /** The input may be personal: it is removed when the job is over. */
+      sealed: z.object({ input: z.string() }),
+    }),
+  },
+  retry: { base_ms: 1_000, cap_ms: 30_000, looks_ms: [30_000] },
+  max_attempts: 5,
+})
+
+export const aiTaskJobs = { runAiTask }

@@ -1,0 +1,80 @@
+// What a model answered, checked before it is believed.
+import type { OpenAI } from 'openai'
+import type { Json } from '#core/db.ts'
+import { storable } from '#core/json.ts'
+import type { AiAnswer, AiInput } from '../ai.ts'
+import { declined } from './classify.ts'
+import { validates } from './validation.ts'
+
+const LONGEST_OUTPUT_BYTES = 1024 * 1024
+const NO_SECRETS: ReadonlySet<string> = new Set()
+
+/** The outcome of an answer. Nothing of its text is in a message. */
+export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompletion): Promise<AiAnswer> {
+  const usage = usageOf(completion.usage)
+  const [choice] = Array.isArray(completion.choices) ? completion.choices : []
+  const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
+  if (choice == null || message == null)
+    return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, usage }
+  if (choice.finish_reason === 'content_filter' || Boolean(message.refusal))
+    return { outcome: declined('ai_refused', 'The model declined.'), usage }
+  if (choice.finish_reason === 'length')
+    return invalid('The answer was cut off at the limit of output tokens.', usage)
+  if (typeof message.content !== 'string' || message.content === '')
+    return invalid('The model answered no text.', usage)
+  const output = await outputOf(input, message.content)
+  if (typeof output === 'string') return invalid(output, usage)
+  const { model } = completion
+  const known = typeof model === 'string' && model !== '' ? model.slice(0, 255) : 'unknown'
+  return { outcome: { kind: 'done', value: { output, model: known } }, usage }
+}
+
+function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
+  return { outcome: declined('ai_invalid_output', message), usage }
+}
+
+/** The output of a task; a text says why there is none. */
+async function outputOf(input: AiInput, text: string): Promise<{ [name: string]: Json } | string> {
+  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 1 MiB.'
+  switch (input.kind) {
+    case 'generate':
+      return { text: storable(text, NO_SECRETS) as string }
+    case 'classify': {
+      const answered = parsed(text)
+      const named =
+        typeof answered === 'object' && answered !== null ? (answered as { label?: unknown }).label : answered
+      // Servers that know no response format answer the bare label.
+      const label = input.labels.find((each) => each === named || each === text.trim())
+      return label === undefined ? 'The answer is none of the labels.' : { label }
+    }
+    default: {
+      const data = storable(parsed(text), NO_SECRETS)
+      if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
+      const wrong = await validates(input.schema, data)
+      return wrong ?? { data: data as Json }
+    }
+  }
+}
+
+/** Undefined for what is no JSON, or has numbers that no JSON can say again. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text, (_name, value: unknown) => {
+      if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('a number too large')
+      return value
+    })
+  } catch {
+    return undefined
+  }
+}
+
+function usageOf(usage: OpenAI.CompletionUsage | undefined): AiAnswer['usage'] {
+  const { prompt_tokens, completion_tokens } = usage ?? {}
+  return isCount(prompt_tokens) && isCount(completion_tokens)
+    ? { input_tokens: prompt_tokens, output_tokens: completion_tokens }
+    : null
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}

@@ -1,0 +1,98 @@
+// OpenAI's official SDK over our guarded HTTP client, for any server that speaks its API.
+import { OpenAI } from 'openai'
+import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
+import { openHttp, type EndedCall, type HttpClient } from '../http.ts'
+import { toAnswer } from './answers.ts'
+import { classifyAiError } from './classify.ts'
+import { messagesOf, responseFormatOf } from './prompts.ts'
+
+export type AiOptions = {
+  /** With the path before `/chat/completions`. */
+  base_url: string
+  api_key: string
+  /** Of calls that name none. */
+  model: string
+  /** What the server calls the limit of output tokens. */
+  max_tokens_field: 'max_completion_tokens' | 'max_tokens'
+  /** For a whole call, at most; that of the job unless told. */
+  deadline_ms?: number
+  onCall?: (call: EndedCall) => void
+}
+
+/** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
+const LATER_MS = 10_000
+
+/** The SDK for one server and key. */
+export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
+  const { base_url, deadline_ms = 600_000 } = options
+  const http = openHttp(base_url)
+  const sdk = new OpenAI({
+    apiKey: options.api_key,
+    baseURL: base_url,
+    fetch: fetchThrough(http, base_url, deadline_ms),
+    timeout: deadline_ms + LATER_MS,
+    maxRetries: 0,
+    // What it would log holds what was asked. What it would read from the environment is not ours.
+    logLevel: 'off',
+    adminAPIKey: null,
+    organization: null,
+    project: null,
+    webhookSecret: null,
+  })
+
+  async function ask(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
+    const { max_output_tokens } = call
+    try {
+      const completion = await sdk.chat.completions.create(
+        {
+          model: call.model ?? options.model,
+          messages: messagesOf(call.input),
+          ...(max_output_tokens !== null && { [options.max_tokens_field]: max_output_tokens }),
+          ...responseFormatOf(call.input),
+        },
+        { signal, headers: { 'Idempotency-Key': key } },
+      )
+      return await toAnswer(call.input, completion)
+    } catch (error) {
+      return { outcome: classifyAiError(error), usage: null }
+    }
+  }
+
+  return {
+    name: 'ai',
+    async complete(call, key, signal) {
+      const started = performance.now()
+      const answer = await ask(call, key, signal)
+      options.onCall?.({
+        operation: 'complete',
+        outcome: answer.outcome.kind,
+        duration_ms: performance.now() - started,
+      })
+      return answer
+    },
+    close: () => http.close(),
+  }
+}
+
+/** The `fetch` of the SDK, which knows no permits of jobs: ours, whatever host it has in mind. */
+function fetchThrough(http: HttpClient, base_url: string, deadline_ms: number): typeof fetch {
+  const prefix = new URL(base_url).pathname.replace(/\/+$/, '')
+  return async (input, init = {}) => {
+    const { pathname, search } = new URL(input instanceof Request ? input.url : input)
+    const request = {
+      path: pathname.slice(prefix.length) + search,
+      method: 'POST' as const,
+      headers: Object.fromEntries(new Headers(init.headers)),
+      body: typeof init.body === 'string' ? init.body : null,
+    }
+    const { status, headers, body } = await http.send(request, deadline_ms, init.signal ?? undefined)
+    const retry_after = headers['retry-after']
+    return new Response(JSON.stringify(body), {
+      status,
+      headers: {
+        'content-type': 'application/json',
+        ...(retry_after !== undefined && { 'retry-after': retry_after }),
+      },
+    })
+  }
+}

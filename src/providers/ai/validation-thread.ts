@@ -1,0 +1,25 @@
+// The thread of `validation.ts`: one schema, one answer, and it ends.
+import { parentPort, workerData } from 'node:worker_threads'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import type { ThreadGiven, ThreadTold } from './validation.ts'
+
+// oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+const tell = (told: ThreadTold): void => parentPort?.postMessage(told)
+
+tell('ready')
+const { schema, data } = workerData as ThreadGiven
+tell({ wrong: wrongWith(schema, data) })
+
+function wrongWith(schema_text: string, data_text: string): string | null {
+  // Every schema is taken for one of draft 2020-12.
+  const { $schema: _dialect, ...schema } = JSON.parse(schema_text) as Record<string, unknown>
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true, logger: false })
+  try {
+    const validate = ajv.compile(schema)
+    if (validate(JSON.parse(data_text))) return null
+    // Only the keyword: a path or a value may be personal.
+    return `The answer does not validate against the schema: ${validate.errors?.[0]?.keyword ?? 'it'} fails.`
+  } catch {
+    return 'The schema cannot be used.'
+  }
+}

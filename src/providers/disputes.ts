@@ -1,0 +1,21 @@
+// The processor's record of a dispute.
+
+/** Amounts are in the currency's smallest unit, `currency` in upper case, times ISO 8601. */
+export type ProcessorDispute = {
+  reference: string
+  payment_reference: string | null
+  /** `warning`: an inquiry, or one that was prevented; no money was taken. */
+  status: 'needs_response' | 'under_review' | 'won' | 'lost' | 'warning'
+  closed: boolean
+  reason: string | null
+  amount_minor: number
+  currency: string
+  evidence_due_by: string | null
+  opened_at: string
+  /** Each time that money was taken for it or given back, oldest first, without fees. */
+  movements: {
+    reference: string
+    kind: 'dispute_withdrawn' | 'dispute_reinstated'
+    amount_minor: number
+  }[]
+}

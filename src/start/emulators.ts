@@ -1,0 +1,109 @@
+// The emulators that `npm start` runs for providers that are not configured: a row each.
+import { join } from 'node:path'
+import type { Config } from '#core/config.ts'
+import { AI } from '#core/config/providers.ts'
+import type { VariableName } from '#core/config/variables.ts'
+import { emulatorAddress, type ListenAddress } from '#core/startup.ts'
+import { EVENT_TYPES } from '#providers/stripe/news.ts'
+
+type ProviderVariable = 'STRIPE_API_BASE' | 'STRIPE_SECRET_KEY' | (typeof AI.credentials)[number]
+
+type EmulatorRow = {
+  /** As people call its provider. */
+  of: string
+  file: string
+  port: Parameters<typeof emulatorAddress>[1]
+  /** Its provider is configured if one of these is set. */
+  instead_of: readonly VariableName[]
+  /** The variable that says in the banner that the provider is yours. */
+  set: VariableName
+  /** What is not real about it. */
+  note: string
+  api_key: string
+  /** The variables that point the product to it. */
+  variables: (url: string) => Partial<Record<ProviderVariable, string>>
+  /** Its options, beside port, key and folder. */
+  args: (config: Config) => string[]
+  /** The variables that it reads itself. */
+  reads: readonly VariableName[]
+  /** Whether `npm start` does without it in production, where its provider may be missing. */
+  is_optional: boolean
+}
+
+const ROWS = {
+  stripe: {
+    of: 'Stripe',
+    file: 'src/emulators/stripe/main.ts',
+    port: 'EMULATOR_PORT',
+    instead_of: ['STRIPE_API_BASE', 'STRIPE_SECRET_KEY'],
+    set: 'STRIPE_SECRET_KEY',
+    note: 'no money moves',
+    api_key: 'sk_test_emulator',
+    variables: (url) => ({ STRIPE_API_BASE: url, STRIPE_SECRET_KEY: 'sk_test_emulator' }),
+    args: ({ WEBHOOKS_URL, EMULATOR_EVENTS }) => [
+      `--webhook-url=${WEBHOOKS_URL}/stripe`,
+      ...(EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
+    ],
+    // It signs what it sends.
+    reads: ['STRIPE_WEBHOOK_SECRET'],
+    is_optional: false,
+  },
+  ai: {
+    of: 'AI',
+    file: 'src/emulators/ai/main.ts',
+    port: 'AI_EMULATOR_PORT',
+    instead_of: AI.credentials,
+    set: 'AI_BASE_URL',
+    note: 'no model answers',
+    api_key: 'ai-emulator',
+    variables: (url) => ({ AI_BASE_URL: `${url}/v1`, AI_API_KEY: 'ai-emulator' }),
+    args: () => [],
+    reads: [],
+    is_optional: true,
+  },
+} as const satisfies Record<string, EmulatorRow>
+
+export type EmulatorName = keyof typeof ROWS
+export const EMULATORS: Readonly<Record<EmulatorName, EmulatorRow>> = ROWS
+const EMULATOR_NAMES = Object.keys(EMULATORS) as EmulatorName[]
+
+/** The emulators that are used: those whose provider is not configured. */
+export function emulatorsOf(config: Config): EmulatorName[] {
+  const only_real = config.NODE_ENV === 'production' && !config.ALLOW_EMULATORS
+  return EMULATOR_NAMES.filter((name) => {
+    const { instead_of, is_optional } = EMULATORS[name]
+    return instead_of.every((variable) => config[variable] === undefined) && !(only_real && is_optional)
+  })
+}
+
+/** Where the emulators that are used listen. */
+export function emulatorAddresses(config: Config): [EmulatorName, ListenAddress][] {
+  return emulatorsOf(config).map((name) => [name, emulatorAddress(config, EMULATORS[name].port)])
+}
+
+/** The variables that point the product to the emulators that are used. `urlOf`: where they listen. */
+export function emulatorVariables(
+  config: Config,
+  urlOf: (name: EmulatorName) => string,
+): Partial<Record<ProviderVariable, string>> {
+  const variables = emulatorsOf(config).map((name) => EMULATORS[name].variables(urlOf(name)))
+  return Object.assign({}, ...variables) as Partial<Record<ProviderVariable, string>>
+}
+
+/** What an emulator is started with. */
+export function emulatorArgs(name: EmulatorName, config: Config, port: number, data_dir: string): string[] {
+  const { api_key, args } = EMULATORS[name]
+  return [`--port=${port}`, `--api-key=${api_key}`, `--data-dir=${join(data_dir, name)}`, ...args(config)]
+}
+
+/** The lines of the banner about the providers. */
+export function providerNotes(config: Config, urlOf: (name: EmulatorName) => string): string[] {
+  const used = emulatorsOf(config)
+  return EMULATOR_NAMES.flatMap((name) => {
+    const { of, set, note, instead_of } = EMULATORS[name]
+    if (used.includes(name))
+      return [`${of.padEnd(12)} EMULATED at ${urlOf(name)} (${note}; set ${set} for the real one)`]
+    const is_yours = instead_of.some((variable) => config[variable] !== undefined)
+    return is_yours ? [`${of.padEnd(12)} yours (${set})`] : [`${of.padEnd(12)} none (${set} is not set)`]
+  })
+}

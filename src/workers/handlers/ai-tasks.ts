@@ -1,0 +1,129 @@
+// Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
+import type { Failure } from '#core/outcome.ts'
+import { SealError } from '#core/secrets.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { isCanceled } from '#domain/ai-tasks/find.ts'
+import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import { settleAiTasks, type AiTaskSettlement, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
+import { aiTaskInput, runAiTask, type AiTaskInput } from '#jobs/ai-tasks.ts'
+import type { AiAnswer, AiProvider } from '#providers/ai.ts'
+import { NotStarted } from '#providers/permit.ts'
+import type { WorkerContext } from '../context.ts'
+import { done, failed, giveBack, goOn, park, retry, undone, type Decision } from '../decision.ts'
+import { settling, type Told } from '../settle.ts'
+import { calling, type JobOf } from './handler.ts'
+
+type AiTaskJob = JobOf<typeof runAiTask>
+type AiFailure = Extract<AiTaskTold, { status: 'failed' }>['failure']
+
+/** A task has failed after so many attempts in a row that brought no answer. */
+const MOST_ATTEMPTS = 5
+/** How often a running call looks whether its task was canceled. */
+const LOOK_MS = 500
+/** What becomes of the job of a task that was canceled. */
+const CANCELED = failed({ code: 'canceled', message: 'The task was canceled.' })
+
+const settlingAiTask = settling<Told<AiTaskSettlement>>(
+  'settle_ai_task',
+  settleAiTasks,
+  ({ told }) => told.ai_task_id,
+)
+
+export const aiTaskHandlers = {
+  [runAiTask.name]: calling(runAiTask, run, giveUp),
+}
+
+/** Shows the task as running, and asks. */
+async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
+  const { ai } = context
+  if (ai === null)
+    return retry('AI_BASE_URL and AI_API_KEY are not set', { why: 'misconfigured', unsent: true })
+  let text: string
+  try {
+    text = context.vault.open(job.call.request.sealed.input, aiTaskInputPlace(job.tenant_id, job.id))
+  } catch (error) {
+    if (error instanceof SealError) return retry(error.message, { why: 'misconfigured', unsent: true })
+    throw error
+  }
+  const input = aiTaskInput.safeParse(JSON.parse(text))
+  if (!input.success) return park('the stored input cannot be read', { unsent: true })
+  return goOn(tell(job, { status: 'running' }), () => attempt(context, ai, job, input.data))
+}
+
+async function attempt(
+  { sql }: WorkerContext,
+  ai: AiProvider,
+  job: AiTaskJob,
+  input: AiTaskInput,
+): Promise<Decision> {
+  const { tenant_id, payload, call } = job
+  if (call.look_only) return park('the call may not be sent again', { unsent: true })
+  using canceled = watch(() => isCanceled(sql, tenant_id, payload.ai_task_id))
+  if (await canceled.look()) return CANCELED
+  const { model, max_output_tokens } = call.request
+  try {
+    const answer = await ai.complete({ input, model, max_output_tokens }, call.key, canceled.signal)
+    return canceled.signal.aborted ? CANCELED : decide(job, answer)
+  } catch (error) {
+    if (!(error instanceof NotStarted)) throw error
+    if (canceled.signal.aborted) return CANCELED
+    return { ...giveBack(error.message), tells: tell(job, { status: 'queued', unasked: true }) }
+  }
+}
+
+function decide(job: AiTaskJob, { outcome, usage }: AiAnswer): Decision {
+  switch (outcome.kind) {
+    case 'done':
+      return done({ tells: tell(job, { status: 'succeeded', ...outcome.value, usage }) })
+    case 'declined':
+      return fail(job, outcome.failure, usage)
+    case 'misconfigured':
+      return fail(job, { code: 'ai_error', message: outcome.reason }, usage)
+  }
+  // An attempt that we gave up ourselves is not the provider's failure.
+  if (job.signal.aborted || job.failures + 1 < MOST_ATTEMPTS)
+    return { ...undone(outcome), tells: tell(job, { status: 'queued', unasked: false }) }
+  const late = outcome.kind === 'ambiguous' && outcome.late === true
+  const message = `The AI provider brought no answer in ${MOST_ATTEMPTS} attempts; the last: ${outcome.reason}.`
+  return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, usage)
+}
+
+function fail(job: AiTaskJob, { code, message }: Failure, usage: AiAnswer['usage']): Decision {
+  const failure: AiFailure = { code: isAiFailure(code) ? code : 'ai_error', message }
+  return failed(failure, { tells: tell(job, { status: 'failed', failure, usage }) })
+}
+
+function isAiFailure(code: Failure['code']): code is AiFailure['code'] {
+  return code.startsWith('ai_')
+}
+
+/** Ends a task whose attempts died or threw too often. */
+async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
+  const payload = runAiTask.payload.safeParse(job.payload)
+  if (!payload.success) return park(reason)
+  const failure: AiFailure = { code: 'ai_error', message: 'No attempt came to an end.' }
+  const told = { tenant_id: job.tenant_id, ...payload.data, status: 'failed', failure, usage: null } as const
+  return failed(failure, { tells: settlingAiTask({ told }) })
+}
+
+type Step = AiTaskTold extends infer Each
+  ? Each extends AiTaskTold
+    ? Omit<Each, 'tenant_id' | 'ai_task_id'>
+    : never
+  : never
+
+function tell({ tenant_id, payload }: AiTaskJob, step: Step) {
+  return settlingAiTask({ told: { tenant_id, ...payload, ...step } })
+}
+
+/** Looks again and again; the signal aborts once a look has found it so. */
+function watch(isSo: () => Promise<boolean>) {
+  const controller = new AbortController()
+  const look = async () => {
+    if (await isSo()) controller.abort(new Error('the task was canceled'))
+    return controller.signal.aborted
+  }
+  // Without the database nobody can cancel either.
+  const timer = setInterval(() => void look().catch(() => {}), LOOK_MS)
+  return { signal: controller.signal, look, [Symbol.dispose]: () => clearInterval(timer) }
+}

@@ -1,0 +1,407 @@
+// AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createClient, freshKey, type Answer } from '#test/client.ts'
+import { createDeployment } from '#test/deployment.ts'
+import { eventually } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const WAIT = { prefer: 'wait=30' }
+const LABELS = ['delivery', 'billing', 'other']
+const PERSON = {
+  type: 'object',
+  properties: { name: { type: 'string', default: 'Ada' }, born: { type: 'integer', minimum: 1815 } },
+  required: ['name', 'born'],
+  additionalProperties: false,
+}
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld()
+})
+afterAll(async () => await world?.close())
+
+const generate = (prompt: string) => ({ kind: 'generate', input: { prompt } })
+const classify = (text: string, labels = LABELS) => ({ kind: 'classify', input: { text, labels } })
+const extract = (text: string, schema: object = PERSON) => ({ kind: 'extract', input: { text, schema } })
+
+async function start(task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
+  return await world.client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
+}
+const look = async (id: string) => (await world.client.get(`/v1/ai/tasks/${id}`)).body
+const eventsOf = async (id: string) =>
+  (await world.sql`select type, data from events where subject_id = ${id} order by created_at`).map(
+    ({ type, data }) => ({ type, data }),
+  )
+/** The key of the task's call. */
+async function keyOf(id: string): Promise<string> {
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
+  return `${job!.id}:1`
+}
+
+test.for([
+  [generate('A haiku about queues.'), { text: 'You said: A haiku about queues.' }],
+  [classify('A question about billing.'), { label: 'billing' }],
+  [classify('None of these.'), { label: 'delivery' }],
+  [extract('Ada was born in 1815.'), { data: { name: 'Ada', born: 1815 } }],
+] as const)('the kinds: %# succeeds', async ([task, output]) => {
+  const { status, body } = await start({ ...task, metadata: { ticket: 17 } })
+  expect([status, body]).toMatchObject([
+    201,
+    {
+      kind: task.kind,
+      status: 'succeeded',
+      output,
+      model: 'gpt-5-mini',
+      usage: { input_tokens: expect.any(Number), output_tokens: expect.any(Number) },
+      failure: null,
+      attempts: 1,
+      metadata: { ticket: 17 },
+    },
+  ])
+  expect(body.started_at <= body.finished_at).toBe(true)
+  expect(body).not.toHaveProperty('input')
+  expect(await look(body.id)).toEqual(body)
+  const events = await eventsOf(body.id)
+  expect(events.map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.succeeded'])
+  expect(events[1]!.data).toMatchObject({ id: body.id, status: 'succeeded' })
+  expect(events[1]!.data).not.toHaveProperty('output')
+})
+
+test('without being asked to wait it answers at once, and the model and limit go to the provider', async () => {
+  const { status, body } = await start(
+    { ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 },
+    {},
+  )
+  expect([status, body]).toMatchObject([
+    201,
+    {
+      status: 'queued',
+      model: 'other-model',
+      max_output_tokens: 50,
+      attempts: 0,
+      started_at: null,
+      output: null,
+    },
+  ])
+  const done = await eventually(async () => {
+    const task = await look(body.id)
+    expect(task.status).toBe('succeeded')
+    return task
+  })
+  expect(done.model).toBe('other-model')
+  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(body.id) })).toMatchObject([
+    { effect: 'completion', model: 'other-model', format: 'text' },
+  ])
+})
+
+test.for([
+  ['[[refuse]]', generate, 'ai_refused', 1],
+  ['[[refuse]]', classify, 'ai_refused', 1],
+  ['[[garbage]]', generate, 'ai_invalid_output', 1],
+  ['[[garbage]]', classify, 'ai_invalid_output', 1],
+  ['[[garbage]]', extract, 'ai_invalid_output', 1],
+  ['[[500]]', generate, 'ai_error', 5],
+] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
+  const text = `Private words ${trigger}`
+  const { status, body } = await start(task(text))
+  expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
+  expect(body.failure.message).not.toContain('Private')
+  expect(body.finished_at).not.toBeNull()
+  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
+  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
+  expect(asked).toHaveLength(attempts)
+})
+
+test('an answer that is cut off at its limit fails', async () => {
+  const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
+  expect(body).toMatchObject({ status: 'failed', failure: { code: 'ai_invalid_output' } })
+})
+
+test('a replay of a task that failed answers it again', async () => {
+  const task = { idempotency_key: freshKey(), ...generate('[[refuse]]') }
+  const first = await start(task)
+  for (const prefer of ['wait=5', 'respond-async']) {
+    const again = await start(task, { prefer })
+    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+      201,
+      'true',
+      first.body,
+    ])
+  }
+  const other = await start({ ...task, ...generate('Another.') })
+  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+})
+
+test('[[429]] is tried again, and what is slow is awaited', async () => {
+  const { body } = await start(generate('[[429]] [[slow]]'))
+  expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
+  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
+  expect(asked.map(({ status }) => status)).toEqual([429, 200])
+})
+
+test.for([
+  ['drop_before', 2],
+  ['drop_after', 2],
+  ['cut_body', 2],
+  ['html_503', 2],
+  ['empty_200', 2],
+  ['string_ok', 2],
+  ['conflict_409', 2],
+])('after %s the call is simply made again', async ([fault, attempts]) => {
+  const mark = freshKey()
+  await world.provider('ai').fault({ match: { contains: mark }, fault })
+  const { body } = await start(generate(mark))
+  expect(body).toMatchObject({ status: 'succeeded', attempts })
+})
+
+test('refused credentials fail it at once', async () => {
+  const mark = freshKey()
+  await world.provider('ai').fault({ match: { contains: mark }, fault: 'refuse_401' })
+  const { body } = await start(generate(mark))
+  expect(body).toMatchObject({ status: 'failed', attempts: 1, failure: { code: 'ai_error' } })
+  expect(body.failure.message).toContain('401')
+})
+
+test('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async () => {
+  const mark = freshKey()
+  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const { body: queued } = await start(generate(mark), {})
+  await held.hit()
+  expect(await look(queued.id)).toMatchObject({ status: 'running', attempts: 1, finished_at: null })
+  const listed = (await world.client.get('/v1/ai/tasks?status=running')).body as { id: string }[]
+  expect(listed.map(({ id }) => id)).toContain(queued.id)
+  // Longer than a lease that nobody renews.
+  await eventually(async () => {
+    const [job] = await world.sql<{ renewed: boolean }[]>`
+      select lease_until > started_at + interval '7 seconds' as renewed from jobs where subject_id = ${queued.id}`
+    expect(job).toEqual({ renewed: true })
+  })
+  await held.release()
+  await eventually(async () =>
+    expect(await look(queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
+  )
+})
+
+test('a task is canceled before its call, which is never made', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
+  const { body } = await start(generate('Never sent.'), {})
+  const key = freshKey()
+  const cancel = (idempotency_key: string) =>
+    world.client.post(`/v1/ai/tasks/${body.id}/cancel`, { idempotency_key })
+  const canceled = await cancel(key)
+  expect([canceled.status, canceled.body]).toMatchObject([
+    200,
+    { status: 'canceled', attempts: 0, output: null },
+  ])
+  expect(canceled.body.finished_at).not.toBeNull()
+  await sql`delete from pauses where queue = 'ai'`
+  await world.drain()
+  expect(await look(body.id)).toEqual(canceled.body)
+  expect(await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })).toEqual([])
+  const replay = await cancel(key)
+  expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+  const again = await cancel(freshKey())
+  expect([again.status, again.body.error]).toMatchObject([
+    409,
+    { code: 'ai_task_not_cancelable', context: { status: 'canceled' } },
+  ])
+  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.canceled'])
+})
+
+test('a cancellation during the call closes its connection, and who waits is told', async () => {
+  const mark = freshKey()
+  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const waiting = start(generate(mark))
+  await held.hit()
+  const [task] = (await world.client.get('/v1/ai/tasks?status=running&limit=1')).body
+  const canceled = await world.client.post(`/v1/ai/tasks/${task.id}/cancel`)
+  expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
+  await eventually(async () =>
+    expect(await world.provider('ai').requests({ idempotency_key: await keyOf(task.id) })).toMatchObject([
+      { status: 0, refusal: 'the caller hung up' },
+    ]),
+  )
+  const { status, body } = await waiting
+  expect([status, body]).toMatchObject([201, { id: task.id, status: 'canceled', attempts: 1 }])
+  await held.remove()
+  await world.drain()
+  expect((await look(task.id)).status).toBe('canceled')
+  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(task.id) })).toEqual([])
+})
+
+test('what a task was asked is sealed while its job is open, and gone when it is over', async () => {
+  const mark = freshKey()
+  const words = `Very private ${mark}`
+  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const { body } = await start(generate(words), {})
+  await held.hit()
+  const request = async () =>
+    (await world.sql`select request, payload from jobs where subject_id = ${body.id}`)[0]!
+  const open = await request()
+  expect(open['payload']).toEqual({ ai_task_id: body.id })
+  expect(open['request']).toMatchObject({ sealed: { input: expect.any(String) } })
+  expect(JSON.stringify(open)).not.toContain('private')
+  await held.release()
+  await world.drain()
+  expect((await request())['request']).toEqual({ model: null, max_output_tokens: null })
+})
+
+test('lists are filtered, newest first, page by page; no other tenant sees a task', async () => {
+  const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
+  const made: string[] = []
+  for (const task of [generate('a'), classify('b'), generate('[[refuse]]')]) {
+    const body = { idempotency_key: freshKey(), ...task }
+    made.unshift((await mine.post('/v1/ai/tasks', body, WAIT)).body.id)
+  }
+  const listed = async (query = '') => {
+    const answer = await mine.get(`/v1/ai/tasks${query}`)
+    expect(answer.status).toBe(200)
+    return (answer.body as { id: string }[]).map(({ id }) => id)
+  }
+  expect(await listed()).toEqual(made)
+  expect(await listed('?kind=generate')).toEqual([made[0], made[2]])
+  expect(await listed('?status=failed')).toEqual([made[0]])
+  expect(await listed('?status=queued')).toEqual([])
+  const [, middle] = (await mine.get('/v1/ai/tasks')).body
+  const at = encodeURIComponent(middle.created_at)
+  expect(await listed(`?created_from=${at}`)).toEqual(made.slice(0, 2))
+  expect(await listed(`?created_to=${at}`)).toEqual(made.slice(2))
+  const page = await mine.get('/v1/ai/tasks?limit=2')
+  expect(page.headers.get('link')).toContain('rel="next"')
+  expect(await listed(`?limit=2&before=${encodeURIComponent(page.body[1].created_at)}`)).toEqual(
+    made.slice(2),
+  )
+
+  for (const path of [`/v1/ai/tasks/${made[0]}`])
+    expect([
+      (await world.client.get(path)).status,
+      (await world.client.post(`${path}/cancel`)).status,
+    ]).toEqual([404, 404])
+  const reader = await world.clientOf({ scopes: ['ai:read'] })
+  expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
+})
+
+test.for([
+  [{}, 'kind'],
+  [{ kind: 'translate', input: {} }, 'kind'],
+  [{ kind: 'generate' }, 'input'],
+  [{ kind: 'generate', input: { text: 'x' } }, 'input.prompt'],
+  [{ kind: 'generate', input: { prompt: '' } }, 'input.prompt'],
+  [{ kind: 'generate', input: { prompt: 'x'.repeat(200_001) } }, 'input.prompt'],
+  [classify('x', ['one']), 'input.labels'],
+  [classify('x', ['one', 'one']), 'input.labels'],
+  [
+    classify(
+      'x',
+      Array.from({ length: 51 }, (_, nth) => `l${nth}`),
+    ),
+    'input.labels',
+  ],
+  [{ ...generate('x'), max_output_tokens: 0 }, 'max_output_tokens'],
+  [{ ...generate('x'), max_output_tokens: 32_769 }, 'max_output_tokens'],
+  [{ ...generate('x'), temperature: 1 }, 'temperature'],
+  [extract('x', { type: 'nonsense' }), 'input.schema'],
+  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema'],
+  [extract('x', { $ref: '#/$defs/nobody' }), 'input.schema'],
+  [extract('x', { $async: true }), 'input.schema'],
+  [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
+  [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
+  [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema'],
+  [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
+] as const)('bad input %# is refused', async ([task, param]) => {
+  const before = await world.sql`select count(*) from ai_tasks`
+  const { status, body } = await start(task)
+  expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
+  expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
+})
+
+/** Schemas that take for ever to follow: a pattern that backtracks, and parts that double. */
+const HOSTILE = {
+  'a pattern that backtracks': {
+    type: 'string',
+    default: `${'a'.repeat(60)}!`,
+    pattern: '^(a+)+$',
+  },
+  'parts that double': {
+    $defs: Object.fromEntries(
+      Array.from({ length: 40 }, (_, nth) => [
+        `d${nth}`,
+        nth === 0 ? { type: 'object' } : { allOf: [1, 2].map(() => ({ $ref: `#/$defs/d${nth - 1}` })) },
+      ]),
+    ),
+    default: {},
+    $ref: '#/$defs/d39',
+  },
+}
+test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
+  'a schema with %s fails its task and holds up nothing else',
+  async (name) => {
+    const hostile = await start(extract('x', HOSTILE[name]), {})
+    // The process that validates does other work meanwhile.
+    const other = await start(generate('Meanwhile.'))
+    expect(other.body.status).toBe('succeeded')
+    await eventually(async () =>
+      expect(await look(hostile.body.id)).toMatchObject({
+        status: 'failed',
+        failure: {
+          code: 'ai_invalid_output',
+          message: 'The answer could not be checked against the schema within 1 s.',
+        },
+      }),
+    )
+  },
+)
+
+test(
+  'a worker that is killed during a call loses nothing: the call is made again',
+  { timeout: 60_000 },
+  async () => {
+    const deployment = await createDeployment({ queue: 'redis' })
+    onTestFinished(() => deployment.close())
+    await deployment.startApi()
+    const first = await deployment.startWorker()
+    const { client, provider } = deployment
+    const held = await provider('ai').fault({ fault: 'hold' })
+    const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+    const { body } = await client.post('/v1/ai/tasks', task)
+    await held.hit()
+    await first.end('SIGKILL')
+    await deployment.startWorker()
+    await eventually(async () =>
+      expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
+        status: 'succeeded',
+        attempts: 2,
+      }),
+    )
+    expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
+      { status: 0, refusal: 'the caller hung up' },
+      { status: 200 },
+    ])
+    expect(deployment.output()).not.toContain('Private')
+  },
+)
+
+test('in production without credentials of its provider the area is not deployed', async () => {
+  const { startApi } = await import('#api/main.ts')
+  const { loadConfig } = await import('#core/config.ts')
+  const { createLog } = await import('#core/log.ts')
+  const lines: unknown[] = []
+  const log = createLog('info', 'test')
+  log.warn = (fields: object) => void lines.push(fields)
+  const config = loadConfig({ ...world.env, NODE_ENV: 'production', AI_API_KEY: '' })
+  const api = await startApi({ ...config, API_PORT: 0 }, log)
+  try {
+    const client = createClient(api.url, world.client.key)
+    const refused = await client.get('/v1/ai/tasks')
+    expect([refused.status, refused.body.error]).toMatchObject([
+      500,
+      { code: 'misconfigured_gateway', context: { area: 'ai' } },
+    ])
+    expect(await api.ready()).toMatchObject({ areas: { without_credentials: ['ai'] } })
+    expect(lines).toContainEqual({ area: 'ai', missing: ['AI_API_KEY'] })
+    expect((await client.get('/v1/customers')).status).toBe(200)
+  } finally {
+    await api.close()
+  }
+})

@@ -1,0 +1,359 @@
+// Disputes: whatever the processor tells, in any order and however often, ends alike, and each movement is posted once.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { lookAt } from '#domain/reconciliation/looks.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
+import { checkBooks } from '#test/books.ts'
+import { answerDispute, closeDispute, disputedPayment, disputeIn, disputeThere } from '#test/disputes.ts'
+import { ASYNC, fault, heldPayment, refund } from '#test/payments.ts'
+import {
+  deliver,
+  deliverAll,
+  listEvents,
+  madeUp,
+  ordersOf,
+  pick,
+  shuffled,
+  spread,
+  stateOf,
+  tried,
+  type StripeEvent,
+} from '#test/stripe-events.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ notifications: false })
+})
+afterAll(async () => await world?.close())
+
+/** What the processor has told of the dispute of a payment. */
+async function eventsOf(payment: any): Promise<StripeEvent[]> {
+  const events = await listEvents(world, payment.processor_reference)
+  return events.filter(({ type }) => type.startsWith('charge.dispute.'))
+}
+
+/** Tells what was not told yet. */
+async function tell(payment: any): Promise<void> {
+  const events = await eventsOf(payment)
+  await deliverAll(world, events)
+  await tried(world, events)
+}
+
+/** What was kept and announced of the disputes of a payment. */
+async function storyOf(payment: any) {
+  const { client } = world
+  const { dispute, ...shown } = (await client.get(`/v1/payments/${payment.id}`)).body
+  const disputes = (await client.get(`/v1/disputes?payment_id=${payment.id}`)).body
+  const postings = await world.sql`
+    select t.kind, t.amount_minor from ledger_transfers t join disputes d on d.id = t.subject_id
+    where d.payment_id = ${payment.id} order by t.seq`
+  const events = await world.sql<{ type: string }[]>`
+    select type from events
+    where subject_id = ${payment.id} and type like 'payment.dispute%' order by created_at`
+  return {
+    status: shown.status,
+    captured: shown.amount_captured_minor,
+    shown: dispute && { status: dispute.status, closed: dispute.closed_at !== null },
+    disputes: disputes.map((each: any) => [
+      each.status,
+      each.amount_withdrawn_minor,
+      each.amount_reinstated_minor,
+    ]),
+    postings: postings.map((row) => `${row.kind} ${row.amount_minor}`),
+    events: events.map(({ type }) => type),
+  }
+}
+
+const WON = {
+  status: 'captured',
+  captured: 1000,
+  shown: { status: 'won', closed: true },
+  disputes: [['won', 1000, 1000]],
+  postings: ['dispute_withdrawn 1000', 'dispute_reinstated 1000'],
+  events: ['payment.disputed', 'payment.dispute_won'],
+}
+
+describe('every order of the notifications of a dispute', () => {
+  const KINDS = ['created', 'funds_withdrawn', 'updated', 'funds_reinstated', 'closed'].map(
+    (word) => `charge.dispute.${word}`,
+  )
+
+  async function wonDisputes(count: number): Promise<any[]> {
+    return await spread(Array.from({ length: count }), 20, async () => {
+      const { payment, reference } = await disputedPayment(world)
+      await answerDispute(world, reference)
+      await closeDispute(world, reference, 'won')
+      return payment
+    })
+  }
+
+  test('ends alike, all 120 of them', async () => {
+    const orders = ordersOf(KINDS)
+    expect(orders).toHaveLength(120)
+    const payments = await wonDisputes(orders.length)
+    const all = await listEvents(world)
+    const told = orders.map((order, index) =>
+      pick(
+        all.filter((event) => event.data.object.payment_intent === payments[index].processor_reference),
+        order,
+      ),
+    )
+    for (let round = 0; round < KINDS.length; round++) {
+      const events = told.map((order) => order[round]!)
+      for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
+      await tried(world, events)
+    }
+    await world.drain()
+    for (const payment of payments) expect(await storyOf(payment)).toEqual(WON)
+    await checkBooks(world)
+  }, 180_000)
+
+  test('ends alike when they come at the same moment, each several times', async () => {
+    const payments = await wonDisputes(20)
+    const events = await Promise.all(payments.map((payment) => eventsOf(payment)))
+    await deliverAll(world, shuffled([...events, ...events, ...events].flat()))
+    await world.drain()
+    for (const payment of payments) expect(await storyOf(payment)).toEqual(WON)
+    await checkBooks(world)
+  }, 60_000)
+})
+
+test('each step is shown as it happens, announced once and posted once; what is lost may be won by an appeal', async () => {
+  const { client } = world
+  const { payment, reference } = await disputedPayment(world)
+  expect((await client.get(`/v1/payments/${payment.id}`)).body.dispute).toBeNull()
+  const captured = (await client.get(`/v1/wallet/balances?currency=usd`)).body[0].balance_minor
+  await tell(payment)
+  const shown = (await client.get(`/v1/payments/${payment.id}`)).body
+  expect(shown.dispute).toEqual({
+    id: expect.any(String),
+    processor_reference: reference,
+    status: 'needs_response',
+    reason: 'fraudulent',
+    amount_minor: 1000,
+    currency: 'USD',
+    evidence_due_by: expect.stringMatching(/^20\d\d-\d\d-\d\dT23:59:59\.000000Z$/),
+    opened_at: expect.stringMatching(/^20\d\d-.*\.000000Z$/),
+    closed_at: null,
+  })
+  expect(shown.updated_at > payment.updated_at).toBe(true)
+  const { id } = shown.dispute
+  const dispute = (await client.get(`/v1/disputes/${id}`)).body
+  expect(dispute).toEqual({
+    ...shown.dispute,
+    tenant_id: world.tenant_id,
+    payment_id: payment.id,
+    processor: 'stripe',
+    amount_withdrawn_minor: 1000,
+    amount_reinstated_minor: 0,
+    metadata: {},
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  })
+  expect((await client.get('/v1/wallet/balances?currency=usd')).body[0].balance_minor).toBe(captured - 1000)
+
+  await answerDispute(world, reference)
+  await tell(payment)
+  await disputeIn(client, payment.id, 'under_review')
+  await closeDispute(world, reference, 'lost')
+  await tell(payment)
+  const lost = await disputeIn(client, payment.id, 'lost')
+  expect(lost.dispute.closed_at).not.toBeNull()
+  expect(await storyOf(payment)).toMatchObject({
+    postings: ['dispute_withdrawn 1000'],
+    events: ['payment.disputed', 'payment.dispute_lost'],
+  })
+  await closeDispute(world, reference, 'won')
+  await tell(payment)
+  expect(await storyOf(payment)).toEqual({
+    ...WON,
+    events: ['payment.disputed', 'payment.dispute_lost', 'payment.dispute_won'],
+  })
+  const rows = (await client.get(`/v1/wallet/transactions?subject_id=${id}`)).body
+  expect(rows).toMatchObject([
+    {
+      kind: 'dispute_reinstated',
+      subject_type: 'dispute',
+      amount_minor: 1000,
+      balance_after_minor: captured,
+    },
+    { kind: 'dispute_withdrawn', amount_minor: -1000, balance_after_minor: captured - 1000 },
+  ])
+  const timeline = (await client.get(`/v1/payments/${payment.id}/timeline`)).body
+  const names = timeline.map((entry: any) => `${entry.kind} ${entry.name}`)
+  expect(names).toEqual(
+    expect.arrayContaining([
+      'notification charge.dispute.created',
+      'posting dispute_withdrawn',
+      'posting dispute_reinstated',
+      'event payment.disputed',
+      'event payment.dispute_won',
+    ]),
+  )
+  const [told] = await world.sql<{ data: any }[]>`
+    select data from events where subject_id = ${payment.id} and type = 'payment.dispute_lost'`
+  expect(told!.data).toMatchObject({ id: payment.id, status: 'captured', dispute: { id, status: 'lost' } })
+  await checkBooks(world)
+})
+
+test('an inquiry takes no money, and ends as neither won nor lost', async () => {
+  const { payment, reference } = await disputedPayment(world, { method: 'pm_card_createDisputeInquiry' })
+  await tell(payment)
+  expect(await storyOf(payment)).toEqual({
+    status: 'captured',
+    captured: 1000,
+    shown: { status: 'warning', closed: false },
+    disputes: [['warning', 0, 0]],
+    postings: [],
+    events: ['payment.disputed'],
+  })
+  await closeDispute(world, reference, 'warning_closed')
+  await tell(payment)
+  expect(await storyOf(payment)).toMatchObject({
+    shown: { status: 'warning', closed: true },
+    postings: [],
+    events: ['payment.disputed', 'payment.dispute_closed'],
+  })
+  await checkBooks(world)
+})
+
+test('an answer of the processor that was overtaken is not written over a newer one', async () => {
+  const { payment, reference } = await disputedPayment(world)
+  const [created] = await eventsOf(payment)
+  const held = await fault(world, {
+    match: { method: 'GET', path: `/v1/disputes/${reference}$` },
+    fault: { hold: 'after' },
+  })
+  await deliver(world, created!)
+  await held.hit()
+  await closeDispute(world, reference, 'won')
+  const later = (await eventsOf(payment)).slice(1)
+  await deliverAll(world, later)
+  await disputeIn(world.client, payment.id, 'won')
+  // This answer is of before the end, and nothing that is in it says so.
+  await held.remove()
+  await tried(world, [created!, ...later])
+  await world.drain()
+  expect(await storyOf(payment)).toEqual(WON)
+  expect(await stateOf(world, created!)).toBe('applied')
+  await checkBooks(world)
+})
+
+test('a refund of what was charged back is refused, frees what it reserved, and is possible once it is won', async () => {
+  const { client } = world
+  const { payment, reference } = await disputedPayment(world)
+  const refused = await refund(client, payment.id, { amount_minor: 400 })
+  expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
+  expect(refused.body.error.context).toMatchObject({ processor_code: 'charge_disputed' })
+  const [row] = await world.sql`
+    select amount_refund_reserved_minor as reserved from payments where id = ${payment.id}`
+  expect(row).toEqual({ reserved: 0 })
+  const [failed] = (await client.get(`/v1/payments/${payment.id}/refunds`)).body
+  expect(failed).toMatchObject({ status: 'failed', failure: { code: 'payment_invalid' } })
+  await closeDispute(world, reference, 'won')
+  await tell(payment)
+  expect((await refund(client, payment.id)).body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
+  await checkBooks(world)
+})
+
+test('a dispute that is told of before its capture is known here waits for it', async () => {
+  const payment = await heldPayment(world.client, { payment_method: 'pm_card_createDispute' })
+  const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
+  const capturing = world.client.post(`/v1/payments/${payment.id}/capture`, {}, ASYNC)
+  await held.hit()
+  await disputeThere(world, payment.processor_reference)
+  const events = await eventsOf(payment)
+  await deliverAll(world, events)
+  await tried(world, events)
+  expect(await stateOf(world, events[0]!)).toBe('parked')
+  expect((await world.client.get(`/v1/disputes?payment_id=${payment.id}`)).body).toEqual([])
+  await held.remove()
+  await capturing
+  await disputeIn(world.client, payment.id, 'needs_response')
+  await world.drain()
+  expect(await storyOf(payment)).toMatchObject({ postings: ['dispute_withdrawn 1000'] })
+  await checkBooks(world)
+})
+
+test('a look brings what no notification told', async () => {
+  const { payment, reference } = await disputedPayment(world)
+  await tell(payment)
+  await closeDispute(world, reference, 'lost')
+  await storeNotifications(world.sql, [lookAt('stripe', { subject: 'dispute', reference }, 'test')])
+  await disputeIn(world.client, payment.id, 'lost')
+  await world.drain()
+  expect(Array.from(await world.sql`select * from drifts where subject = 'dispute'`)).toEqual([])
+  await checkBooks(world)
+})
+
+test('a dispute of a payment of another application is left alone', async () => {
+  const payment_intent = 'pi_of_somebody_else'
+  const foreign = madeUp('charge.dispute.created', { id: 'du_foreign', object: 'dispute', payment_intent })
+  const of_nothing = madeUp('charge.dispute.created', { id: 'du_of_nothing', object: 'dispute' })
+  for (const event of [foreign, of_nothing]) await deliver(world, event)
+  await tried(world, [foreign, of_nothing])
+  const rows = await world.sql<{ reason: string }[]>`
+    select reason from notifications where object_id in ('du_foreign', 'du_of_nothing') order by reason`
+  expect(rows.map(({ reason }) => reason)).toEqual(['not_at_processor', 'not_ours'])
+  expect(
+    Array.from(await world.sql`select from disputes where processor_reference like 'du_%nothing'`),
+  ).toEqual([])
+})
+
+test('disputes are listed newest first, by status, payment and time, in pages', async () => {
+  const other = await world.clientOf()
+  const made = []
+  for (const method of ['pm_card_createDisputeInquiry', 'pm_card_createDispute', 'pm_card_createDispute']) {
+    const { payment } = await disputedPayment(world, { client: other, method })
+    await tell(payment)
+    made.push(
+      (await disputeIn(other, payment.id, method.endsWith('Inquiry') ? 'warning' : 'needs_response')).dispute
+        .id,
+    )
+  }
+  const ids = async (query: string) =>
+    (await other.get(`/v1/disputes${query}`)).body.map((each: any) => each.id)
+  const newest = made.toReversed()
+  expect(await ids('')).toEqual(newest)
+  expect(await ids('?status=warning')).toEqual([made[0]])
+  const first = await other.get('/v1/disputes?limit=1')
+  const next = /<(.+)>; rel="next"/.exec(first.headers.get('link')!)![1]!
+  expect((await other.get(next)).body.map((each: any) => each.id)).toEqual([newest[1]])
+  const { created_at, payment_id } = first.body[0]
+  expect(await ids(`?created_from=${created_at}`)).toEqual([newest[0]])
+  expect(await ids(`?created_to=${created_at}`)).toEqual(newest.slice(1))
+  expect(await ids(`?payment_id=${payment_id}`)).toEqual([newest[0]])
+  expect((await other.get('/v1/disputes?nope=1')).status).toBe(400)
+  expect((await other.get('/v1/disputes?status=appeal_under_review')).status).toBe(400)
+  expect((await world.client.get(`/v1/disputes/${made[0]}`)).body.error.code).toBe('dispute_not_found')
+  const reader = await world.clientOf({ scopes: ['payments:write'] })
+  expect((await reader.get('/v1/disputes')).status).toBe(403)
+})
+
+// Last of all: it harms the books.
+test('the audit notices what was not posted, announced or shown', async () => {
+  const { payment } = await disputedPayment(world)
+  await tell(payment)
+  const problems = async () =>
+    (await auditEverything(world.sql)).problems.map(({ check, problem }) => `${check}: ${problem}`)
+  const { sql } = world
+  expect(await problems()).toEqual([])
+  const of = sql`where payment_id = ${payment.id}`
+  await sql`update disputes set amount_withdrawn_minor = 999 ${of}`
+  expect(await problems()).toEqual(['disputes: what a dispute withdrew is not what was posted'])
+  await sql`update disputes set amount_withdrawn_minor = 1000, amount_reinstated_minor = 5 ${of}`
+  expect(await problems()).toEqual(['disputes: what a dispute reinstated is not what was posted'])
+  await sql`update disputes set amount_reinstated_minor = 0, told = told || '{dispute_lost}' ${of}`
+  expect(await problems()).toEqual(['dispute_events: an event of a dispute is missing or was written twice'])
+  await sql`update disputes set told = '{disputed}', status = 'under_review' ${of}`
+  expect(await problems()).toEqual(['disputes: its payment does not show the latest dispute as it is'])
+  await sql`update disputes set status = 'needs_response' ${of}`
+  await sql`
+    update events set type = 'payment.dispute_won'
+    where subject_id = ${payment.id} and type = 'payment.disputed'`
+  expect((await problems()).toSorted()).toEqual([
+    'dispute_events: an event of a dispute is missing or was written twice',
+    'dispute_events: an event tells of a dispute what did not happen',
+  ])
+})

@@ -1,0 +1,54 @@
+// Disputes as stories need them: of a captured payment, opened and closed by the buyer's bank.
+import { expect } from 'vitest'
+import type { Client } from './client.ts'
+import { capturedPayment, eventually } from './payments.ts'
+import { listEvents } from './stripe-events.ts'
+import type { World } from './world.ts'
+
+/** A captured payment of 1000 whose buyer's bank has opened a dispute, and the dispute's id at the processor. */
+export async function disputedPayment(
+  world: World,
+  { client = world.client, method = 'pm_card_createDispute' }: { client?: Client; method?: string } = {},
+): Promise<{ payment: any; reference: string }> {
+  const payment = await capturedPayment(client, { payment_method: method })
+  return { payment, reference: await disputeThere(world, payment.processor_reference) }
+}
+
+/** The id of the dispute of a payment at the processor, once it has one. */
+export async function disputeThere(world: World, payment_intent: string): Promise<string> {
+  return await eventually(async () => {
+    const events = await listEvents(world, payment_intent)
+    const opened = events.find(({ type }) => type === 'charge.dispute.created')
+    expect(opened).toBeDefined()
+    return opened!.data.object.id as string
+  })
+}
+
+/** We answer it in the processor's dashboard. */
+export async function answerDispute(world: World, reference: string): Promise<void> {
+  const { url, api_key } = world.provider('stripe')
+  const answer = await fetch(`${url}/v1/disputes/${reference}`, {
+    method: 'POST',
+    body: new URLSearchParams({ 'evidence[product_description]': 'A book.' }),
+    headers: { authorization: `Bearer ${api_key}` },
+  })
+  expect(answer.status).toBe(200)
+}
+
+/** The bank decides. */
+export async function closeDispute(
+  world: World,
+  reference: string,
+  status: 'won' | 'lost' | 'warning_closed',
+): Promise<void> {
+  await world.provider('stripe').control('POST', `/disputes/${reference}/close`, { status })
+}
+
+/** Waits until the payment shows a dispute in this status, and answers the payment. */
+export async function disputeIn(client: Client, payment_id: string, status: string): Promise<any> {
+  return await eventually(async () => {
+    const { body } = await client.get(`/v1/payments/${payment_id}`)
+    expect(body.dispute).toMatchObject({ status })
+    return body
+  })
+}

@@ -1,0 +1,68 @@
+// The processor's record of top-ups and ours: the same count, the same amounts, none doubled.
+import type { Sql } from '#core/db.ts'
+
+export type TopUpEffect = {
+  effect: string
+  topup?: string
+  amount: number
+  currency: string
+  metadata: Record<string, string>
+}
+
+type OurTopUp = {
+  id: string
+  status: string
+  amount_minor: number
+  currency: string
+  processor_reference: string | null
+  came: boolean
+  went: boolean
+  open: boolean
+}
+
+/** Our top-ups as they stand, to be read before the processor's record: what it does meanwhile is news. */
+export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
+  const posted = (kind: string) => sql`exists (
+    select from ledger_transfers l where l.tenant_id = t.tenant_id and l.subject_id = t.id and l.kind = ${kind})`
+  return await sql<OurTopUp[]>`
+    select t.id, t.status, t.amount_minor, t.currency, t.processor_reference, ${posted('top_up')} as came,
+      ${posted('top_up_reversed')} as went, exists (
+        select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = t.id and j.finished_at is null) as open
+    from top_ups t`
+}
+
+/** What does not agree. */
+export function topUpDisagreements(
+  ours: OurTopUp[],
+  effects: readonly TopUpEffect[],
+): { problem: string; [fact: string]: unknown }[] {
+  const of_top_ups = effects.filter(({ topup }) => topup !== undefined)
+  const byId = Map.groupBy(of_top_ups, ({ topup, metadata }) => metadata['sluice_top_up_id'] ?? topup!)
+  const known = new Set<string>()
+  const problems = ours.flatMap(({ id, open, came, went, ...top_up }) => {
+    known.add(id)
+    const theirs = byId.get(id) ?? []
+    const count = (effect: string) => theirs.filter((each) => each.effect === effect).length
+    const facts = { id, ...top_up, theirs }
+    if (new Set(theirs.map(({ topup }) => topup)).size > 1)
+      return [{ problem: 'a top-up was made twice', ...facts }]
+    if (open) return []
+    if (count('top_up') !== Number(came) || count('top_up_reversed') !== Number(went))
+      return [{ problem: 'a top-up differs', came, went, ...facts }]
+    return theirs.some(
+      ({ amount, currency, topup }) =>
+        amount !== top_up.amount_minor ||
+        currency !== top_up.currency ||
+        topup !== top_up.processor_reference,
+    )
+      ? [{ problem: 'what a top-up moved differs', ...facts }]
+      : []
+  })
+  const strange = [...byId].filter(
+    ([id, theirs]) => !known.has(id) && theirs.some(({ metadata }) => metadata['application'] !== 'another'),
+  )
+  return [
+    ...problems,
+    ...strange.map(([id, theirs]) => ({ problem: 'a top-up of nothing that we know', id, theirs })),
+  ]
+}

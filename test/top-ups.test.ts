@@ -1,0 +1,507 @@
+// Top-ups: money that a tenant brings in comes once, whatever gets lost, and may be taken back.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { postings } from '#domain/ledger.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
+import { lookAt } from '#domain/reconciliation/looks.ts'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { eventually, fault } from '#test/payments.ts'
+import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
+import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const MANUAL = { source: 'src_manual' }
+
+/** A top-up that the processor has taken. */
+async function taken(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
+  const answer = await topUp(client, body, { prefer: 'wait=20' })
+  expect([answer.status, answer.body]).toEqual([201, expect.objectContaining({ status: 'pending' })])
+  expect(answer.body.processor_reference).toMatch(/^tu_/)
+  return answer.body
+}
+
+async function inStatus(client: Client, id: string, status: string): Promise<any> {
+  return await eventually(async () => {
+    const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
+    expect(body).toMatchObject({ status })
+    return body
+  })
+}
+
+/** What its tenant can see of it. */
+async function storyOf(client: Client, { sql }: World, id: string) {
+  const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
+  const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${id}`)
+  const events = await sql<{ type: string; status: string }[]>`
+    select type, data ->> 'status' as status from events where subject_id = ${id} order by id`
+  const { status, failure, succeeded_at, failed_at, processor_reference } = body
+  return {
+    top_up: [status, failure?.code ?? null, succeeded_at !== null, failed_at !== null],
+    known: processor_reference !== null,
+    moved: moved.map((each: any) => `${each.kind} ${each.amount_minor}`),
+    events: events.map(({ type, status: told }) => `${type} ${told}`),
+  }
+}
+
+/** The processor's own record of it, which shows what it was sent. */
+async function recordOf(world: World, reference: string): Promise<any> {
+  const { url, api_key } = world.provider('stripe')
+  const headers = { authorization: `Bearer ${api_key}` }
+  return await (await fetch(`${url}/v1/topups/${reference}`, { headers })).json()
+}
+
+async function eventsOf(world: World, reference: string): Promise<StripeEvent[]> {
+  const all = await listEvents(world, undefined, { all_kinds: true })
+  return all.filter(({ data }) => data.object.id === reference)
+}
+
+const balanceOf = async (client: Client) =>
+  (await client.get('/v1/wallet/balances?currency=usd')).body[0]?.balance_minor
+
+const REVERSED = {
+  top_up: ['failed', 'reversed', true, true],
+  known: true,
+  moved: ['top_up_reversed -500', 'top_up 500'],
+  events: ['top_up.created pending', 'top_up.succeeded succeeded', 'top_up.reversed failed'],
+}
+
+describe('with a processor that tells', () => {
+  let world: World
+  beforeAll(async () => (world = await createWorld()))
+  afterAll(async () => await world?.close())
+
+  test('it is pending at first, and in the balance as soon as the money has come', async () => {
+    const shop = await world.clientOf()
+    const source = 'src_success_0123456789'
+    const { status, body, headers } = await topUp(shop, {
+      amount_minor: 12_000,
+      currency: 'USD',
+      source,
+      description: 'November',
+      metadata: { budget: 7 },
+    })
+    expect([status, headers.get('preference-applied')]).toEqual([201, null])
+    expect(body).toEqual({
+      id: expect.any(String),
+      tenant_id: shop.tenant_id,
+      idempotency_key: expect.any(String),
+      status: 'pending',
+      amount_minor: 12_000,
+      currency: 'usd',
+      source: 'src_****6789',
+      description: 'November',
+      processor: 'stripe',
+      processor_reference: null,
+      failure: null,
+      succeeded_at: null,
+      failed_at: null,
+      metadata: { budget: 7 },
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    })
+    const there = await inStatus(shop, body.id, 'succeeded')
+    expect(there).toMatchObject({ source: 'src_****6789', failure: null, failed_at: null })
+    expect(there.succeeded_at).not.toBeNull()
+    expect(await balanceOf(shop)).toBe(12_000)
+    expect(await storyOf(shop, world, body.id)).toMatchObject({
+      moved: ['top_up 12000'],
+      events: ['top_up.created pending', 'top_up.succeeded succeeded'],
+    })
+    expect(await recordOf(world, there.processor_reference)).toMatchObject({
+      amount: 12_000,
+      currency: 'usd',
+      description: 'November',
+      source: { id: source },
+      metadata: { sluice_top_up_id: body.id, sluice_tenant_id: shop.tenant_id },
+    })
+    await world.drain()
+    const [job] = await world.sql`select queue, request from jobs where subject_id = ${body.id}`
+    expect(job).toMatchObject({ queue: 'payments', request: { description: 'November' } })
+    expect(job!.request).not.toHaveProperty('sealed')
+    const { body: timeline } = await shop.get(`/v1/wallet/top_ups/${body.id}/timeline`)
+    expect(timeline.map(({ kind, name }: any) => `${kind} ${name}`)).toEqual([
+      'event top_up.created',
+      'attempt top_up.create',
+      'provider_call top_up',
+      'notification topup.succeeded',
+      'posting top_up',
+      'event top_up.succeeded',
+    ])
+  })
+
+  test('a payment method goes out as such, and without a source neither is sent', async () => {
+    const by_method = await taken(world.client, { source: 'pm_manual' })
+    expect(await recordOf(world, by_method.processor_reference)).toMatchObject({
+      payment_method: 'pm_manual',
+      source: null,
+    })
+    const bare = await taken(world.client, {})
+    expect(bare.source).toBeNull()
+    const record = await recordOf(world, bare.processor_reference)
+    expect([record.payment_method ?? null, record.source]).toEqual([null, null])
+  })
+
+  test.each([
+    ['failed', { source: 'src_fails' }, 'insufficient_funds'],
+    ['canceled', MANUAL, null],
+  ])('when it is %s nothing is in the balance', async (status, body, code) => {
+    const shop = await world.clientOf()
+    const { id, processor_reference } = await taken(shop, body)
+    if (status === 'canceled') await settleTopUp(world, processor_reference, status)
+    const ended = await inStatus(shop, id, status)
+    expect(ended.failure?.code ?? null).toBe(code)
+    expect(await storyOf(shop, world, id)).toMatchObject({
+      top_up: [status, code, false, status === 'failed'],
+      moved: [],
+      events: ['top_up.created pending', `top_up.${status} ${status}`],
+    })
+    expect(await balanceOf(shop)).toBeUndefined()
+  })
+
+  test('when the money is taken back after it was spent, the balance is negative', async () => {
+    const shop = await world.clientOf()
+    const { id, processor_reference } = await taken(shop)
+    await settleTopUp(world, processor_reference, 'succeeded')
+    await inStatus(shop, id, 'succeeded')
+    const { sql } = world
+    await sql`
+      with ${postings(
+        sql,
+        sql`
+          select ${shop.tenant_id}::uuid as tenant_id, ${newId()}::uuid as transfer_id, 'correction' as kind,
+            ${newId()}::uuid as subject_id, 'available' as debit_account, 'processor_clearing' as credit_account,
+            'USD' as currency, 300::bigint as amount_minor`,
+      )}
+      select`
+    expect(await balanceOf(shop)).toBe(200)
+    await settleTopUp(world, processor_reference, 'reversed')
+    expect(await inStatus(shop, id, 'failed')).toMatchObject({ failure: { code: 'reversed' } })
+    expect(await storyOf(shop, world, id)).toEqual(REVERSED)
+    expect(await balanceOf(shop)).toBe(-300)
+  })
+
+  test.each([
+    ['refuse_400', 422, 'payment_invalid'],
+    ['refuse_401', 202, null],
+  ])('who waits is told that the processor answered %s', async (refusal, status, code) => {
+    const shop = await world.clientOf()
+    const description = `refused-${freshKey()}`
+    const failing = await fault(world, { match: { contains: description }, fault: refusal, times: 1 })
+    const answer = await topUp(shop, { description, ...MANUAL }, { prefer: 'wait=2' })
+    await failing.hit()
+    expect(answer.status).toBe(status)
+    if (code === null) return
+    const { top_up_id } = answer.body.error.context
+    expect(answer.body.error.code).toBe(code)
+    expect((await shop.get(`/v1/wallet/top_ups/${top_up_id}`)).body).toMatchObject({
+      status: 'failed',
+      processor_reference: null,
+      failure: { code },
+    })
+    expect(await storyOf(shop, world, top_up_id)).toMatchObject({
+      moved: [],
+      events: ['top_up.created pending', 'top_up.failed failed'],
+    })
+  })
+
+  test('the same key fifty times at once brings the money once; with other content it is refused', async () => {
+    const shop = await world.clientOf()
+    const body = { idempotency_key: freshKey(), ...MANUAL }
+    const answers = await Promise.all(Array.from({ length: 50 }, () => topUp(shop, body)))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]))
+    expect(new Set(answers.map(({ body: { id } }) => id)).size).toBe(1)
+    expect((await topUp(shop, { ...body, amount_minor: 501 })).body.error.code).toBe('idempotency_key_reused')
+    expect((await topUp(shop, { ...body, source: 'src_other' })).body.error.code).toBe(
+      'idempotency_key_reused',
+    )
+    const { body: known } = await shop.get(`/v1/idempotency_keys/${body.idempotency_key}`)
+    expect(known).toMatchObject([
+      { route: 'POST /v1/wallet/top_ups', resource: 'top_up', resource_id: answers[0]!.body.id },
+    ])
+  })
+
+  test.each([
+    [{ amount_minor: 0 }, 'invalid_request'],
+    [{ amount_minor: 1.5 }, 'invalid_request'],
+    [{ currency: 'XXX' }, 'invalid_request'],
+    [{ source: 17 }, 'invalid_request'],
+    [{ idempotency_key: undefined }, 'invalid_request'],
+    [{ amount_minor: 1_000_000_000_000 }, 'amount_too_large'],
+  ])('%j is refused as %s', async (body, code) => {
+    expect((await topUp(world.client, body)).body.error.code).toBe(code)
+  })
+
+  test('it needs a scope of its own', async () => {
+    const reader = await world.clientOf({ scopes: ['wallet:read'] })
+    expect((await topUp(reader)).body.error.message).toBe('Missing scope: wallet:write')
+    const writer = await world.clientOf({ scopes: ['wallet:write'] })
+    expect((await topUp(writer)).status).toBe(201)
+    expect((await writer.get('/v1/wallet/top_ups')).body.error.message).toBe('Missing scope: wallet:read')
+  })
+
+  test('they are listed newest first, by status, currency and time', async () => {
+    const shop = await world.clientOf()
+    const [one, two] = [await taken(shop), await taken(shop, { ...MANUAL, currency: 'EUR' })]
+    const three = await taken(shop, { source: 'src_fails' })
+    await inStatus(shop, three.id, 'failed')
+    const listed = async (query: string) =>
+      (await shop.get(`/v1/wallet/top_ups${query}`)).body.map(({ id }: any) => id)
+    expect(await listed('')).toEqual([three.id, two.id, one.id])
+    expect(await listed('?status=pending')).toEqual([two.id, one.id])
+    expect(await listed('?status=failed')).toEqual([three.id])
+    expect(await listed('?currency=USD')).toEqual([three.id, one.id])
+    expect(await listed('?currency=eur&status=pending')).toEqual([two.id])
+    expect(await listed(`?created_from=${two.created_at}&created_to=${three.created_at}`)).toEqual([two.id])
+    const page = await shop.get('/v1/wallet/top_ups?limit=2')
+    expect(page.headers.get('link')).toContain(encodeURIComponent(two.created_at))
+    expect(await listed(`?before=${two.created_at}`)).toEqual([one.id])
+  })
+
+  describe('whatever gets lost', () => {
+    test.concurrent.each([
+      'drop_before',
+      'drop_after',
+      'error_500_after',
+      'error_500_unstored',
+      'cut_body',
+      'conflict_409',
+      'rate_limited_429',
+    ])('the money comes once: %s', async (what) => {
+      const shop = await world.clientOf()
+      const description = `lost-${freshKey()}`
+      const lost = await fault(world, { match: { contains: description }, fault: what, times: 2 })
+      const { body } = await topUp(shop, { description, source: 'src_success' })
+      expect(await inStatus(shop, body.id, 'succeeded')).toMatchObject({
+        processor_reference: expect.stringMatching(/^tu_/),
+      })
+      await lost.remove()
+      await world.drain()
+      expect(await balanceOf(shop)).toBe(500)
+      expect(await world.provider('stripe').effects({ 'metadata[sluice_top_up_id]': body.id })).toHaveLength(
+        1,
+      )
+    })
+
+    test('a stored error that hides nothing leaves it unknown, until an operator says what became of it', async () => {
+      const shop = await world.clientOf()
+      const unknown = async () => {
+        const description = `unknown-${freshKey()}`
+        await fault(world, { match: { contains: description }, fault: 'error_500_before' })
+        const { body } = await topUp(shop, { description, ...MANUAL })
+        const job_id = await eventually(async () => {
+          const [job] =
+            await world.sql`select id from jobs where subject_id = ${body.id} and state = 'unknown'`
+          expect(job).toBeDefined()
+          return job!.id as string
+        })
+        return { id: body.id as string, job_id }
+      }
+      const resolve = async (job_id: string, ...as: string[]) =>
+        await runCommand(
+          'src/commands/jobs.ts',
+          ['resolve', job_id, '--as', ...as, '--by', 'ada', '--reason', 'as support told'],
+          { DATABASE_URL: world.config.DATABASE_URL },
+        )
+      const never = await unknown()
+      const failed = await resolve(never.job_id, 'failed')
+      expect([failed.code, failed.stderr]).toEqual([0, ''])
+      expect(await storyOf(shop, world, never.id)).toMatchObject({
+        top_up: ['failed', 'processor_error', false, true],
+        moved: [],
+      })
+      const by_hand = await unknown()
+      // Somebody made it in the dashboard, and noted which.
+      const reference = await topUpElsewhere(world, marksOf(by_hand.id, shop.tenant_id))
+      expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
+      expect((await resolve(by_hand.job_id, 'done', '--reference', reference)).code).toBe(0)
+      await settleTopUp(world, reference, 'succeeded')
+      expect(await inStatus(shop, by_hand.id, 'succeeded')).toMatchObject({ processor_reference: reference })
+    })
+  })
+
+  test('after all of these stories the books balance and agree with the processor', async () => {
+    await world.drain()
+    await checkBooks(world)
+  })
+})
+
+describe('whatever order the notifications come in', () => {
+  let world: World
+  beforeAll(async () => (world = await createWorld({ notifications: false })))
+  afterAll(async () => await world?.close())
+
+  const TOLD = {
+    succeeded: {
+      top_up: ['succeeded', null, true, false],
+      known: true,
+      moved: ['top_up 500'],
+      events: ['top_up.created pending', 'top_up.succeeded succeeded'],
+    },
+    failed: {
+      top_up: ['failed', 'insufficient_funds', false, true],
+      known: true,
+      moved: [],
+      events: ['top_up.created pending', 'top_up.failed failed'],
+    },
+    canceled: {
+      top_up: ['canceled', null, false, false],
+      known: true,
+      moved: [],
+      events: ['top_up.created pending', 'top_up.canceled canceled'],
+    },
+    reversed: REVERSED,
+  }
+  type End = keyof typeof TOLD
+  const steps = (end: End) => (end === 'reversed' ? ['succeeded', 'reversed'] : [end])
+  const cases = (['succeeded', 'failed', 'canceled', 'reversed'] as const).flatMap((end) =>
+    ordersOf(['created', ...steps(end)]).map((order) => [end, order] as const),
+  )
+
+  test.each(cases)('%s, told as %j', async (end, order) => {
+    const shop = await world.clientOf()
+    const top_up = await taken(shop)
+    for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
+    const all = await eventsOf(world, top_up.processor_reference)
+    const wanted = pick(
+      all,
+      order.map((word) => `topup.${word}`),
+    )
+    for (const event of [...wanted, ...wanted]) {
+      expect((await deliver(world, event)).status).toBe(200)
+      await tried(world, [event])
+    }
+    expect(await storyOf(shop, world, top_up.id)).toEqual(TOLD[end])
+  })
+
+  test.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
+    '%s, told as it happens',
+    async (end) => {
+      const shop = await world.clientOf()
+      const top_up = await taken(shop)
+      for (const status of steps(end)) {
+        await settleTopUp(world, top_up.processor_reference, status)
+        const event = (await eventsOf(world, top_up.processor_reference)).at(-1)!
+        await deliver(world, event)
+        await tried(world, [event])
+      }
+      expect(await storyOf(shop, world, top_up.id)).toEqual(TOLD[end])
+    },
+  )
+
+  test.each(ordersOf(['succeeded', 'reversed']))(
+    'told as %s, %s before our own call is answered',
+    async (...order) => {
+      const shop = await world.clientOf()
+      const description = `slow-${freshKey()}`
+      const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+      const { body } = await topUp(shop, { ...MANUAL, description })
+      await held.hit()
+      const created = (await listEvents(world, undefined, { all_kinds: true })).find(
+        ({ data }) => data.object.metadata?.sluice_top_up_id === body.id,
+      )!
+      const reference = created.data.object.id as string
+      for (const status of ['succeeded', 'reversed']) await settleTopUp(world, reference, status)
+      const all = await eventsOf(world, reference)
+      const told = pick(
+        all,
+        order.map((word) => `topup.${word}`),
+      )
+      for (const event of told) await deliver(world, event)
+      await tried(world, told)
+      await held.remove()
+      await world.drain()
+      expect(await storyOf(shop, world, body.id)).toEqual(REVERSED)
+    },
+  )
+
+  test('what is known already is not asked for again', async () => {
+    const shop = await world.clientOf()
+    const top_up = await taken(shop)
+    await settleTopUp(world, top_up.processor_reference, 'succeeded')
+    const [event] = pick(await eventsOf(world, top_up.processor_reference), ['topup.succeeded'])
+    await deliver(world, event!)
+    await inStatus(shop, top_up.id, 'succeeded')
+    const asked = async () =>
+      (await world.provider('stripe').requests({ path: `/v1/topups/${top_up.processor_reference}$` })).length
+    const before = await asked()
+    await deliver(world, { ...event!, id: `${event!.id}_again` })
+    await world.drain()
+    expect(await asked()).toBe(before)
+  })
+
+  test("another application's top-up is left alone", async () => {
+    const id = await topUpElsewhere(world, { source: 'src_success', 'metadata[application]': 'another' })
+    const event = await eventually(async () => {
+      const [found] = pick(await eventsOf(world, id), ['topup.succeeded'])
+      return found!
+    })
+    expect((await deliver(world, event)).status).toBe(200)
+    await tried(world, [event])
+    const [told] = await world.sql`select state, reason from notifications where object_id = ${id}`
+    expect(told).toMatchObject({ state: 'parked', reason: 'not_ours' })
+  })
+
+  test('after all of these stories the books balance and agree with the processor', async () => {
+    await world.drain()
+    await checkBooks(world)
+  })
+})
+
+describe('with a processor that does not tell', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await createWorld({
+      parts: ['api', 'worker'],
+      env: { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' },
+    })
+  })
+  afterAll(async () => await world?.close())
+
+  const driftsOf = async (client: Client, id: string) => {
+    const { status, body } = await client.get('/v1/reconciliation?subject=top_up')
+    expect(status).toBe(200)
+    return body.filter((each: any) => each.subject_id === id)
+  }
+
+  test('its events are read, and one that nobody told of is looked at', async () => {
+    const shop = await world.clientOf()
+    const one = await taken(shop)
+    await settleTopUp(world, one.processor_reference, 'succeeded')
+    await settleTopUp(world, one.processor_reference, 'reversed')
+    await inStatus(shop, one.id, 'failed')
+    expect(await storyOf(shop, world, one.id)).toEqual(REVERSED)
+
+    await fault(world, { match: { path: '^/v1/events' }, times: 1000, fault: 'drop_before' })
+    const two = await taken(shop)
+    await settleTopUp(world, two.processor_reference, 'succeeded')
+    await inStatus(shop, two.id, 'succeeded')
+    expect(await driftsOf(shop, two.id)).toEqual([])
+  })
+
+  test('one whose effect is unknown, or that came although it had failed here, is a drift', async () => {
+    const shop = await world.clientOf()
+    const description = `unknown-${freshKey()}`
+    await fault(world, { match: { contains: description }, fault: 'error_500_before' })
+    const { body } = await topUp(shop, { ...MANUAL, description })
+    await eventually(async () =>
+      expect(await driftsOf(shop, body.id)).toMatchObject([
+        { state: 'unknown', payment_id: null, ours: { status: 'pending', amount_minor: 500 }, theirs: null },
+      ]),
+    )
+    const top_up = await taken(shop)
+    await world.sql`
+      update top_ups set status = 'failed', failed_at = now(), failure = '{"code": "processor_error", "message": "-"}'
+      where id = ${top_up.id}`
+    await settleTopUp(world, top_up.processor_reference, 'succeeded')
+    const look = lookAt('stripe', { subject: 'top_up', reference: top_up.processor_reference }, 'test')
+    await storeNotifications(world.sql, [look])
+    await eventually(async () =>
+      expect(await driftsOf(shop, top_up.id)).toMatchObject([
+        { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded', currency: 'usd' } },
+      ]),
+    )
+    expect(await balanceOf(shop)).toBeUndefined()
+  })
+})

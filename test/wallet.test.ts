@@ -1,0 +1,223 @@
+// The wallet: balances and what moved them, in the order in which it happened.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { openAccounts, postings } from '#domain/ledger.ts'
+import { checkBooks } from '#test/books.ts'
+import { createClient, freshKey, type Client } from '#test/client.ts'
+import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => (world = await createWorld()))
+afterAll(async () => await world?.close())
+
+async function balancesOf(client: Client, query = ''): Promise<any[]> {
+  const { status, body } = await client.get(`/v1/wallet/balances${query}`)
+  expect(status).toBe(200)
+  return body
+}
+
+async function transactionsOf(client: Client, query = ''): Promise<any[]> {
+  const { status, body } = await client.get(`/v1/wallet/transactions${query}`)
+  expect(status).toBe(200)
+  return body
+}
+
+const balance = (currency: string, balance_minor: number) => ({
+  currency,
+  balance_minor,
+  pending_payouts_minor: 0,
+  available_minor: balance_minor,
+})
+
+describe('a shop with three currencies', () => {
+  let shop: Client & { tenant_id: string }
+  let payment: any
+  let returned: any
+  beforeAll(async () => {
+    shop = await world.clientOf()
+    payment = await heldPayment(shop, { payment_method: 'pm_card_refundFail' })
+    await shop.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 900 })
+    returned = (await refund(shop, payment.id, { amount_minor: 400 })).body
+    await world
+      .provider('stripe')
+      .control('POST', `/refunds/${returned.processor_reference}/settle`, { status: 'failed' })
+    await eventually(async () => {
+      if ((await transactionsOf(shop)).length < 3) throw new Error('the refund has not failed yet')
+    })
+    await capturedPayment(shop, { currency: 'jpy', amount_minor: 70 })
+    // Nothing was ever posted in this one.
+    await heldPayment(shop, { currency: 'EUR' })
+  })
+
+  test('has a balance in each currency in which something was posted', async () => {
+    expect(await balancesOf(shop)).toEqual([balance('jpy', 70), balance('usd', 900)])
+    for (const code of ['usd', 'USD', 'uSd'])
+      expect(await balancesOf(shop, `?currency=${code}`)).toEqual([balance('usd', 900)])
+    expect(await balancesOf(shop, '?currency=eur')).toEqual([])
+    expect(await balancesOf(await world.clientOf())).toEqual([])
+  })
+
+  test('sees each change with its sign, what caused it, and the balance that it left', async () => {
+    const entry = (kind: string, currency: string, amounts: [number, number], of: [string, string]) => ({
+      id: expect.any(String),
+      kind,
+      currency,
+      amount_minor: amounts[0],
+      balance_after_minor: amounts[1],
+      subject_type: of[0],
+      subject_id: of[1],
+      created_at: expect.stringMatching(/^\d{4}-.+\.\d{6}Z$/),
+    })
+    const all = await transactionsOf(shop)
+    expect(all).toEqual([
+      entry('capture', 'jpy', [70, 70], ['payment', expect.any(String)]),
+      entry('refund_failed', 'usd', [400, 900], ['refund', returned.id]),
+      entry('refund', 'usd', [-400, 500], ['refund', returned.id]),
+      entry('capture', 'usd', [900, 900], ['payment', payment.id]),
+    ])
+    expect(await transactionsOf(await world.clientOf())).toEqual([])
+  })
+
+  test('finds them by currency, kind, subject and time', async () => {
+    const all = await transactionsOf(shop)
+    const kinds = async (query: string) =>
+      (await transactionsOf(shop, query)).map(({ kind, currency }) => `${kind} ${currency}`)
+    expect(await kinds('?currency=JPY')).toEqual(['capture jpy'])
+    expect(await kinds('?kind=capture')).toEqual(['capture jpy', 'capture usd'])
+    expect(await kinds('?kind=top_up')).toEqual([])
+    expect(await kinds(`?subject_id=${returned.id}`)).toEqual(['refund_failed usd', 'refund usd'])
+    expect(await kinds(`?subject_id=${returned.id}&kind=refund`)).toEqual(['refund usd'])
+    expect(await kinds(`?subject_id=${returned.id}&currency=jpy`)).toEqual([])
+    expect(await kinds(`?subject_id=${returned.id}&limit=1`)).toEqual(['refund_failed usd'])
+    const [, failed, refunded] = all
+    // From is included, to is not.
+    const between = `created_from=${refunded.created_at}&created_to=${failed.created_at}`
+    expect(await kinds(`?${between}`)).toEqual(['refund usd'])
+    expect(await kinds(`?${between}&subject_id=${returned.id}`)).toEqual(['refund usd'])
+    expect(await kinds(`?created_from=${failed.created_at}`)).toEqual(['capture jpy', 'refund_failed usd'])
+    expect(await kinds(`?before=${failed.created_at}&currency=usd`)).toEqual(['refund usd', 'capture usd'])
+  })
+
+  test.each([
+    'transactions?kind=gift',
+    'transactions?currency=XXX',
+    'transactions?subject_id=17',
+    'transactions?limit=0',
+    'transactions?before=yesterday',
+    'transactions?account=fees',
+    'balances?currency=dollars',
+    'balances?limit=5',
+  ])('is refused %s', async (query) => {
+    expect((await shop.get(`/v1/wallet/${query}`)).body.error.code).toBe('invalid_request')
+  })
+
+  test('reads none of it with a key that may not', async () => {
+    const other = await world.clientOf({ scopes: ['payments:read', 'wallet:write'] })
+    for (const what of ['balances', 'transactions'])
+      expect((await other.get(`/v1/wallet/${what}`)).body.error).toMatchObject({
+        code: 'missing_scope',
+        message: 'Missing scope: wallet:read',
+      })
+    expect((await createClient(other.url, '').get('/v1/wallet/balances')).status).toBe(401)
+  })
+})
+
+describe('many transactions of several currencies', () => {
+  const CURRENCIES = ['USD', 'EUR', 'JPY', 'CHF']
+  let shop: Client & { tenant_id: string }
+
+  /** Posts so many corrections in one statement, in all currencies by turns. */
+  async function post(count: number): Promise<void> {
+    const { sql } = world
+    const rows = Array.from({ length: count }, (_, index) => ({
+      transfer_id: newId(),
+      subject_id: newId(),
+      currency: CURRENCIES[index % CURRENCIES.length],
+      amount_minor: index + 1,
+    }))
+    await sql`
+      with ${postings(
+        sql,
+        sql`
+          select ${shop.tenant_id}::uuid as tenant_id, transfer_id, 'correction' as kind, subject_id,
+            'processor_clearing' as debit_account, 'available' as credit_account, currency, amount_minor
+          from jsonb_to_recordset(${sql.json(rows)}) as t(
+            transfer_id uuid, subject_id uuid, currency text, amount_minor bigint)`,
+      )}
+      select`
+  }
+
+  async function walk(query: string, limit: number): Promise<any[]> {
+    const walked: any[] = []
+    for (let path = `/v1/wallet/transactions?limit=${limit}${query}`; ;) {
+      const page = await shop.get(path)
+      expect(page.status).toBe(200)
+      walked.push(...page.body)
+      const link = page.headers.get('link')
+      if (link === null) return walked
+      path = /^<(.+)>; rel="next"$/.exec(link)![1]!
+    }
+  }
+
+  beforeAll(async () => {
+    shop = await world.clientOf()
+    for (const currency of CURRENCIES)
+      await openAccounts(
+        world.sql,
+        world.sql`select ${shop.tenant_id}::uuid as tenant_id, ${currency} as currency`,
+      )
+    await Promise.all([post(400), post(300), post(200), post(100)])
+  })
+
+  test('come out of pages of 7 once each, and of each currency every balance follows from the one before', async () => {
+    const walked = await walk('', 7)
+    expect(walked).toHaveLength(1000)
+    expect(new Set(walked.map(({ id }) => id)).size).toBe(1000)
+    const times: string[] = walked.map(({ created_at }) => created_at)
+    expect(times).toEqual(times.toSorted().toReversed())
+    for (const { currency, balance_minor } of await balancesOf(shop)) {
+      const of_it = walked.filter((each) => each.currency === currency)
+      expect(of_it[0].balance_after_minor).toBe(balance_minor)
+      for (const [index, { amount_minor, balance_after_minor }] of of_it.entries())
+        expect(balance_after_minor - amount_minor).toBe(of_it[index + 1]?.balance_after_minor ?? 0)
+      expect(await walk(`&currency=${currency}`, 9)).toEqual(of_it)
+    }
+  })
+
+  test('end where the time ends, however many there are', async () => {
+    const all = await walk('', 100)
+    for (const at of [0, 1, 333, 998, 999]) {
+      const { created_at } = all[at]
+      const older = all.filter((each) => each.created_at < created_at)
+      const [first] = await transactionsOf(shop, `?before=${created_at}&limit=1`)
+      expect(first?.id).toBe(older[0]?.id)
+      expect(await walk(`&created_from=${created_at}`, 100)).toEqual(
+        all.filter((each) => each.created_at >= created_at),
+      )
+    }
+  })
+
+  test('of one moment are never parted by a page', async () => {
+    const { tenant_id } = (shop = await world.clientOf())
+    await world.sql`
+      insert into ledger_accounts (tenant_id, currency, name, balance_minor, last_seq, last_at)
+      select ${tenant_id}, currency, account, case account when 'available' then 30 else -30 end, 30, '2026-01-30'
+      from unnest(${CURRENCIES}::text[]) currency, unnest(array['available', 'processor_clearing']) account`
+    await world.sql`
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency,
+        amount_minor, seq, balance_after_minor, created_at)
+      select ${tenant_id}, gen_random_uuid(), 'correction', gen_random_uuid(), 'processor_clearing', 'available',
+        currency, 1, n, n, timestamptz '2025-12-31' + n * interval '1 day'
+      from unnest(${CURRENCIES}::text[]) currency, generate_series(1, 30) n`
+    const walked = await walk('', 7)
+    expect(walked).toHaveLength(120)
+    expect(new Set(walked.map(({ id }) => id)).size).toBe(120)
+  })
+})
+
+test('after all of these stories the books balance and agree with the processor', async () => {
+  await capturedPayment(world.client, { idempotency_key: freshKey() })
+  await world.drain()
+  await checkBooks(world)
+})
