@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
-import { partsOf } from '#test/start.ts'
+import { partsOf, PORTS } from '#test/start.ts'
 import { processStarted } from '#start/processes.ts'
 
 let folder: Awaited<ReturnType<typeof makeFolder>>
@@ -15,8 +15,6 @@ beforeAll(async () => {
   folder = await makeFolder()
 })
 afterAll(async () => await folder.remove())
-
-const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
 
 async function start(env: Record<string, string> = {}): Promise<Process> {
   return await startProcess('src/start/main.ts', {
@@ -147,7 +145,7 @@ test(
     onTestFinished(() => void occupant.close())
     await once(occupant, 'listening')
     const port = (occupant.address() as AddressInfo).port
-    for (const variable of ['API_PORT', 'WEBHOOKS_PORT', 'EMULATOR_PORT', 'METRICS_PORT']) {
+    for (const variable of Object.keys(PORTS)) {
       await expect(start({ [variable]: String(port) })).rejects.toThrow(`${variable}: port ${port} is in use`)
     }
     const next = await start()

@@ -8,11 +8,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { processStarted } from '#start/processes.ts'
 import { makeFolder } from '#test/folders.ts'
-import { partsOf } from '#test/start.ts'
+import { partsOf, PORTS } from '#test/start.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
-const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
 
 let world: World
 beforeAll(async () => {

@@ -21,9 +21,9 @@ import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
+import { PORTS } from '#test/start.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
 const START = 'src/start/main.ts'
 
 let world: World

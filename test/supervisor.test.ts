@@ -13,12 +13,11 @@ import { isProgram, programsOf } from '#start/programs.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
-import { partsOf, type PartProcess } from '#test/start.ts'
+import { partsOf, PORTS, type PartProcess } from '#test/start.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { createWorld } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
-const PORTS = { API_PORT: '0', WEBHOOKS_PORT: '0', EMULATOR_PORT: '0', METRICS_PORT: '0' }
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator', 'AI emulator']
 

@@ -2,6 +2,15 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
+/** Free ones for all that a start listens on. */
+export const PORTS = {
+  API_PORT: '0',
+  WEBHOOKS_PORT: '0',
+  EMULATOR_PORT: '0',
+  AI_EMULATOR_PORT: '0',
+  METRICS_PORT: '0',
+}
+
 export type PartProcess = { pid: number; started: string }
 
 /** The processes of the parts that the start in this folder runs, by the parts' names. */

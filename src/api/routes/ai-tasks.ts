@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { dateTime } from '#core/time.ts'
 import { aiTaskKind, aiTaskSchema, aiTaskStatus, isFinal, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { findAiTasks, findProtectedAiTask, listAiTasks } from '#domain/ai-tasks/find.ts'
 import { cancelAiTask, createAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
@@ -27,8 +26,6 @@ const cancelBody = z
 const filters = pageQuery.extend({
   status: aiTaskStatus.optional().meta({ description: 'Only those of this status.' }),
   kind: aiTaskKind.optional().meta({ description: 'Only those of this kind.' }),
-  created_from: dateTime.optional().meta({ description: 'Created at or after.' }),
-  created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
 
 export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void {

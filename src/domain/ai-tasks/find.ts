@@ -2,27 +2,23 @@
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { aiTaskSchema, isFinal, type AiTask } from './ai-task.ts'
 
-export type AiTaskFilters = {
+export type AiTaskFilters = ListPage & {
   status?: AiTask['status']
   kind?: AiTask['kind']
-  created_from?: string
-  created_to?: string
-  before?: string
-  limit: number
 }
 
 /** The AI tasks of a tenant, newest first. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
-  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
   // Open tasks are few and have an index of their own; only this changes the text of the statement.
   const open = status !== undefined && !isFinal(status)
   return await sql<AiTask[]>`
     select ${aiTaskColumns(sql)} from ai_tasks
     where tenant_id = ${tenant_id}
-      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      and ${createdWithin(sql, filters)}
       ${open ? sql`and status in ('queued', 'running')` : sql``}
       and status = coalesce(${status ?? null}, status) and kind = coalesce(${kind ?? null}, kind)
     order by created_at desc limit ${limit}`

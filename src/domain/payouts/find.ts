@@ -2,28 +2,24 @@
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { OPEN_STATUSES, payoutSchema, type Payout, type PayoutStatus } from './payout.ts'
 
-export type PayoutFilters = {
+export type PayoutFilters = ListPage & {
   status?: PayoutStatus
   recipient_id?: string
   currency?: string
-  created_from?: string
-  created_to?: string
-  before?: string
-  limit: number
 }
 
 /** The payouts of a tenant, newest first. */
 export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFilters): Promise<Payout[]> {
   const { status, recipient_id, currency } = filters
-  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
   // Open payouts and those of a recipient have indexes of their own; other filters do not change the statement's text.
   const open = status !== undefined && OPEN_STATUSES.includes(status)
   return await sql<Payout[]>`
     select ${payoutColumns(sql)} from payouts
     where tenant_id = ${tenant_id}
-      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      and ${createdWithin(sql, filters)}
       ${recipient_id === undefined ? sql`` : sql`and recipient_id = ${recipient_id}`}
       ${open ? sql`and open` : sql``}
       and status = coalesce(${status ?? null}, status)

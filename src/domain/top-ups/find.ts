@@ -1,26 +1,22 @@
 // Reads top-ups: lists, single top-ups with their jobs, and top-ups by the processor's reference.
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
 import { topUpSchema, type TopUp, type TopUpStatus } from './top-up.ts'
 
-export type TopUpFilters = {
+export type TopUpFilters = ListPage & {
   status?: TopUpStatus
   currency?: string
-  created_from?: string
-  created_to?: string
-  before?: string
-  limit: number
 }
 
 /** The top-ups of a tenant, newest first. */
 export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilters): Promise<TopUp[]> {
   const { status, currency } = filters
-  const { created_from = '-infinity', created_to = 'infinity', before = 'infinity' } = filters
   // Pending ones are few and have an index of their own. Only this filter changes the text of the statement.
   return await sql<TopUp[]>`
     select ${topUpColumns(sql)} from top_ups
     where tenant_id = ${tenant_id}
-      and created_at >= ${created_from} and created_at < least(${created_to}::timestamptz, ${before}::timestamptz)
+      and ${createdWithin(sql, filters)}
       ${status === 'pending' ? sql`and status = 'pending'` : sql``}
       and status = coalesce(${status ?? null}, status)
       and currency = coalesce(${currency?.toLowerCase() ?? null}, currency)

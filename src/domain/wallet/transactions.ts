@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import type { ListPage } from '../pages.ts'
 
 /** The kinds of transactions, each with the noun that it is of; null: of nothing else. */
 const SUBJECT_OF = {
@@ -54,14 +55,10 @@ export const walletTransactionSchema = z
 
 export type WalletTransaction = z.output<typeof walletTransactionSchema>
 
-export type TransactionFilters = {
+export type TransactionFilters = ListPage & {
   currency?: string
   kind?: WalletTransaction['kind']
   subject_id?: string
-  created_from?: string
-  created_to?: string
-  before?: string
-  limit: number
 }
 
 /**
