@@ -134,10 +134,10 @@ test.each(['tells', 'is looked at'])(
       { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
     ])
     // It is known by its reference from now on; nothing else has changed.
-    const known = await topUpOf(shop, id)
-    expect({ ...known, updated_at: given_up.updated_at }).toEqual({
+    expect(await topUpOf(shop, id)).toEqual({
       ...given_up,
       processor_reference: reference,
+      updated_at: expect.any(String),
     })
     await lookAtDrifts(id)
     await world.drain()
