@@ -7,7 +7,7 @@ export type Disagreement = Difference & { state: 'stale' | 'differs' }
 
 /**
  * How the two sides disagree; null when they agree. A row under way with a job is no disagreement, but a notification
- * that does not fit into our books is one, whatever else is under way.
+ * that does not fit into our books is one, and so is a record of other money, whatever else is under way.
  */
 export function disagreement(
   subject: ProviderNoun,
@@ -21,8 +21,9 @@ export function disagreement(
     return { state: 'differs', detail: facts.join('; '), passing: false }
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
-  if (under_way && worked_on) return null
-  const state = under_way ? 'stale' : 'differs'
+  const other = theirs !== null && isOfOtherMoney(ours, theirs)
+  if (under_way && worked_on && !other) return null
+  const state = under_way && !other ? 'stale' : 'differs'
   if (theirs === null) {
     const detail = `the ${at_provider.provider} does not know the ${subject}`
     return { state, detail, passing: false }
@@ -41,17 +42,20 @@ export function sideFrom(subject: ProviderNoun, record: Side): Side {
   return { ...providerSubjectOf(subject).at_provider.side.parse(record), status: record.status }
 }
 
+/** Whether the provider's record is of another amount or currency: no job of ours makes the two alike. */
+export function isOfOtherMoney(ours: Side, theirs: Side): boolean {
+  return ['amount_minor', 'currency'].some((column) => areApart(ours[column], theirs[column]))
+}
+
 /** The columns of which both sides have a value, and not the same. */
 function differing(at_provider: AtProvider, ours: Side, theirs: Side): string[] {
   const judges_itself = at_provider.difference !== undefined
   const columns = judges_itself ? ['amount_minor', 'currency'] : Object.keys(at_provider.side.shape)
-  return columns.filter(
-    (column) =>
-      column !== 'status' &&
-      ours[column] != null &&
-      theirs[column] != null &&
-      ours[column] !== theirs[column],
-  )
+  return columns.filter((column) => column !== 'status' && areApart(ours[column], theirs[column]))
+}
+
+function areApart(ours: Side[string], theirs: Side[string]): boolean {
+  return ours != null && theirs != null && ours !== theirs
 }
 
 function inWords({ object_id, reason }: Ours['parked'][number]): string {
