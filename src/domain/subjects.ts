@@ -58,6 +58,11 @@ type Subject = ProviderSubject | (AnySubject & { under_way?: UnderWay; at_provid
 type UnderWay = {
   /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
+  /**
+   * The condition for rows `p` at which the provider is asked to look when they stand still, with an index as that of
+   * `open`; unless told those that are open and under way.
+   */
+  looked_at?: (sql: Sql | Tx) => Fragment
   /** Statuses in which the provider works on it, beside those of our calls. */
   statuses?: readonly string[]
   /** The condition for rows `p` that need no open job although their call is under way; unless told none. */
@@ -146,6 +151,8 @@ export const SUBJECTS = {
     reserves: (sql) => sql`p.open`,
     under_way: {
       open: (sql) => sql`p.open`,
+      // One that was failed by hand may be paid all the same, and the news of that may be lost.
+      looked_at: (sql) => sql`(p.open or p.processor_status = 'processing')`,
       // The processor works on it until it tells how it went.
       left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
     },
