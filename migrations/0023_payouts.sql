@@ -43,7 +43,8 @@ create table payouts (
   constraint payouts_failure check ((status = 'failed') = (failure is not null))
 ) with (fillfactor = 70);
 create index payouts_recipient on payouts (tenant_id, recipient_id, created_at);
-create index payouts_open on payouts (tenant_id, created_at) where open;
+-- Also those that have ended here and not at the processor.
+create index payouts_open on payouts (tenant_id, created_at) where open or processor_status = 'processing';
 
 -- What comes back of one subject can come in parts. A part is told from others by what was posted of this kind before it.
 alter table ledger_transfers add column part bigint not null default 0,

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { Outcome } from '#core/outcome.ts'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
+import { stripePayouts } from '#providers/stripe/payouts.ts'
 import type { StripeOptions } from '#providers/stripe/client.ts'
 import type { AuthorizeCall } from '#providers/payments.ts'
 
@@ -531,6 +532,19 @@ test('a refund is looked for on every page, within one deadline', async () => {
   expect(await processor(endless.api_base, { deadline_ms: 200 }).searchRefund('pi_1', 'ref-3')).toMatchObject(
     { kind: 'ambiguous' },
   )
+})
+
+test.each([
+  [1_795_478_400, '2026-11-24'],
+  [253_402_300_799, '9999-12-31'],
+  [253_402_300_800, null],
+  [Number.MAX_SAFE_INTEGER, null],
+])('a payout that arrives at %i has the day %s', async (arrival_date, day) => {
+  const payout = { id: 'po_1', object: 'payout', status: 'in_transit', amount: 5, currency: 'usd' }
+  const { api_base } = await serve(answer(200, { ...payout, arrival_date }))
+  const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
+  closing.push(() => payouts.close())
+  expect(await payouts.findPayout('po_1')).toMatchObject({ kind: 'done', value: { arrival_date: day } })
 })
 
 test('every call is reported to onCall', async () => {

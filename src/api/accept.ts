@@ -38,7 +38,9 @@ type Work<T> = {
   step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
   /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
   reached: (resource: T) => boolean
-  /** Why the guard refused, judged by the rows as they are now. */
+  /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
+  dropped?: (resource: T) => Promise<boolean>
+  /** Why the guard refused, or why it was dropped, judged by the rows as they are now. */
   why_not: () => AppError | Promise<AppError>
   /** The resource shows that it failed: it is answered with success whatever became of its job. */
   shows_failure?: boolean
@@ -55,7 +57,7 @@ export async function accept<T>(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { job: { queue }, answers, id, body, step, reached, why_not, shows_failure = false }: Work<T>,
+  { job: { queue }, answers, id, body, step, reached, dropped, why_not, shows_failure = false }: Work<T>,
 ): Promise<T> {
   const { doorbell, waiters } = context
   const { tenant_id } = request.credentials
@@ -93,6 +95,7 @@ export async function accept<T>(
     reply.code(successOf(request))
     return resource
   }
+  if (job_id === null && (await dropped?.(resource))) throw await why_not()
   const state = wait_ms > 0 || replayed ? job?.state : undefined
   const has_failed = state === 'failed' || state === 'discarded'
   if (job !== undefined && has_failed && !shows_failure) throw refusalOf(job, answers.idsOf(resource))

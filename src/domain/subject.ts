@@ -30,6 +30,11 @@ export type Subject = ProviderSubject | (AnySubject & { under_way?: UnderWay; at
 export type UnderWay = {
   /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
   open: (sql: Sql | Tx) => Fragment
+  /**
+   * The condition for rows `p` at which the provider is asked to look when they stand still, with an index as that of
+   * `open`; unless told those that are open and under way.
+   */
+  looked_at?: (sql: Sql | Tx) => Fragment
   /** Statuses in which the provider works on it, beside those of our calls. */
   statuses?: readonly string[]
   /** The condition for rows `p` that need no open job although their call is under way; unless told none. */

@@ -106,6 +106,8 @@ export const SUBJECTS = {
     reserves: (sql) => sql`p.open`,
     under_way: {
       open: (sql) => sql`p.open`,
+      // One that was failed by hand may be paid all the same, and the news of that may be lost.
+      looked_at: (sql) => sql`(p.open or p.processor_status = 'processing')`,
       // The processor works on it until it tells how it went.
       left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
     },

@@ -44,20 +44,23 @@ const FURTHER = ['processing', 'paid', 'failed', 'canceled']
  * others nothing was written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
-    ...settlement,
-    change: {
-      ...told,
-      rank: FURTHER.indexOf(told.said) + 1,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
-      event_id: newId(),
-      // Postings of one statement follow each other in the order of their ids.
-      paid_id: newId(),
-      returned_id: newId(),
-      follow_up_job_id: newId(),
-    },
-  }))
+  const items = settlements.map(({ told, notification_id, ...settlement }) => {
+    // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
+    const [paid_id, returned_id] = [newId(), newId()].toSorted()
+    return {
+      ...settlement,
+      change: {
+        ...told,
+        rank: FURTHER.indexOf(told.said) + 1,
+        // The notification of a job that goes on is not applied yet.
+        notification_id: settlement.state === 'running' ? null : notification_id,
+        event_id: newId(),
+        paid_id,
+        returned_id,
+        follow_up_job_id: newId(),
+      },
+    }
+  })
   const announced = sql`select p.*, 'payout.' || p.status as event from p where p.status <> p.before`
   const to_post = sql`
     select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,

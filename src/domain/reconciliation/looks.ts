@@ -42,12 +42,14 @@ export type Cursor = { tenant_id: string; created_at: string } | null
 export type Stage = { stale: Stale[]; cursor: Cursor }
 
 /**
- * Rows of a noun that are under way without a job: the provider is taking its time, or its notification was lost.
+ * Rows of a noun that are under way, here or there, without a job: the provider is taking its time, or its notification
+ * was lost.
  */
 export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): Promise<Stage> {
   const { table, under_way, at_provider } = providerSubjectOf(noun)
-  const open = sql`${sql(table)} p where ${under_way.open(sql)}`
-  const stage = await findStage(sql, open, cursor)
+  const open = under_way.open(sql)
+  const rows = sql`${sql(table)} p where ${under_way.looked_at?.(sql) ?? open}`
+  const stage = await findStage(sql, rows, cursor)
   const filed = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${filedBy(noun)}`)}`
   const stale = await sql<Stale[]>`
     select ${noun} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
@@ -57,7 +59,7 @@ export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): P
           where c.tenant_id = j.tenant_id and c.job_id = j.id offset 0) c
         where ${filed} and ${worksOn(sql, noun, sql`p.id`)} and c.provider_reference is not null limit 1)) as reference,
       p.updated_at as since, extract(epoch from now() - p.updated_at)::float8 as age_s
-    from ${open} and ${stage.within} and p.status = any(${statusesUnderWay(noun)}::text[])
+    from ${rows} and ${stage.within} and (p.status = any(${statusesUnderWay(noun)}::text[]) or not ${open})
       and p.updated_at <= now() - ${LOOKS_S[0]!} * interval '1 second'
       and not exists (select from jobs j where ${filed} and j.finished_at is null)`
   return { stale, cursor: stage.cursor }

@@ -146,7 +146,12 @@ function idOf(value: string | { id: string } | null): string | null {
   return typeof value === 'string' ? value : (value?.id ?? null)
 }
 
-/** The day of unix seconds, by UTC. */
+/** 9999-12-31T23:59:59Z. */
+const LAST_SECOND = 253_402_300_799
+
+/** The day of unix seconds, by UTC; null beyond what a date of ten characters can say. */
 function dayOf(seconds: unknown): string | null {
-  return isAmount(seconds) ? new Date(Number(seconds) * 1000).toISOString().slice(0, 10) : null
+  return isAmount(seconds) && Number(seconds) <= LAST_SECOND
+    ? new Date(Number(seconds) * 1000).toISOString().slice(0, 10)
+    : null
 }

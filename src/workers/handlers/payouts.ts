@@ -5,12 +5,26 @@ import type { Outcome } from '#core/outcome.ts'
 import { beginCalls } from '#domain/payouts/begin.ts'
 import { findPayoutByIds } from '#domain/payouts/find.ts'
 import type { PayoutTold } from '#domain/payouts/settle.ts'
+import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
+import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import {
+  done,
+  failed,
+  giveBack,
+  retry,
+  rotate,
+  unanswered,
+  undone,
+  unknown,
+  type Decision,
+} from '../decision.ts'
 import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
+import { compare } from './notifications/drifts.ts'
+import { comparedPayout, sideOfPayout } from './notifications/payouts.ts'
 import { payoutTold, settlingPayout } from './told.ts'
 
 type CreateJob = JobOf<typeof createPayout>
@@ -32,8 +46,9 @@ async function create(context: WorkerContext, job: CreateJob): Promise<Decision>
   const { id: job_id, lease_token, tenant_id } = job
   const begun = await beginCalls(context.sql, [{ job_id, lease_token, ...idsOf(job), tenant_id }])
   if (!begun.has(job_id)) return await notCalled(context, job)
-  const sent = await context.payouts.payOut(call.request, call.key)
-  if (sent.kind === 'done') return tell(job, sent.value)
+  const sent = await context.payouts.payOut(call.request, call.key).catch(heldBack)
+  if (sent instanceof NotStarted) return { ...giveBack(sent.message), tells: told(job, 'unsent') }
+  if (sent.kind === 'done') return await created(context, job, sent.value)
   // A refusal after an earlier attempt, a stored error or a key that was used otherwise may hide a payout that exists.
   const doubtful =
     sent.kind === 'declined'
@@ -70,11 +85,30 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
       : await payouts.findPayout(reference)
   if (looked.kind !== 'done') return unanswered(looked)
   const found = looked.value
-  if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another payout`)
-  if (found !== null) return tell(job, found)
+  if (found !== null) return await created(context, job, found)
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
   return unknown('the processor has not shown the payout yet; it may still exist')
+}
+
+/** A pause, or the end of the worker, kept the call from leaving. */
+function heldBack(error: unknown): NotStarted {
+  if (error instanceof NotStarted) return error
+  throw error
+}
+
+// What the processor has for this payout. If that is not what was asked for, nothing is settled with it, and it is shown.
+async function created(context: WorkerContext, job: CreateJob, found: ProcessorPayout): Promise<Decision> {
+  if (isOurs(found, job)) return tell(job, found)
+  const { reference } = found
+  const { amount_minor, currency } = job.call.request
+  const theirs = sideOfPayout(found)
+  if (isOfOtherMoney({ ...theirs, amount_minor, currency }, theirs)) {
+    const ours = { tenant_id: job.tenant_id, id: job.payload.payout_id }
+    const compared = await compare(context, comparedPayout, ours, theirs, { reference })
+    if (compared.kind !== 'done') return unanswered(compared)
+  }
+  return unknown(`${reference} is another payout`)
 }
 
 function isOurs(found: ProcessorPayout, { call, payload }: CreateJob): boolean {

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type KnownPayout } from '#domain/payouts/find.ts'
+import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import type { News } from '#providers/news.ts'
@@ -14,9 +15,9 @@ import { applied, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
-const comparedPayout: ComparedNoun = {
+export const comparedPayout: ComparedNoun = {
   noun: 'payout',
-  ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOf),
+  ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOfPayout),
 }
 
 export const payoutNews = { apply: applyPayout, findRow }
@@ -27,7 +28,7 @@ async function findRow({ sql, payouts }: WorkerContext, { reference }: News) {
 }
 
 /** The processor's payout as one side of a comparison. */
-function sideOf(payout: ProcessorPayout): Side {
+export function sideOfPayout(payout: ProcessorPayout): Side {
   return {
     status: payout.status,
     amount_minor: payout.amount_minor,
@@ -69,12 +70,12 @@ async function applyPayout(
   const tells = settlingPayout({ told: payoutTold(ids, theirs), notification_id: notification.id })
   // A payout that has ended here may differ there, and so may its amount, and then no notification will change it.
   const ended = payout.status === 'failed' || payout.status === 'canceled'
-  const other = payout.amount_minor !== theirs.amount_minor || payout.currency !== theirs.currency
+  const other = isOfOtherMoney(payout, sideOfPayout(theirs))
   if (!is_look && !ended && !other && !wasDrift(notification))
     return await applied(notification, of, { tells })
   const compareAfter = async () => {
     const options = { reference, news: notification.id }
-    return await compare(context, comparedPayout, payout, sideOf(theirs), options)
+    return await compare(context, comparedPayout, payout, sideOfPayout(theirs), options)
   }
   return await applied(notification, of, { ...(!other && { tells }), compareAfter })
 }
