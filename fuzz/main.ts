@@ -30,7 +30,7 @@ It starts a system of its own, in processes on free ports, with its data in a te
 --other-key KEY       another tenant's, for records that must stay hidden
 --webhooks-url URL    its webhooks host, and
 --webhook-secret S    the secret that notifications are signed with
-What is stored is then judged by the newest 100 customers, recipients, merchants, payments and payouts alone.
+What is stored is then judged by the newest 100 customers, recipients, merchants, payments, payouts and verifications alone.
 
 Exit code: 0, or 1 when something was found: the seed, the path and the shrunk request as a command are printed.`
 

@@ -19,7 +19,7 @@ export type Draft = {
 type Mutation = (draft: Draft) => Draft
 
 export const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
-const OTHERS = ['customer', 'recipient', 'merchant', 'payout', 'held', 'captured', 'refund'].map(
+const OTHERS = ['customer', 'recipient', 'merchant', 'payout', 'kyc', 'held', 'captured', 'refund'].map(
   (name) => `@{other.${name}}`,
 )
 /** An id that nothing has. */

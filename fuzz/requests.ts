@@ -20,7 +20,7 @@ import { binary, type Sent } from './wire.ts'
 
 /**
  * What stands for a thing that the fuzzed system has, and is put in when the request is sent: `@{customer}`,
- * `@{recipient}`, `@{merchant}`, `@{payout}`, `@{held}` (an authorized payment), `@{captured}`, `@{refund}`, each also as `@{other.customer}` of another tenant; `@{key}`, a key that was
+ * `@{recipient}`, `@{merchant}`, `@{payout}`, `@{kyc}`, `@{held}` (an authorized payment), `@{captured}`, `@{refund}`, each also as `@{other.customer}` of another tenant; `@{key}`, a key that was
  * used; `@{fresh}`, one that was not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
@@ -35,6 +35,8 @@ const MEANINGS: Record<string, Arbitrary<unknown>> = {
   customer_id: constant('@{customer}'),
   merchant_id: constant('@{merchant}'),
   recipient_id: constant('@{recipient}'),
+  subject_type: constantFrom('customer', 'merchant', 'recipient'),
+  subject_id: constantFrom('@{customer}', '@{merchant}', '@{recipient}'),
   destination: constantFrom('acct_success', 'acct_success', 'ba_success', 'card_success'),
   payment_method: constantFrom(
     'pm_card_visa',
@@ -111,7 +113,8 @@ function escaped(text: string): string {
 
 /** The path with an id of what the operation is about. */
 function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
-  const noun = /^\/v1\/(customer|recipient|merchant|payout)s\//.exec(path)?.[1]
+  const compliance = path.startsWith('/v1/compliance/') ? 'kyc' : undefined
+  const noun = compliance ?? /^\/v1\/(customer|recipient|merchant|payout)s\//.exec(path)?.[1]
   const own = noun
     ? [`@{${noun}}`]
     : path.startsWith('/v1/payments/')

@@ -5,6 +5,7 @@ import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
 import { createKey } from '#test/environment.ts'
+import { startKyc } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
 import { payOut, recipient } from '#test/payouts.ts'
@@ -125,6 +126,7 @@ export async function runningTarget(options: {
         each.get('/v1/recipients?limit=100'),
         each.get('/v1/merchants?limit=100'),
         each.get('/v1/payouts?limit=100'),
+        each.get('/v1/compliance/kyc?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))
@@ -226,6 +228,11 @@ function createThings(
       await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })
       const body = { amount_minor: 100, description: payment['description'], ...party }
       return (await payOut(client, await recipient(client, 'ba_manual'), body)).body.id
+    },
+    async kyc() {
+      const body = { name: 'Ada', ...customer, idempotency_key: freshKey() }
+      const { id } = (await client.post('/v1/customers', body)).body
+      return (await startKyc(client, { subject_id: id, ...party })).body.id
     },
     held,
     captured,

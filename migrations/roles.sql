@@ -104,6 +104,11 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
+    -- It decides by hand; what the provider says of it is the worker's to say.
+    ('sluice_api', 'verifications', 'select,
+      insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
+      update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
+      cancel_requested_at, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
@@ -155,9 +160,10 @@ begin
     ('sluice_worker', 'ai_tasks', 'select, update'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
-    ('sluice_worker', 'customers', 'select (tenant_id, id)'),
-    ('sluice_worker', 'recipients', 'select (tenant_id, id)'),
-    ('sluice_worker', 'merchants', 'select (tenant_id, id)'),
+    ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),
+    ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id)'),
+    ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id)'),
+    ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
@@ -189,7 +195,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
       and (c.relname, a.attname) not in (
-        ('api_keys', 'hash'), ('payments', 'client_secret'), ('jobs', 'lease_token'), ('jobs', 'request'),
+        ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'))
     group by c.relname
   loop

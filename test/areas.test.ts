@@ -9,8 +9,6 @@ import { AREA_NAMES, areaStates } from '#domain/areas.ts'
 import { createClient } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const ID = '0198f6f0-0000-7000-8000-000000000000'
-
 let world: World
 beforeAll(async () => {
   world = await createWorld({ parts: ['api'] })
@@ -20,7 +18,6 @@ afterAll(async () => await world?.close())
 test.for([
   ['POST', '/v1/messages/email', 'messages'],
   ['POST', '/v1/messages/sms', 'messages'],
-  ['POST', `/v1/compliance/kyc/${ID}/decide`, 'compliance'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],
 ])('%s %s answers 500 misconfigured_gateway to a caller with a valid key', async ([method, path, area]) => {

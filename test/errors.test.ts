@@ -12,7 +12,8 @@ import { startWorker } from '#workers/main.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
-import { ASYNC, capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
+import { decide, kycOf, startKyc } from '#test/kyc.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
@@ -128,6 +129,56 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     { context: { processor_code: 'bank_account_unusable', payout_id: expect.any(String) } },
   ],
   top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${NOBODY}`)],
+  kyc_not_found: ['GET /v1/compliance/kyc/{id}', () => client.get(`/v1/compliance/kyc/${NOBODY}`)],
+  kyc_open: [
+    'POST /v1/compliance/kyc',
+    async () => {
+      const { subject_id, subject_type } = await kycOf(client)
+      return await startKyc(client, { subject_type, subject_id })
+    },
+    { param: 'subject_id', context: { kyc_id: expect.any(String) } },
+  ],
+  kyc_already_decided: [
+    'POST /v1/compliance/kyc/{id}/decide',
+    async () => {
+      const { id } = await kycOf(client)
+      await decide(client, id, 'approved')
+      return await decide(client, id, 'rejected')
+    },
+    {
+      message: 'The verification was decided by hand before: it is approved.',
+      context: { status: 'approved' },
+    },
+  ],
+  kyc_not_linkable: [
+    'POST /v1/compliance/kyc/{id}/link',
+    async () => {
+      const { id, provider_reference } = await kycOf(client)
+      await world
+        .provider('stripe')
+        .control('POST', `/identity/${provider_reference}/settle`, { status: 'processing' })
+      return await client.post(`/v1/compliance/kyc/${id}/link`)
+    },
+    { message: 'There is no link: the verification is processing.' },
+  ],
+  kyc_invalid: [
+    'POST /v1/compliance/kyc',
+    async () => {
+      const subject_id = await recipient(client)
+      await client.delete(`/v1/recipients/${subject_id}`)
+      return await startKyc(client, { subject_type: 'recipient', subject_id })
+    },
+    { param: 'subject_id', message: 'The recipient is archived.' },
+  ],
+  kyc_refused: [
+    'POST /v1/compliance/kyc',
+    async () => {
+      await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
+      const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
+      return await startKyc(client, { subject_id: body.id })
+    },
+    { context: { kyc_id: expect.any(String) } },
+  ],
   ai_task_not_found: ['POST /v1/ai/tasks/{id}/cancel', () => client.post(`/v1/ai/tasks/${NOBODY}/cancel`)],
   ai_task_not_cancelable: [
     'POST /v1/ai/tasks/{id}/cancel',

@@ -11,6 +11,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
+import { kycOf } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
@@ -318,6 +319,9 @@ test('every example works when it is sent as shown', async () => {
     ...Object.fromEntries(
       ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
     ),
+    ...Object.fromEntries(
+      ['getKyc', 'getKycTimeline', 'linkKyc', 'decideKyc'].map((name) => [name, () => kycOf(client)]),
+    ),
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
     createRefund: () => capturedPayment(client),
@@ -359,7 +363,11 @@ test('every example works when it is sent as shown', async () => {
         : [`${name}=${encodeURIComponent(value)}`]
     })
     for (const shown_body of bodies.length === 0 ? [undefined] : bodies.map(({ value }) => value)) {
-      const body = shown_body?.recipient_id === undefined ? shown_body : { ...shown_body, recipient_id: paid }
+      const body = shown_body && {
+        ...shown_body,
+        ...(shown_body.recipient_id !== undefined && { recipient_id: paid }),
+        ...(shown_body.subject_id !== undefined && { subject_id: paid }),
+      }
       const { id } = (await subjects[operation.operationId]?.()) ?? customer
       const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
       const answer = await client.send(method, target, {
@@ -369,7 +377,7 @@ test('every example works when it is sent as shown', async () => {
       expect([operation.operationId, body, answer.status, answer.body]).toEqual([
         operation.operationId,
         body,
-        method === 'POST' && path.match(/s$/) ? 201 : 200,
+        method === 'POST' && path.match(/s$|kyc$/) ? 201 : 200,
         expect.anything(),
       ])
     }
@@ -508,7 +516,8 @@ test('each route names its scope and the codes that it answers', async () => {
     expect([name, codes]).toEqual([name, expect.arrayContaining(expected)])
     expect([name, codes.some((code) => code.endsWith('_not_found'))]).toEqual([
       name,
-      path.includes('{') || (['/v1/payments', '/v1/payouts'].includes(path) && method === 'POST'),
+      path.includes('{') ||
+        (['/v1/payments', '/v1/payouts', '/v1/compliance/kyc'].includes(path) && method === 'POST'),
     ])
     for (const code of codes) {
       expect(Object.keys(ERRORS)).toContain(code)
@@ -542,6 +551,8 @@ test('answers match their schemas', async () => {
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
+  const kyc = await kycOf(client)
+  const kycBody = { idempotency_key: freshKey(), subject_type: 'customer', subject_id: customer.id }
   await fund(client, 10_000)
   const to = await recipientOf(client, 'ba_pending')
   const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
@@ -555,6 +566,19 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/recipients/{id}', `/v1/recipients/${customer.id}`],
     ['PATCH', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`, { email: null }],
     ['DELETE', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
+    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', kycBody],
+    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', { ...kycBody, subject_type: 'payout' }],
+    ['GET', '/v1/compliance/kyc', '/v1/compliance/kyc'],
+    ['GET', '/v1/compliance/kyc/{id}', `/v1/compliance/kyc/${kyc.id}`],
+    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${kyc.id}/link`],
+    [
+      'POST',
+      '/v1/compliance/kyc/{id}/decide',
+      `/v1/compliance/kyc/${kyc.id}/decide`,
+      { decision: 'approved', reason: 'Seen in person.' },
+    ],
+    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${kyc.id}/link`],
+    ['GET', '/v1/compliance/kyc/{id}/timeline', `/v1/compliance/kyc/${kyc.id}/timeline`],
     ['POST', '/v1/merchants', '/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT }],
     ['GET', '/v1/merchants', '/v1/merchants'],
     ['GET', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],

@@ -14,6 +14,7 @@ import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
+import { decide, kycIn, kycOf, settleSession } from '#test/kyc.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { disputeIn } from '#test/disputes.ts'
@@ -82,6 +83,11 @@ test('each process does all of its work as its own user', async () => {
     expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
     const manual = await payOut(client, await recipient(client, 'ba_manual'))
     expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
+    const kyc = await kycOf(client, 'recipient')
+    expect((await client.post(`/v1/compliance/kyc/${kyc.id}/link`)).status).toBe(200)
+    await settleSession(world, kyc.provider_reference, 'verified')
+    await kycIn(client, kyc.id, 'approved')
+    expect((await decide(client, kyc.id, 'rejected')).status).toBe(200)
     const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
@@ -100,7 +106,7 @@ test('each process does all of its work as its own user', async () => {
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',
   ])
-}, 60_000)
+}, 90_000)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
@@ -121,6 +127,9 @@ describe('no role may do more than its process does', () => {
       `update disputes set status = 'won'`,
       `update payments set dispute = null`,
       `update payouts set amount_minor = 1`,
+      `update verifications set provider_reference = 'vs_1'`,
+      `update verifications set subject_id = id`,
+      `insert into verifications (tenant_id, id, status) select tenant_id, id, 'approved' from verifications`,
       `update payouts set call_started_at = null`,
       `update payouts set processor_status = 'paid'`,
       `insert into payouts (tenant_id, id, status) select tenant_id, id, 'paid' from payouts`,
@@ -265,6 +274,7 @@ describe('no role may do more than its process does', () => {
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
+      'follow_verification()',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',

@@ -38,6 +38,7 @@ beforeAll(async () => {
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const disputed = await disputeIn(world.client, payment.id, 'warning')
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
+  const kyc = await made('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
@@ -49,6 +50,7 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
+    compliance: kyc.id,
     wallet: top_up.id,
     disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,
@@ -77,6 +79,7 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
   'POST /v1/payouts/{id}/fail': { reason: 'mine' },
+  'POST /v1/compliance/kyc/{id}/decide': { decision: 'approved', reason: 'mine' },
 }
 
 /** Everything that belongs to the first tenant, as it stands. */
@@ -169,6 +172,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payments?status=captured',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
+    `/v1/compliance/kyc?subject_id=${owned.customers}`,
+    '/v1/compliance/kyc?subject_type=customer',
     `/v1/wallet/transactions?subject_id=${owned.wallet}`,
     '/v1/wallet/transactions?currency=usd&kind=capture',
     '/v1/wallet/balances?currency=usd',

@@ -9,6 +9,7 @@ export type Failure = {
     | 'payment_declined'
     | 'payment_invalid'
     | 'payout_refused'
+    | 'kyc_refused'
     | 'processor_error'
     | (typeof AI_FAILURES)[number]
   message: string

@@ -1,7 +1,7 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
 import { ConfigError, type Config } from '#core/config.ts'
-import { AI, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 
 type AreaFacts<Scope extends string> = {
@@ -79,8 +79,12 @@ const TABLE = {
   },
   compliance: {
     paths: ['/v1/compliance'],
-    scopes: { 'compliance:read': 'read KYC cases', 'compliance:write': 'open and decide KYC cases' },
-    posts: { '/v1/compliance/kyc/:id/decide': 'compliance:write' },
+    provider: IDENTITY.provider,
+    tags: {
+      verifications:
+        'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
+    },
+    scopes: { 'compliance:read': 'read verifications', 'compliance:write': 'open and decide verifications' },
   },
   messages: {
     paths: ['/v1/messages'],

@@ -10,6 +10,7 @@ import { checksOfPayments } from './audit/payments.ts'
 import { checksOfPayouts } from './audit/payouts.ts'
 import { checksOfRefunds } from './audit/refunds.ts'
 import { checksOfTopUps } from './audit/top-ups.ts'
+import { checksOfKyc } from './audit/verifications.ts'
 import { disputeSchema } from './disputes/dispute.ts'
 import { disputeAgrees, disputeSide } from './disputes/side.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
@@ -35,6 +36,8 @@ import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/s
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
 import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
+import { differenceOfKyc, KYC_AGREES, kycSide } from './verifications/side.ts'
+import { KYC_EVENTS, kycEventSchema } from './verifications/verification.ts'
 
 type AnySubject = {
   table: string
@@ -210,6 +213,24 @@ export const SUBJECTS = {
     },
     checks: checksOfTopUps,
   },
+  kyc: {
+    table: 'verifications',
+    view: kycEventSchema,
+    events: KYC_EVENTS,
+    under_way: {
+      open: (sql) => sql`p.open`,
+      // Whoever is verified takes their time, and then the provider.
+      statuses: ['requires_input', 'processing'],
+    },
+    at_provider: {
+      provider: 'provider',
+      reference: 'provider_reference',
+      side: kycSide,
+      difference: differenceOfKyc,
+      agrees: KYC_AGREES,
+    },
+    checks: checksOfKyc,
+  },
   ai_task: {
     table: 'ai_tasks',
     view: aiTaskEventSchema,
@@ -265,7 +286,7 @@ export function nounOf(job: string): Noun | undefined {
 
 /** The statuses of a noun's rows while a call of ours is under way. */
 export function statusesOfCalls(noun: Noun): string[] {
-  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? status : []))
+  return CALLS.flatMap(({ job, status }) => (nounOf(job) === noun ? (status ?? []) : []))
 }
 
 /** The statuses in which a call of ours or the provider works on a row. */

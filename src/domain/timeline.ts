@@ -17,7 +17,7 @@ const DETAILS = `What else is known.
 - Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the processor's id of the object.
 - Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
 - Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
-- Of an event: \`event_id\`.`
+- Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key.`
 
 export const timelineEntrySchema = z
   .object({
@@ -43,7 +43,10 @@ export const timelineEntrySchema = z
       },
     }),
   })
-  .meta({ id: 'TimelineEntry', description: 'One thing that happened to a payment, payout or top-up.' })
+  .meta({
+    id: 'TimelineEntry',
+    description: 'One thing that happened to a payment, payout, top-up or verification.',
+  })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
@@ -99,7 +102,8 @@ export async function listTimeline(
       from ledger_transfers t
       where t.tenant_id = ${tenant_id} and t.subject_id in (${ids})
       union all
-      select e.created_at, 5, 'event', e.type, null, jsonb_build_object('event_id', e.id)
+      select e.created_at, 5, 'event', e.type, null, jsonb_strip_nulls(jsonb_build_object(
+        'event_id', e.id, 'decided_by_key_id', e.data -> 'decided_by_key_id'))
       from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
     ), page as (
       select * from entry where at < ${before} order by at desc fetch first ${limit} rows with ties

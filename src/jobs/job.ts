@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-export const QUEUES = ['payments', 'payouts', 'notifications', 'ai'] as const
+export const QUEUES = ['payments', 'payouts', 'compliance', 'notifications', 'ai'] as const
 export type QueueName = (typeof QUEUES)[number]
 
 /** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */
@@ -37,8 +37,11 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   on_ambiguous: 'resend_same_key' | 'look' | 'repeat'
   /** How long a request may take from its first byte to the end of its answer; at most what the provider's client allows. */
   deadline_ms: number
-  /** The status of the noun's row while the call is under way; several where it also shows whether an attempt is. */
-  status: string | readonly string[]
+  /**
+   * The status of the noun's row while the call is under way; several where it also shows whether an attempt is; null:
+   * its status does not depend on the call.
+   */
+  status: string | readonly string[] | null
   /** How the provider's ids of what the call makes look; null when it changes something that the provider knows. */
   makes: { id: RegExp; example: string } | null
 }

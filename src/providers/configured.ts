@@ -1,12 +1,13 @@
 // The providers as a process is configured to use them: a row each.
 import assert from 'node:assert/strict'
 import { need, type Config } from '#core/config.ts'
-import { AI, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
 import { openAi } from './ai/client.ts'
 import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
 import type { StripeOptions } from './stripe/client.ts'
+import { stripeIdentity } from './stripe/identity.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
@@ -28,6 +29,10 @@ const PROVIDERS = {
   top_ups: {
     ...TOP_UPS,
     open: (config: Config, onCall: OnCall) => stripeTopUps(stripeOptions(config, onCall)),
+  },
+  identity: {
+    ...IDENTITY,
+    open: (config: Config, onCall: OnCall) => stripeIdentity(stripeOptions(config, onCall)),
   },
   ai: { ...AI, open: openConfiguredAi },
 }

@@ -59,6 +59,18 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'what a provider tells says whose it is only by its reference, which is unique',
   },
   {
+    name: 'reference of a provider of verifications',
+    tables: ['verifications'],
+    part: /where provider = \$\d+ and provider_reference = /,
+    reason: 'as of any other provider',
+  },
+  {
+    name: 'sweep of expired links',
+    tables: ['verifications'],
+    part: /select tenant_id, id from verifications where links_until <= now\(\)/,
+    reason: 'forgets by age; what is forgotten names its tenant',
+  },
+  {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
     part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from placed where n\.id = placed\.id/,
@@ -84,7 +96,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'walk of the reconciler',
-    tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups', 'drifts'],
+    tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups', 'verifications', 'drifts'],
     part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
     reason: 'goes through all tenants, one after the other',
   },
@@ -108,6 +120,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'disputes',
       'payouts',
       'top_ups',
+      'verifications',
       'jobs',
       'all_jobs',
       'job_attempts',

@@ -9,8 +9,8 @@ import { createSchemas, type JsonSchema } from './schemas.ts'
 import { SENDER } from './stripe.ts'
 
 const INTRODUCTION = `
-Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups and AI tasks over a thin HTTP API; every piece
-of work becomes a durable job. Start with
+Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications and AI tasks over a thin HTTP API;
+every piece of work becomes a durable job. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -92,6 +92,10 @@ A buyer's bank asks the money back: [disputes](/docs/guides/disputes).
 ### Recipients and merchants, archive, IBAN
 
 Whom payouts go to, and on whose behalf payments are taken: [recipients and merchants](/docs/guides/recipients-and-merchants).
+
+### Verifications: KYC, identity, onboarding
+
+Whether somebody is who they say they are: [verifications](/docs/guides/kyc).
 
 ### Test methods
 

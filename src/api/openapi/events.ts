@@ -12,6 +12,7 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
+import { DECIDED_KYC, PENDING_KYC } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
@@ -23,6 +24,10 @@ const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'recipient.archived': { archived_at: EXAMPLE_TIME },
   'merchant.archived': { archived_at: EXAMPLE_TIME },
+  'kyc.created': inEvent(PENDING_KYC),
+  'kyc.processing': { status: 'processing' },
+  'kyc.approved': inEvent(DECIDED_KYC),
+  'kyc.rejected': { ...inEvent(DECIDED_KYC), status: 'rejected', decision: 'rejected' },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
   'payment.authorized': HELD,
@@ -43,6 +48,11 @@ const IMPLIED: Record<string, object> = {
   'ai_task.failed': AI_TASK_FAILED,
   'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
 } satisfies Partial<Record<EventType, object>>
+
+/** Events carry no link. */
+function inEvent({ url: _url, ...shown }: { url: null }): object {
+  return shown
+}
 
 /** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
 export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {

@@ -54,6 +54,7 @@ const AFTER_THE_WORK: ErrorCode[] = [
   'payment_declined',
   'payment_invalid',
   'payout_refused',
+  'kyc_refused',
   'processor_error',
 ]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']

@@ -37,6 +37,17 @@ export const TOP_UPS = {
   examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
 } as const
 
+/** The same of verifications. */
+export const IDENTITY = {
+  provider: PAYMENTS.provider,
+  queues: ['compliance', 'notifications'],
+  reference: /^vs_\w+$/,
+  examples: {
+    session: 'vs_1SV0Zw2eZvKYlo2C0aBcDeFg',
+    url: 'https://verify.stripe.com/start/live_aBcDeFg',
+  },
+} as const
+
 /** Any server that speaks OpenAI's API. */
 export const AI = {
   provider: 'ai',

@@ -20,8 +20,19 @@ const eventSchema = z.looseObject({
   }),
 })
 
-/** What an event tells and nobody here needs: tokens, and addresses that carry one. Stripe can be asked for them. */
-const SECRETS = new Set(['client_secret', 'payment_method', 'next_action', 'source'])
+/**
+ * What an event tells and nobody here needs: tokens, addresses that carry one, and what a person showed. Stripe can be
+ * asked for them.
+ */
+const SECRETS = new Set([
+  'client_secret',
+  'payment_method',
+  'next_action',
+  'source',
+  'url',
+  'provided_details',
+  'verified_outputs',
+])
 
 /** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */
 export function readEvent(value: unknown): ProviderEvent | undefined {
@@ -49,6 +60,7 @@ const NEVER_MATTERS: ReadonlySet<string> = new Set([
   'charge.pending',
   'charge.succeeded',
   'charge.updated',
+  'identity.verification_session.created',
   'payment_intent.created',
   'payout.created',
   'payout.reconciliation_completed',
@@ -170,6 +182,22 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
     news: ({ id }) => ({ subject: 'top_up', reference: id, part_of: null }),
     filed_id: 'sluice_top_up_id',
     said: ({ status }) => ({ status: TOP_UP_STATUS.get(status ?? ''), part_minor: null }),
+  },
+  'identity.verification_session': {
+    events: {
+      saying: [],
+      // How it stands follows no order, so it is asked for.
+      others: [
+        'identity.verification_session.canceled',
+        'identity.verification_session.processing',
+        'identity.verification_session.redacted',
+        'identity.verification_session.requires_input',
+        'identity.verification_session.verified',
+      ],
+    },
+    news: ({ id }) => ({ subject: 'kyc', reference: id, part_of: null }),
+    filed_id: 'sluice_kyc_id',
+    said: () => ({ status: undefined, part_minor: null }),
   },
   // A charge changes with its payment, whose events tell as much, and its refunds have events of their own.
   charge: {

@@ -1,4 +1,5 @@
 // Stripe's statuses in our words.
+import type { IdentitySession } from '../identity.ts'
 import type { ProcessorDispute } from '../disputes.ts'
 import type { ProcessorPayment, ProcessorRefund } from '../payments.ts'
 import type { ProcessorPayout } from '../payouts.ts'
@@ -37,6 +38,13 @@ export const TOP_UP_STATUS = new Map<string, ProcessorTopUp['status']>([
   ['failed', 'failed'],
   ['canceled', 'canceled'],
   ['reversed', 'reversed'],
+])
+
+export const SESSION_STATUS = new Map<string, IdentitySession['status']>([
+  ['requires_input', 'requires_input'],
+  ['processing', 'processing'],
+  ['verified', 'verified'],
+  ['canceled', 'canceled'],
 ])
 
 /** Of disputes, each with whether it is over; one that is lost may still be won. */

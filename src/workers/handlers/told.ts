@@ -1,10 +1,12 @@
-// Translates what the processor says of a payment, refund, payout or top-up into what the settling steps write, for jobs and for
+// Translates what a provider says of a payment, refund, payout, top-up or verification into what the settling steps write, for jobs and for
 // notifications, and declares those steps.
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
 import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
 import { settleRefunds, type RefundSettlement, type RefundTold } from '#domain/refunds/settle.ts'
 import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
+import { settleKycs, type KycSettlement, type KycTold } from '#domain/verifications/settle.ts'
+import type { IdentitySession } from '#providers/identity.ts'
 import type { ProcessorPayment, ProcessorRefund } from '#providers/payments.ts'
 import type { ProcessorPayout } from '#providers/payouts.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
@@ -33,6 +35,8 @@ export const settlingTopUp = settling<Told<TopUpSettlement>>(
   settleTopUps,
   ({ told }) => told.top_up_id,
 )
+
+export const settlingKyc = settling<Told<KycSettlement>>('settle_kyc', settleKycs, ({ told }) => told.kyc_id)
 
 /** Undefined while the processor is still working on the payment; a notification will follow. */
 export function paymentTold(
@@ -104,3 +108,12 @@ export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up:
 }
 
 const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }
+
+/** `as_of`: the database's time before the provider was asked. */
+export function kycTold(
+  ids: { tenant_id: string; kyc_id: string },
+  { status, reference, failure }: IdentitySession,
+  as_of: string | null,
+): KycTold {
+  return { ...ids, said: status, as_of, provider_reference: reference, failure, link: null }
+}

@@ -15,6 +15,7 @@ import {
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
+import { forgetKycLinks } from '#domain/verifications/links.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -79,6 +80,14 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
         let forgotten: number
         do forgotten = await forgetOldKeys(sql, AT_ONCE)
         while (forgotten === AT_ONCE && !closed())
+      },
+    ),
+    every(
+      log,
+      'links that have expired',
+      () => FORGET_EVERY_MS,
+      async () => {
+        while ((await forgetKycLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(

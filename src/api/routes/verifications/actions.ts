@@ -1,0 +1,132 @@
+// Routes that act on a verification: another link, or a decision by hand.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { findKyc, findProtectedKyc } from '#domain/verifications/find.ts'
+import { decideKyc, requestKycLink } from '#domain/verifications/request.ts'
+import { isOpen, kycDecision, kycSchema } from '#domain/verifications/verification.ts'
+import { linkKyc } from '#jobs/verifications.ts'
+import { accept, acceptAtOnce } from '../../accept.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import { withoutLink, type KycAnswers } from './answers.ts'
+import { DECIDED_KYC, WAITING_KYC } from './examples.ts'
+
+const linkBody = z
+  .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'kyc-17-link' }).optional() })
+  .meta({ id: 'LinkVerification', description: 'Nothing but a key.' })
+  .nullish()
+
+const decideBody = z
+  .strictObject({
+    decision: kycDecision,
+    reason: z
+      .string()
+      .min(1)
+      .max(1000)
+      .meta({ description: 'Why; shown as `decision_reason`.', example: 'Seen in person.' }),
+    idempotency_key: idempotencyKey.meta({ example: 'kyc-17-decide' }).optional(),
+  })
+  .meta({ id: 'DecideVerification', description: 'What is decided, and why.' })
+
+export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answers: KycAnswers): void {
+  const { sql } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/v1/compliance/kyc/:id/link',
+    route({
+      area: 'compliance',
+      scope: 'compliance:write',
+      tag: 'verifications',
+      operation_id: 'linkKyc',
+      summary: 'Ask for another link',
+      description:
+        'Asks the provider for another page for the person, when the first was used, lost or has expired. The answer carries it as `url`, once. There is one only while the verification requires input.',
+      params: idParams,
+      body: linkBody,
+      response: { 200: kycSchema, 202: kycSchema },
+      waits: 'by_default',
+      key: 'optional',
+      examples: {
+        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        unfinished: WAITING_KYC,
+      },
+      errors: [
+        'kyc_not_found',
+        'kyc_already_decided',
+        'kyc_not_linkable',
+        'idempotency_key_reused',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const kyc_id = request.params.id
+      const answered = await accept(context, request, reply, {
+        job: linkKyc,
+        answers,
+        id: kyc_id,
+        body: request.body ?? {},
+        step: (asked) => requestKycLink(sql, { ...asked, kyc_id }),
+        reached: () => false,
+        async why_not() {
+          const { status } = found(await findKyc(sql, request.credentials.tenant_id, kyc_id), 'kyc_not_found')
+          const code = isOpen(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
+          const message = `There is no link: the verification is ${status}.`
+          return new AppError(code, { message, context: { status } })
+        },
+      })
+      return await answers.withLink(answered)
+    },
+  )
+
+  app.post(
+    '/v1/compliance/kyc/:id/decide',
+    route({
+      area: 'compliance',
+      scope: 'compliance:write',
+      tag: 'verifications',
+      operation_id: 'decideKyc',
+      summary: 'Decide by hand',
+      description:
+        'Approves or rejects at once and for good, in any state and also over what the provider has decided. It can be done once. A session that still waits for the person is canceled. What the provider says later is in the timeline and changes nothing. The verification names the API key that decided.',
+      params: idParams,
+      body: decideBody,
+      response: { 200: kycSchema },
+      key: 'optional',
+      examples: {
+        requests: {
+          approve: { summary: 'Approve', value: { decision: 'approved', reason: 'Seen in person.' } },
+          reject: {
+            summary: 'Reject',
+            value: { decision: 'rejected', reason: 'The document is a copy.' },
+          },
+        },
+        answer: DECIDED_KYC,
+      },
+      errors: ['kyc_not_found', 'kyc_already_decided', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const kyc_id = request.params.id
+      const { tenant_id, key_id } = request.credentials
+      const ids = { kyc_id, key_id, event_id: newId(), job_id: newId() }
+      request.subject_id = kyc_id
+      const decided = await acceptAtOnce(context, request, reply, {
+        body,
+        step: (asked) => decideKyc(sql, { ...asked, ...ids, decision: body.decision, reason: body.reason }),
+        find: (sent) => findProtectedKyc(sql, sent),
+        async why_not() {
+          const { status } = found(await findKyc(sql, tenant_id, kyc_id), 'kyc_not_found')
+          const message = `The verification was decided by hand before: it is ${status}.`
+          return new AppError('kyc_already_decided', { message, context: { status } })
+        },
+      })
+      return withoutLink(decided)
+    },
+  )
+}

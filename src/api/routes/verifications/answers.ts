@@ -1,0 +1,52 @@
+// Answers with verifications: reads them in batches, and shows a link to the one answer that may carry it.
+import { batcher } from '#core/batch.ts'
+import { AppError } from '#core/errors.ts'
+import { SealError } from '#core/secrets.ts'
+import type { AskedFor, Found } from '#domain/jobs/found.ts'
+import { findKycs } from '#domain/verifications/find.ts'
+import { takeKycLink } from '#domain/verifications/links.ts'
+import { kycLinkPlace } from '#domain/verifications/sealed.ts'
+import type { Verification } from '#domain/verifications/verification.ts'
+import type { Answers } from '../../accept.ts'
+import type { ApiContext } from '../../context.ts'
+
+/** A verification, and the job whose link its answer may carry. */
+type Answered = Verification & { job_id: string | null }
+type Shown = Verification & { url: string | null }
+
+export type KycAnswers = Answers<Answered> & {
+  /** With the link that its job brought, if nobody has been shown that yet. */
+  withLink: (answered: Answered) => Promise<Shown>
+}
+
+export function createKycAnswers({ sql, vault, log }: ApiContext): KycAnswers {
+  const read = batcher<AskedFor, Found<Verification> | undefined>('find_kyc', (asked) => findKycs(sql, asked))
+  return {
+    async find(asked) {
+      const found = await read(asked)
+      if (found === undefined) throw new AppError('kyc_not_found')
+      return { ...found, resource: { ...found.resource, job_id: asked.job_id } }
+    },
+    async withLink({ job_id, ...kyc }) {
+      const { tenant_id, id: kyc_id, status } = kyc
+      if (job_id === null || status !== 'requires_input') return withoutLink(kyc)
+      const sealed = await takeKycLink(sql, { tenant_id, kyc_id, job_id })
+      if (sealed === undefined) return withoutLink(kyc)
+      try {
+        return { ...kyc, url: vault.open(sealed, kycLinkPlace(tenant_id, kyc_id, job_id)) }
+      } catch (error) {
+        // Another one can be asked for.
+        if (!(error instanceof SealError)) throw error
+        log.error({ err: error, kyc_id }, 'a link cannot be shown')
+        return withoutLink(kyc)
+      }
+    },
+    pathOf: ({ id }) => `/v1/compliance/kyc/${id}`,
+    idsOf: ({ id }) => ({ kyc_id: id }),
+  }
+}
+
+/** As every answer shows it that may not carry the link. */
+export function withoutLink(kyc: Verification): Shown {
+  return { ...kyc, url: null }
+}

@@ -1,0 +1,122 @@
+// The route that begins a verification.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError, type ErrorCode } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { AREAS } from '#domain/areas.ts'
+import { findKycSubject, requestKyc } from '#domain/verifications/request.ts'
+import { kycSchema, kycSubjectType, type KycSubjectType } from '#domain/verifications/verification.ts'
+import { createKyc } from '#jobs/verifications.ts'
+import { accept } from '../../accept.ts'
+import { httpUrl, idempotencyKey, metadata } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { EXAMPLE_ID, idText, route } from '../../route.ts'
+import type { KycAnswers } from './answers.ts'
+import { PENDING_KYC } from './examples.ts'
+
+const createBody = z
+  .strictObject({
+    subject_type: kycSubjectType,
+    subject_id: idText.meta({
+      description: 'The customer, merchant or recipient who is verified.',
+      example: EXAMPLE_ID,
+    }),
+    return_url: httpUrl
+      .nullish()
+      .transform((url) => url ?? null)
+      .meta({
+        description: 'Where the person is sent after the page of the provider; http or https.',
+        example: 'https://shop.example/verified',
+      }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'kyc-recipient-17' }).optional(),
+  })
+  .meta({ id: 'CreateVerification', description: 'A verification to be.' })
+
+const NOT_FOUND: Record<KycSubjectType, ErrorCode> = {
+  customer: 'customer_not_found',
+  merchant: 'merchant_not_found',
+  recipient: 'recipient_not_found',
+}
+
+export function createKycRoute(root: FastifyInstance, context: ApiContext, answers: KycAnswers): void {
+  const { sql } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/v1/compliance/kyc',
+    route({
+      area: 'compliance',
+      scope: 'compliance:write',
+      tag: 'verifications',
+      operation_id: 'createKyc',
+      summary: 'Begin a verification',
+      description:
+        "Opens a session at the identity provider. The answer carries `url`, the provider's page for the person, once: send the person there. A repetition with the same key carries it only if no answer has before. One verification of a subject is open at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
+      body: createBody,
+      response: { 201: kycSchema, 202: kycSchema },
+      waits: 'by_default',
+      key: 'required',
+      examples: {
+        requests: {
+          recipient: {
+            summary: 'A recipient',
+            value: {
+              idempotency_key: 'kyc-recipient-17',
+              subject_type: 'recipient',
+              subject_id: EXAMPLE_ID,
+              return_url: 'https://shop.example/verified',
+            },
+          },
+        },
+        unfinished: PENDING_KYC,
+      },
+      errors: [
+        'customer_not_found',
+        'merchant_not_found',
+        'recipient_not_found',
+        'kyc_open',
+        'kyc_invalid',
+        'idempotency_key_reused',
+        'kyc_refused',
+        'kyc_already_decided',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const kyc_id = newId()
+      const answered = await accept(context, request, reply, {
+        job: createKyc,
+        answers,
+        id: kyc_id,
+        body,
+        step: (asked) => requestKyc(sql, { ...body, ...asked, kyc_id, provider: AREAS.compliance.provider }),
+        reached: ({ status }) => status !== 'pending',
+        why_not: () => whyNot(request.credentials.tenant_id, body),
+      })
+      return await answers.withLink(answered)
+    },
+  )
+
+  async function whyNot(
+    tenant_id: string,
+    { subject_type, subject_id }: z.output<typeof createBody>,
+  ): Promise<AppError> {
+    const subject = await findKycSubject(sql, { tenant_id, subject_type, subject_id })
+    if (subject === undefined) return new AppError(NOT_FOUND[subject_type], { param: 'subject_id' })
+    if (subject.gone) {
+      const became = subject_type === 'customer' ? 'deleted' : 'archived'
+      return new AppError('kyc_invalid', {
+        param: 'subject_id',
+        message: `The ${subject_type} is ${became}.`,
+      })
+    }
+    return new AppError('kyc_open', {
+      param: 'subject_id',
+      message: `A verification of this ${subject_type} is still open.`,
+      context: { kyc_id: subject.kyc_id },
+    })
+  }
+}

@@ -1,0 +1,17 @@
+// How verifications look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+
+const LATER = '2026-11-20T10:17:02.654321Z'
+
+export const PENDING_KYC = { status: 'pending', provider_reference: null, url: null }
+/** In every answer that may not carry the link. */
+export const WAITING_KYC = { url: null }
+export const DECIDED_KYC = {
+  status: 'approved',
+  url: null,
+  decision: 'approved',
+  decision_reason: 'Seen in person.',
+  decided_by: 'manual',
+  decided_by_key_id: '0198f6ef-c0de-7000-8000-123456789abc',
+  decided_at: LATER,
+  updated_at: LATER,
+}

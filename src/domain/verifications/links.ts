@@ -1,0 +1,27 @@
+// Links to a provider's page: kept sealed until one answer has carried them, or until they have expired.
+import type { Sql } from '#core/db.ts'
+
+/** Takes the link that a job brought, sealed. Of several who ask for it, at any moment, exactly one gets it. */
+export async function takeKycLink(
+  sql: Sql,
+  { tenant_id, kyc_id, job_id }: { tenant_id: string; kyc_id: string; job_id: string },
+): Promise<string | undefined> {
+  const [taken] = await sql<{ sealed: string; alive: boolean }[]>`
+    update verifications v set links = v.links - ${job_id}::text
+    where v.tenant_id = ${tenant_id} and v.id = ${kyc_id} and v.links ? ${job_id}::text
+    returning old.links -> ${job_id}::text ->> 'sealed' as sealed,
+      (old.links -> ${job_id}::text ->> 'until')::timestamptz > now() as alive`
+  return taken?.alive === true ? taken.sealed : undefined
+}
+
+/** Forgets links that have expired, of at most `limit` verifications. Returns of how many. */
+export async function forgetKycLinks(sql: Sql, limit: number): Promise<number> {
+  const rows = await sql`
+    update verifications v set links = '{}', links_until = null
+    from (
+      select tenant_id, id from verifications where links_until <= now() order by links_until limit ${limit}
+      for update skip locked
+    ) over
+    where v.tenant_id = over.tenant_id and v.id = over.id and v.links_until <= now()`
+  return rows.count
+}

@@ -1,0 +1,176 @@
+// What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement; the
+// status of who is verified follows by a trigger.
+import type { Fragment, Json, Sql } from '#core/db.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import { subjectOf } from '../subjects.ts'
+import { kycColumns } from './find.ts'
+import type { KycSubjectType, Verification } from './verification.ts'
+
+export type KycRequest = JobRequest & {
+  kyc_id: string
+  subject_type: KycSubjectType
+  subject_id: string
+  return_url: string | null
+  metadata: Json
+  provider: string
+}
+
+/** The column that says since when a subject is gone. */
+const GONE: Record<KycSubjectType, string> = {
+  customer: 'deleted_at',
+  merchant: 'archived_at',
+  recipient: 'archived_at',
+}
+
+/**
+ * Begins a verification and asks for its job. The guard is the row of the subject: it is there, not gone, and its latest
+ * verification is decided. `known` when the key was used before; undefined when the guard refused. Throws a unique
+ * violation when the key is used by another request at the same moment; nothing was written then.
+ */
+export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accepted' | 'known' | undefined> {
+  const { subject_type } = request
+  const keys = sql`select *, kyc_id as resource_id from asked`
+  const announced = sql`
+    select v.*, a.event_id, ${'kyc.created' satisfies EventType} as event
+    from v join asked a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
+  const call = requestJson(sql, createKyc, {
+    return_url: sql`return_url`,
+    metadata: sql`jsonb_build_object('sluice_kyc_id', kyc_id, 'sluice_tenant_id', tenant_id)`,
+  })
+  const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
+    with given as (
+      select a.*, ${isKnown(sql, 'kyc')} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, kyc_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
+        fingerprint text, request_id text, subject_type text, subject_id uuid, return_url text, metadata jsonb,
+        provider text)
+    ), asked as (
+      select g.* from given g
+      cross join lateral (
+        select from ${sql(subjectOf(subject_type).table)} s
+        where s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(GONE[subject_type])} is null
+          and s.kyc_status in ('none', 'approved', 'rejected')
+        for no key update
+      ) s
+      where not g.known
+    ), v as (
+      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata,
+        provider)
+      select tenant_id, kyc_id, idempotency_key, subject_type, subject_id, return_url, coalesce(metadata, 'null'),
+        provider
+      from asked
+      returning *
+    ),
+    remembered as (${remember(sql, 'kyc', keys)}),
+    event as (${announce(sql, 'kyc', announced)}),
+    job as (${askFor(sql, createKyc, sql`asked`, sql`, ${call} as request`)})
+    select known, exists (select from v) as accepted from given`
+  if (row!.known) return 'known'
+  return row!.accepted ? 'accepted' : undefined
+}
+
+/** A subject as the guard sees it; undefined when there is none. */
+export async function findKycSubject(
+  sql: Sql,
+  { tenant_id, subject_type, subject_id }: Pick<KycRequest, 'tenant_id' | 'subject_type' | 'subject_id'>,
+): Promise<{ gone: boolean; kyc_id: string | null } | undefined> {
+  const [row] = await sql<{ gone: boolean; kyc_id: string | null }[]>`
+    select ${sql(GONE[subject_type])} is not null as gone, kyc_id from ${sql(subjectOf(subject_type).table)}
+    where tenant_id = ${tenant_id} and id = ${subject_id}`
+  return row
+}
+
+export type KycLinkRequest = JobRequest & { kyc_id: string }
+
+/** Asks for another link. `known` when the key was used before; undefined when the provider would give none. */
+export async function requestKycLink(
+  sql: Sql,
+  request: KycLinkRequest,
+): Promise<'accepted' | 'known' | undefined> {
+  const keys = sql`select *, kyc_id as resource_id from asked`
+  const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
+    with given as (
+      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, kyc_id uuid, job_id uuid, rung boolean, idempotency_key text, route text, fingerprint text,
+        request_id text)
+    ), asked as (
+      select g.* from given g
+      cross join lateral (
+        select from verifications v
+        where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.status = 'requires_input'
+          and v.provider_reference is not null
+        for update
+      ) v
+      where not g.known
+    ),
+    remembered as (${remember(sql, 'kyc', keys)}),
+    job as (${askFor(sql, linkKyc, sql`asked`, sql``)})
+    select known, exists (select from asked) as accepted from given`
+  if (row!.known) return 'known'
+  return row!.accepted ? 'accepted' : undefined
+}
+
+export type DecideRequest = IdempotentRequest & {
+  tenant_id: string
+  kyc_id: string
+  event_id: string
+  /** Of the job that cancels the session, where that still waits for the person. */
+  job_id: string
+  key_id: string
+  decision: 'approved' | 'rejected'
+  reason: string
+}
+
+/**
+ * Decides by hand, over the provider's decision too, and once. A session that still waits for the person is canceled.
+ * `known` when the key was used before; undefined when there is no such verification or it was decided by hand.
+ */
+export async function decideKyc(
+  sql: Sql,
+  request: DecideRequest,
+): Promise<Verification | 'known' | undefined> {
+  const keys = sql`
+    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
+  const announced = sql`select v.*, 'kyc.' || v.status as event from v`
+  const call = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
+  const [row] = await sql<(Verification & { known: boolean })[]>`
+    with given as (
+      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, kyc_id uuid, event_id uuid, job_id uuid, key_id uuid, idempotency_key text, route text,
+        fingerprint text, request_id text, decision text, reason text)
+    ), locked as (
+      select g.*, g.idempotency_key as asked_key, v.waits from given g
+      cross join lateral (
+        select v.status = 'requires_input' and v.provider_reference is not null as waits from verifications v
+        where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.decided_by is distinct from 'manual'
+        for update
+      ) v
+      where not g.known
+    ), v as (
+      update verifications v set status = l.decision, decision = l.decision, decision_reason = l.reason,
+        decided_by = 'manual', decided_by_key_id = l.key_id, decided_at = clock_timestamp(), failure = null,
+        links = '{}', links_until = null, updated_at = clock_timestamp(),
+        cancel_requested_at = case when l.waits then clock_timestamp() else v.cancel_requested_at end
+      from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
+      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits,
+        false as rung
+    ),
+    remembered as (${remember(sql, 'kyc', keys)}),
+    event as (${announce(sql, 'kyc', announced)}),
+    job as (${askFor(sql, cancelKyc, sql`(select * from v where waits) v`, sql`, ${call} as request`)})
+    select g.known, v.* from given g left join (select ${kycColumns(sql)} from v) v on true`
+  const { known, ...kyc } = row!
+  if (known) return 'known'
+  // Nothing was joined where the guard refused.
+  return kyc.id === null ? undefined : kyc
+}
+
+function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
+  const asked = sql`
+    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, rung,
+      null::text as dedupe_key, request_id ${request}
+    from ${rows}`
+  return enqueue(sql, job, asked)
+}

@@ -1,0 +1,33 @@
+// A verification as one side of a comparison with the provider.
+import { z } from 'zod'
+import { IDENTITY } from '#core/config/providers.ts'
+import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
+
+export const kycSide = z.object({
+  status: AMOUNT_SIDE.status,
+  provider_reference: z.string().nullable().meta({
+    description: 'Its id at the provider; of verifications only.',
+    example: IDENTITY.examples.session,
+  }),
+  decided_by: z
+    .string()
+    .nullable()
+    .meta({ description: 'Who decided it here; of verifications only.', example: 'provider' }),
+})
+
+/** What was decided by hand holds, however the session stands. */
+export const KYC_AGREES = {
+  requires_input: ['requires_input', 'approved', 'rejected'],
+  processing: ['processing', 'approved', 'rejected'],
+  verified: ['approved', 'rejected'],
+  canceled: ['rejected', 'approved'],
+}
+
+const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
+
+/** What was not decided by hand was decided as the provider says. */
+export function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
+  const decided = ours.status === 'approved' || ours.status === 'rejected'
+  if (!decided || ours['decided_by'] !== 'provider' || DECIDES[theirs.status] === ours.status) return null
+  return { detail: `it is ${ours.status} here, and ${theirs.status} at the provider`, passing: false }
+}

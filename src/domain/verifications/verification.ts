@@ -1,0 +1,124 @@
+// The verification: its schema in rows, answers and events.
+import { z } from 'zod'
+import { IDENTITY } from '#core/config/providers.ts'
+import { metadataJson } from '#core/json.ts'
+import { timestamp } from '#core/time.ts'
+
+/** Who can be verified. */
+export const kycSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
+  id: 'KycSubjectType',
+  description: 'What is verified.',
+  example: 'recipient',
+})
+export type KycSubjectType = z.output<typeof kycSubjectType>
+
+/** The status of a verification, as a field and as a filter. */
+export const verificationStatus = z
+  .enum(['pending', 'requires_input', 'processing', 'approved', 'rejected'])
+  .meta({
+    id: 'VerificationStatus',
+    description:
+      '`pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`: decided. Until then the verification is open.',
+    example: 'requires_input',
+  })
+export type VerificationStatus = z.output<typeof verificationStatus>
+
+const OPEN: readonly VerificationStatus[] = ['pending', 'requires_input', 'processing']
+
+/** Whether it is undecided. In these statuses the column `open` of its row is true. */
+export function isOpen(status: VerificationStatus): boolean {
+  return OPEN.includes(status)
+}
+
+export const kycDecision = z.enum(['approved', 'rejected']).meta({
+  id: 'KycDecision',
+  description: 'What was decided.',
+  example: 'approved',
+})
+
+/** A verification in events: nobody gets in by one. */
+export const kycEventSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the verification.', example: '0198f6f5-1c3e-7000-8000-123456789abc' }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    idempotency_key: z
+      .string()
+      .meta({ description: 'The key that it was created with.', example: 'kyc-recipient-17' }),
+    status: verificationStatus,
+    subject_type: kycSubjectType,
+    subject_id: z.uuid().meta({
+      description: 'The customer, merchant or recipient.',
+      example: '0198f6f0-7ec1-7000-8000-123456789abc',
+    }),
+    return_url: z.string().nullable().meta({
+      description: 'Where the person is sent after the page of the provider.',
+      example: 'https://shop.example/verified',
+    }),
+    provider: z.string().meta({ description: 'Who verifies.', example: IDENTITY.provider }),
+    provider_reference: z.string().nullable().meta({
+      description: 'The session at the provider; null until it has begun.',
+      example: IDENTITY.examples.session,
+    }),
+    failure: z
+      .object({
+        code: z.string().meta({
+          description:
+            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it.",
+          example: 'document_expired',
+        }),
+        message: z
+          .string()
+          .meta({ description: 'The same for people.', example: 'The document is expired.' }),
+      })
+      .meta({ id: 'KycFailure', description: 'What was wrong.' })
+      .nullable()
+      .meta({ description: 'What was wrong the last time; null where nothing was.', example: null }),
+    decision: kycDecision.nullable().meta({
+      description: 'What was decided; null while nothing is, and where the provider did not take it.',
+      example: null,
+    }),
+    decision_reason: z
+      .string()
+      .nullable()
+      .meta({ description: 'Why it was decided so by hand.', example: null }),
+    decided_by: z
+      .enum(['provider', 'manual'])
+      .nullable()
+      .meta({ description: '`manual`: it was decided by hand, which is final.', example: null }),
+    decided_by_key_id: z
+      .uuid()
+      .nullable()
+      .meta({ description: 'The id of the API key with which it was decided by hand.', example: null }),
+    decided_at: timestamp.nullable().meta({ description: 'When it was decided.', example: null }),
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: 'Unique among your verifications: the cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'VerificationEventData', description: 'The verification as it then stood.' })
+
+/** A verification as it is read from its row. */
+export type Verification = z.output<typeof kycEventSchema>
+
+/** A verification in answers. */
+export const kycSchema = kycEventSchema
+  .extend({
+    url: z.string().nullable().meta({
+      description:
+        "The provider's page for this person. It is shown once: in the first answer to the create that can carry it, or in the answer to `link`. It is null everywhere else, and good for one visit within 48 hours.",
+      example: IDENTITY.examples.url,
+    }),
+  })
+  .meta({ id: 'Verification', description: 'Whether somebody is who they say they are.' })
+
+/** The events of verifications, by the word after `kyc.`, each with its meaning. */
+export const KYC_EVENTS = {
+  created: 'A verification was asked for.',
+  requires_input: 'It waits for the person, at first or once more.',
+  processing: 'The provider looks at what the person showed.',
+  approved: 'It was approved, by the provider or by hand.',
+  rejected: 'It was rejected, by the provider or by hand, or the provider did not take it.',
+} as const

@@ -1,0 +1,47 @@
+// The jobs of verifications.
+import { z } from 'zod'
+import { IDENTITY } from '#core/config/providers.ts'
+import { defineJob } from './job.ts'
+
+const identity = {
+  provider: IDENTITY.provider,
+  on_ambiguous: 'resend_same_key',
+  deadline_ms: 15_000,
+} as const
+
+const kyc = z.object({ kyc_id: z.uuid() })
+
+export const createKyc = defineJob({
+  name: 'kyc.create',
+  queue: 'compliance',
+  payload: kyc,
+  call: {
+    ...identity,
+    operation: 'verify',
+    status: 'pending',
+    makes: { id: IDENTITY.reference, example: IDENTITY.examples.session },
+    request: z.strictObject({
+      return_url: z.string().nullable(),
+      metadata: z.record(z.string(), z.string()),
+    }),
+  },
+})
+
+/** Asks for another link to a session. It changes nothing there, so it needs no key. */
+export const linkKyc = defineJob({ name: 'kyc.link', queue: 'compliance', payload: kyc, call: null })
+
+/** Lets go of the session of a verification that was decided by hand. */
+export const cancelKyc = defineJob({
+  name: 'kyc.cancel',
+  queue: 'compliance',
+  payload: kyc,
+  call: {
+    ...identity,
+    operation: 'cancel_verification',
+    status: null,
+    makes: null,
+    request: z.strictObject({ reference: z.string() }),
+  },
+})
+
+export const kycJobs = { createKyc, linkKyc, cancelKyc }

@@ -1,0 +1,34 @@
+// The interface of a provider that verifies who somebody is, and the types of what it is asked and answers.
+import type { Outcome } from '#core/outcome.ts'
+
+/** The provider's record of a verification. */
+export type IdentitySession = {
+  reference: string
+  status: 'requires_input' | 'processing' | 'verified' | 'canceled'
+  /** The page for the person, good for one visit: a secret. Each answer has another one, where there is any. */
+  url: string | null
+  /** What was wrong, where the person has to try again. */
+  failure: { code: string; message: string } | null
+  /** Erased when the session is redacted. */
+  metadata: Record<string, string>
+}
+
+export type SessionCall = {
+  return_url: string | null
+  /** Our ids, so that notifications and lists can be joined: `sluice_kyc_id`, `sluice_tenant_id`. */
+  metadata: Record<string, string>
+}
+
+/** Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
+export type IdentityProvider = {
+  readonly name: string
+  /** For how long a page is there. */
+  readonly url_lives_ms: number
+  openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>
+  /** Only one that waits for the person can be canceled. */
+  cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>
+  /** Null: the provider knows no such session. */
+  findSession(reference: string): Promise<Outcome<IdentitySession | null>>
+  /** By our id, among the sessions since then (unix seconds). Without the page. */
+  searchSession(asked: { kyc_id: string; since_s: number }): Promise<Outcome<IdentitySession | null>>
+}

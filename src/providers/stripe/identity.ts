@@ -1,0 +1,89 @@
+// The identity provider: what is asked of Stripe Identity, and its answers in our words.
+import type { Stripe } from 'stripe'
+import type { Outcome } from '#core/outcome.ts'
+import type { IdentityProvider, IdentitySession, SessionCall } from '../identity.ts'
+import { believe, isId } from './answers.ts'
+import { nullIfMissing } from './classify.ts'
+import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { findInList } from './lists.ts'
+import { SESSION_STATUS } from './statuses.ts'
+
+/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+export function stripeIdentity(options: StripeOptions): IdentityProvider & { close(): Promise<void> } {
+  const { stripe, deadline_ms, call, close } = openStripe(options)
+  const sessions = stripe.identity.verificationSessions
+
+  return {
+    name: 'stripe',
+    url_lives_ms: 48 * 3_600_000,
+
+    openSession: async (request, key) =>
+      refusal(
+        await call('verify', async () => toSession(await sessions.create(paramsOf(request), keyed(key)))),
+      ),
+
+    cancelSession: (reference, key) =>
+      call('cancel_verification', async () =>
+        toSession(await sessions.cancel(reference, {}, keyed(key)), reference),
+      ),
+
+    findSession: (reference) =>
+      call('find_verification', async () => {
+        const found = await sessions.retrieve(reference).catch(nullIfMissing)
+        return found && toSession(found, reference)
+      }),
+
+    searchSession: ({ kyc_id, since_s }) =>
+      call('search_verification', () =>
+        findInList(
+          deadline_ms,
+          (page, within) =>
+            sessions.list({ client_reference_id: kyc_id, created: { gte: since_s }, ...page }, within),
+          (each) => toSession(each),
+          ({ metadata }) => metadata['sluice_kyc_id'] === kyc_id,
+        ),
+      ),
+
+    close,
+  }
+}
+
+function paramsOf({ return_url, metadata }: SessionCall): Stripe.Identity.VerificationSessionCreateParams {
+  return {
+    type: 'document',
+    client_reference_id: metadata['sluice_kyc_id']!,
+    metadata,
+    ...(return_url !== null && { return_url }),
+  }
+}
+
+/** What Stripe refuses it says of a verification, not of a payment. */
+function refusal<T>(outcome: Outcome<T>): Outcome<T> {
+  // Other parameters under one key: that is no refusal but a mistake of ours.
+  if (outcome.kind !== 'declined' || outcome.failure.code === 'processor_error') return outcome
+  return { ...outcome, failure: { ...outcome.failure, code: 'kyc_refused' } }
+}
+
+function toSession(session: Stripe.Identity.VerificationSession, reference?: string): IdentitySession {
+  const status = SESSION_STATUS.get(session.status)
+  believe(
+    session.object === 'identity.verification_session' && isId(session.id, 'vs_'),
+    'not a verification session',
+  )
+  believe(reference === undefined || session.id === reference, 'another verification session than asked for')
+  believe(status !== undefined, 'a verification session in a status that we do not know')
+  const error = session.last_error
+  return {
+    reference: session.id,
+    status,
+    url: status === 'requires_input' && typeof session.url === 'string' ? session.url : null,
+    failure:
+      status === 'requires_input' && error != null
+        ? {
+            code: error.code ?? 'processor_error',
+            message: error.reason ?? 'The person could not be verified.',
+          }
+        : null,
+    metadata: session.metadata ?? {},
+  }
+}

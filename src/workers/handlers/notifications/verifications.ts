@@ -1,0 +1,78 @@
+// Applies notifications about the session of a verification.
+import { z } from 'zod'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { disagreement } from '#domain/reconciliation/compare.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
+import { findKycByIds, findKycByReference, findTime, type KnownKyc } from '#domain/verifications/find.ts'
+import type { IdentitySession } from '#providers/identity.ts'
+import type { News } from '#providers/news.ts'
+import type { WorkerContext } from '../../context.ts'
+import type { Decision } from '../../decision.ts'
+import { addLogFacts } from '../../job-log.ts'
+import { kycTold, settlingKyc } from '../told.ts'
+import { applied, findBoth, isLook } from './apply.ts'
+import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { wasDrift } from './parked.ts'
+
+const comparedKyc: ComparedNoun = {
+  noun: 'kyc',
+  ask: async ({ identity }, reference) => sided(await identity.findSession(reference), sideOf),
+}
+
+export const kycNews = { apply: applySession, findRow }
+
+async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
+  const kyc = await findKycByReference(sql, identity.name, reference)
+  return kyc && { ...kyc, compared: comparedKyc }
+}
+
+/** The provider's session as one side of a comparison. */
+function sideOf({ status, reference }: IdentitySession): Side {
+  return { status, provider_reference: reference, decided_by: null }
+}
+
+async function applySession(
+  context: WorkerContext,
+  notification: StoredNotification,
+  news: News,
+): Promise<Decision> {
+  const { sql, identity } = context
+  const { reference } = news
+  const as_of = await findTime(sql)
+  const both = await findBoth(context, notification, news, {
+    compared: comparedKyc,
+    find: () => findRow(context, news),
+    ask: () => identity.findSession(reference),
+    ownerOf: (session) => ownerOf(context, session),
+  })
+  if ('decision' in both) return both.decision
+  const { row: kyc, record: session } = both
+  const { tenant_id, id: kyc_id, status, decided_by } = kyc
+  addLogFacts({ tenant_id, kyc_id })
+  const told = kycTold({ tenant_id, kyc_id }, session, as_of)
+  const tells = settlingKyc({ told, notification_id: notification.id })
+  const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
+  const theirs = sideOf(session)
+  const ours = { status, decided_by, provider_reference: kyc.provider_reference }
+  const differs = disagreement('kyc', { ours, worked_on: true, parked: [] }, theirs)
+  if (!isLook(notification) && differs === null && !wasDrift(notification))
+    return await applied(notification, of, { tells })
+  // One that is decided here may differ there, and then no notification will change it.
+  const compareAfter = () => compare(context, comparedKyc, kyc, theirs, { reference, news: notification.id })
+  return await applied(notification, of, { tells, compareAfter })
+}
+
+/**
+ * Our row of a session: by our own ids, because a notification may come before we have the reference; by the reference,
+ * because a redacted session has lost our ids.
+ */
+async function ownerOf(
+  { sql, identity }: WorkerContext,
+  { metadata, reference }: IdentitySession,
+): Promise<KnownKyc | undefined> {
+  const ids = z
+    .object({ tenant_id: z.uuid(), id: z.uuid() })
+    .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_kyc_id'] })
+  const known = ids.success && (await findKycByIds(sql, ids.data, reference))
+  return known || (await findKycByReference(sql, identity.name, reference))
+}

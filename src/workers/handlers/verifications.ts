@@ -1,0 +1,185 @@
+// Performs the jobs of verifications: opens a session at the provider, asks for another link to it, lets go of it.
+import type { Outcome } from '#core/outcome.ts'
+import { findKycByIds, findTime } from '#domain/verifications/find.ts'
+import { kycLinkPlace } from '#domain/verifications/sealed.ts'
+import type { KycTold } from '#domain/verifications/settle.ts'
+import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
+import type { IdentitySession } from '#providers/identity.ts'
+import type { WorkerContext } from '../context.ts'
+import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
+import { calling, handling, type JobOf } from './handler.ts'
+import { kycTold, settlingKyc } from './told.ts'
+
+type CreateKycJob = JobOf<typeof createKyc>
+type LinkKycJob = JobOf<typeof linkKyc>
+type CancelKycJob = JobOf<typeof cancelKyc>
+type SessionOutcome = Outcome<IdentitySession>
+
+export const kycHandlers = {
+  [createKyc.name]: calling(createKyc, create),
+  [linkKyc.name]: handling(linkKyc, link, (_context, _job, reason) => Promise.resolve(discard(reason))),
+  [cancelKyc.name]: calling(cancelKyc, cancel),
+}
+
+/** Its clock and ours may differ by this much. */
+const CLOCKS_APART_MS = 3_600_000
+/** Nobody waits for a link any longer. */
+const LINK_WANTED_MS = 3_600_000
+const UNREACHABLE = {
+  code: 'processor_error',
+  message: 'The identity provider could not be reached.',
+} as const
+
+/** Opens a session. One that was decided by hand meanwhile needs none. */
+async function create(context: WorkerContext, job: CreateKycJob): Promise<Decision> {
+  const { sql, identity } = context
+  const { call } = job
+  const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
+  if (kyc?.decided_by === 'manual' && kyc.provider_reference === null && !call.in_doubt)
+    return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
+  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
+  if (sent.kind === 'done') return opened(context, job, sent.value, null)
+
+  // A refusal after an earlier attempt, or a stored error, may hide a session that was opened.
+  const doubtful =
+    sent.kind === 'declined'
+      ? call.in_doubt || sent.failure.code === 'processor_error'
+      : sent.kind === 'ambiguous' && sent.replayed
+  if (doubtful) {
+    const as_of = await findTime(sql)
+    const looked = await look(context, job, kyc?.provider_reference ?? null)
+    if (looked.kind !== 'done') return unanswered(looked)
+    const found = looked.value
+    const named = found?.metadata['sluice_kyc_id'] ?? job.payload.kyc_id
+    if (found !== null && named !== job.payload.kyc_id)
+      return unknown(`${found.reference} is of another verification`)
+    if (found !== null) return opened(context, job, found, as_of)
+    const reason = sent.kind === 'declined' ? sent.failure.message : sent.reason
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
+      // The provider would repeat its answer for ever under this key. Were there a session all the same, nobody would ever
+      // get its page: a second one does no harm.
+      return call.generation < MAX_GENERATIONS ? rotate(reason) : unknown(reason)
+  }
+  if (sent.kind === 'declined') return refused(job, sent.failure)
+  if (neverSent(call, sent)) return refused(job, UNREACHABLE)
+  return undone(sent)
+}
+
+// Finds the session by the reference that is known, else by our own id; a list shows no link.
+async function look(
+  { identity }: WorkerContext,
+  { call, payload, age_ms }: CreateKycJob,
+  known: string | null,
+) {
+  const reference = call.reference ?? known
+  if (reference !== null) return await identity.findSession(reference)
+  const since_s = Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
+  const searched = await identity.searchSession({ ...payload, since_s })
+  if (searched.kind !== 'done' || searched.value === null) return searched
+  return await identity.findSession(searched.value.reference)
+}
+
+function opened(
+  context: WorkerContext,
+  job: CreateKycJob,
+  session: IdentitySession,
+  as_of: string | null,
+): Decision {
+  const told = withLink(context, job, session, as_of)
+  return done({ reference: session.reference, tells: about(told) })
+}
+
+function refused(job: CreateKycJob, failure: { code: string; message: string }): Decision {
+  const { code, message } = failure
+  return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
+}
+
+/** Asks for another link, which the provider gives only while the session waits for the person. */
+async function link(context: WorkerContext, job: LinkKycJob): Promise<Decision> {
+  const { sql, identity } = context
+  const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
+  if (kyc === undefined || kyc.provider_reference === null) return discard('there is no session')
+  if (kyc.status !== 'requires_input') return failed(notLinkable(kyc.status))
+  const as_of = await findTime(sql)
+  const looked = await identity.findSession(kyc.provider_reference)
+  if (looked.kind !== 'done') return job.age_ms > LINK_WANTED_MS ? failed(UNREACHABLE) : unanswered(looked)
+  const session = looked.value
+  if (session === null)
+    return failed({ code: 'processor_error', message: 'The identity provider does not know the session.' })
+  const told = withLink(context, job, session, as_of)
+  if (told.link !== null) return done({ tells: about(told) })
+  const becomes = STANDS[session.status]
+  return failed(notLinkable(becomes), { tells: about(told) })
+}
+
+const STANDS = {
+  requires_input: 'requires_input',
+  processing: 'processing',
+  verified: 'approved',
+  canceled: 'rejected',
+} as const
+
+function notLinkable(status: string): { code: string; message: string } {
+  return status === 'approved' || status === 'rejected'
+    ? decided(`The verification is ${status}.`)
+    : { code: 'kyc_not_linkable', message: `There is no link: the verification is ${status}.` }
+}
+
+function decided(message: string) {
+  return { code: 'kyc_already_decided', message }
+}
+
+/** Lets go of a session that still waits for the person. How it stands decides after a refusal or in doubt. */
+async function cancel(context: WorkerContext, job: CancelKycJob): Promise<Decision> {
+  const { sql, identity } = context
+  const { call } = job
+  const { reference } = call.request
+  const as_of = await findTime(sql)
+  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.cancelSession(reference, call.key)
+  if (sent.kind === 'done') return done({ reference, tells: about(kycTold(idsOf(job), sent.value, as_of)) })
+  const never_sent = neverSent(call, sent)
+  const doubtful = sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
+  if (!doubtful && !never_sent) return undone(sent)
+
+  const asked_at = await findTime(sql)
+  const looked = await identity.findSession(reference)
+  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
+  const found = looked.value
+  if (found === null) return unknown(`the provider does not know ${reference}`)
+  // What is not waiting for the person needs no cancellation.
+  if (found.status !== 'requires_input')
+    return done({ reference, tells: about(kycTold(idsOf(job), found, asked_at)) })
+  if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
+  return failed(sent.kind === 'declined' ? sent.failure : UNREACHABLE, { tells: about(nothing(job, 'kept')) })
+}
+
+/** What is said of a session, with its link sealed for the job. */
+function withLink(
+  { vault, identity }: WorkerContext,
+  job: CreateKycJob | LinkKycJob,
+  session: IdentitySession,
+  as_of: string | null,
+): KycTold {
+  const ids = idsOf(job)
+  const { url } = session
+  const sealed = url === null ? null : vault.seal(url, kycLinkPlace(ids.tenant_id, ids.kyc_id, job.id))
+  return {
+    ...kycTold(ids, session, as_of),
+    link: sealed === null ? null : { sealed, lives_ms: identity.url_lives_ms },
+  }
+}
+
+function nothing(
+  job: CreateKycJob | CancelKycJob,
+  said: 'refused' | 'kept',
+  failure: { code: string; message: string } | null = null,
+): KycTold {
+  return { ...idsOf(job), said, as_of: null, provider_reference: null, failure, link: null }
+}
+
+const about = (told: KycTold) => settlingKyc({ told, notification_id: null })
+
+function idsOf({ tenant_id, payload }: CreateKycJob | LinkKycJob | CancelKycJob) {
+  return { tenant_id, kyc_id: payload.kyc_id }
+}

@@ -1,0 +1,236 @@
+// What the provider tells of verifications, in any order, late, repeated, and at the moment of a decision by hand.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import {
+  askProvider,
+  decide,
+  getKyc,
+  kycIn,
+  kycOf,
+  kycStory,
+  party,
+  settleSession,
+  startKyc,
+} from '#test/kyc.ts'
+import { ASYNC, eventually, fault } from '#test/payments.ts'
+import {
+  deliver,
+  deliverAll,
+  listEvents,
+  ordersOf,
+  spread,
+  stateOf,
+  tried,
+  type StripeEvent,
+} from '#test/stripe-events.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld({ notifications: false })
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+/** What there is to tell of one session, oldest first. */
+async function eventsOf(reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
+  return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
+}
+
+/** Each of as many verifications as there are orders is told what happened, in an order of its own. */
+async function tellInEveryOrder(steps: [status: string, reason?: string][]): Promise<any[]> {
+  const orders = ordersOf(steps.map((_, index) => index))
+  const kycs = await spread(orders, 10, () => kycOf(client))
+  for (const { provider_reference } of kycs)
+    for (const [status, reason] of steps) await settleSession(world, provider_reference, status, reason)
+  const all = await listEvents(world)
+  const told = await Promise.all(kycs.map((kyc) => eventsOf(kyc.provider_reference, all)))
+  for (const events of told) expect(events).toHaveLength(steps.length)
+  for (let round = 0; round < steps.length; round++) {
+    const events = orders.map((order, nth) => told[nth]![order[round]!]!)
+    for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
+    await tried(world, events)
+  }
+  // All of them once more: nothing changes.
+  await deliverAll(world, told.flat())
+  await world.drain()
+  return kycs
+}
+
+describe('in every order the end is the same', () => {
+  test('looked at, asked for more, looked at again and approved', async () => {
+    const kycs = await tellInEveryOrder([
+      ['processing'],
+      ['requires_input', 'document_expired'],
+      ['processing'],
+      ['verified'],
+    ])
+    for (const { id } of kycs)
+      expect(await kycStory(world, id)).toEqual({
+        status: 'approved',
+        failure: null,
+        decision: 'approved',
+        decided_by: 'provider',
+        known: true,
+        no_links: true,
+      })
+  }, 60_000)
+
+  test('looked at, and asked for more in the end', async () => {
+    const kycs = await tellInEveryOrder([['processing'], ['requires_input', 'abandoned']])
+    for (const { id } of kycs)
+      expect(await kycStory(world, id)).toMatchObject({ status: 'requires_input', failure: 'abandoned' })
+  })
+
+  test('told as it happens, back and forth', async () => {
+    const { id, provider_reference } = await kycOf(client)
+    for (const [said, status] of [
+      ['processing', 'processing'],
+      ['requires_input', 'requires_input'],
+      ['processing', 'processing'],
+      ['canceled', 'rejected'],
+    ] as const) {
+      await settleSession(world, provider_reference, said)
+      const events = await eventsOf(provider_reference)
+      await deliver(world, events.at(-1)!)
+      await kycIn(client, id, status)
+      // Late ones of before change nothing.
+      await deliverAll(world, events)
+      await world.drain()
+      expect((await getKyc(client, id)).status).toBe(status)
+    }
+  })
+
+  test('an answer that was asked for earlier and comes later does not hold', async () => {
+    const { id, provider_reference } = await kycOf(client)
+    await settleSession(world, provider_reference, 'processing')
+    const held = await fault(world, {
+      match: { method: 'GET', path: `/${provider_reference}$` },
+      fault: { hold: 'after' },
+    })
+    const [first] = await eventsOf(provider_reference)
+    await deliver(world, first!)
+    await held.hit()
+    await settleSession(world, provider_reference, 'requires_input', 'document_expired')
+    const second = (await eventsOf(provider_reference)).at(-1)!
+    await deliver(world, second)
+    await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
+    expect((await getKyc(client, id)).failure).toMatchObject({ code: 'document_expired' })
+    await held.release()
+    await eventually(async () => expect(await stateOf(world, first!)).toBe('applied'))
+    expect(await getKyc(client, id)).toMatchObject({
+      status: 'requires_input',
+      failure: { code: 'document_expired' },
+    })
+  })
+})
+
+test('told before the answer to our own call is here: by our ids, and once', async () => {
+  const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+  const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
+  await held.hit()
+  const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
+  await settleSession(world, data[0].id, 'verified')
+  const events = await eventsOf(data[0].id)
+  await deliverAll(world, events)
+  await kycIn(client, body.id, 'approved')
+  await held.release()
+  await world.drain()
+  expect(await kycStory(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
+})
+
+test('a decision by hand and one of the provider at the same moment: that by hand holds', async () => {
+  const kycs = await spread(Array.from({ length: 20 }), 10, () => kycOf(client, 'recipient'))
+  for (const { provider_reference } of kycs) await settleSession(world, provider_reference, 'verified')
+  const all = await listEvents(world)
+  const answers = await Promise.all(
+    kycs.flatMap(({ id, provider_reference }) => [
+      decide(client, id, 'rejected'),
+      ...all
+        .filter(({ data }) => data.object.id === provider_reference)
+        .map((event) => deliver(world, event)),
+    ]),
+  )
+  for (const { status } of answers) expect(status).toBe(200)
+  await world.drain()
+  for (const { id, subject_id } of kycs) {
+    expect(await getKyc(client, id)).toMatchObject({ status: 'rejected', decided_by: 'manual' })
+    expect((await client.get(`/v1/recipients/${subject_id}`)).body.kyc_status).toBe('rejected')
+  }
+})
+
+describe('redacted afterwards', () => {
+  test.each([
+    ['verified', 'approved'],
+    ['canceled', 'rejected'],
+    [null, 'rejected'],
+  ])('%s: nothing changes but the timeline', async (said, status) => {
+    const kyc = await kycOf(client)
+    if (said !== null) await settleSession(world, kyc.provider_reference, said)
+    else await decide(client, kyc.id, 'rejected')
+    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    await kycIn(client, kyc.id, status)
+    await world.drain()
+    const before = await getKyc(client, kyc.id)
+    await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
+    const redacted = await eventually(async () => {
+      const event = (await eventsOf(kyc.provider_reference)).find(({ type }) => type.endsWith('.redacted'))
+      expect(event).toBeDefined()
+      return event!
+    })
+    expect(redacted.data.object.metadata).toEqual({})
+    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
+    expect(await getKyc(client, kyc.id)).toEqual(before)
+    const { body } = await client.get(`/v1/compliance/kyc/${kyc.id}/timeline`)
+    expect(body.map(({ name }: any) => name)).toContain('identity.verification_session.redacted')
+  })
+
+  test('while it was open: it is rejected', async () => {
+    const kyc = await kycOf(client)
+    await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
+    await eventually(async () => expect(await eventsOf(kyc.provider_reference)).toHaveLength(2))
+    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    expect(await kycIn(client, kyc.id, 'rejected')).toMatchObject({ decided_by: 'provider' })
+  })
+})
+
+test('a session of another application is none of ours', async () => {
+  const { url, api_key } = world.provider('stripe')
+  const response = await fetch(`${url}/v1/identity/verification_sessions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${api_key}`,
+      'content-type': 'application/x-www-form-urlencoded',
+      'idempotency-key': freshKey(),
+    },
+    body: 'type=document',
+  })
+  const { id } = (await response.json()) as { id: string }
+  await settleSession(world, id, 'verified')
+  const [event] = await eventsOf(id)
+  await deliver(world, event!)
+  await tried(world, [event!])
+  expect(await stateOf(world, event!)).toBe('parked')
+})
+
+test('a session that stands still is looked at, when no notification comes', async () => {
+  const own = await createWorld({ notifications: false, env: { RECONCILE_EVERY_S: '1' } })
+  try {
+    const { id, provider_reference } = await kycOf(own.client)
+    await settleSession(own, provider_reference, 'verified')
+    await own.sql`update verifications set updated_at = now() - interval '1 minute' where id = ${id}`
+    expect(await kycIn(own.client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
+    expect((await own.client.get('/v1/reconciliation')).body).toEqual([])
+  } finally {
+    await own.close()
+  }
+}, 60_000)
+
+test('in the end the books and the provider agree', async () => {
+  await world.drain()
+  await checkBooks(world)
+  expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
+}, 60_000)

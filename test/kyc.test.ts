@@ -1,0 +1,534 @@
+// Verifications through HTTP: begun, linked, decided by the provider or by hand, and followed by who is verified.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { everyRow } from '#test/databases.ts'
+import {
+  askProvider,
+  decide,
+  getKyc,
+  kycIn,
+  kycOf,
+  party,
+  settleSession,
+  startKyc,
+  type Party,
+} from '#test/kyc.ts'
+import { ASYNC, eventually, fault } from '#test/payments.ts'
+import { fund, payOut } from '#test/payouts.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const PARTIES: Party[] = ['customer', 'merchant', 'recipient']
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld()
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+async function statusOf({ subject_type, subject_id }: { subject_type: string; subject_id: string }) {
+  return (await client.get(`/v1/${subject_type}s/${subject_id}`)).body.kyc_status
+}
+
+async function eventsOf(id: string): Promise<any[]> {
+  return await world.sql`select type, data from events where subject_id = ${id} order by created_at, id`
+}
+
+async function timelineOf(id: string): Promise<any[]> {
+  return (await client.get(`/v1/compliance/kyc/${id}/timeline`)).body
+}
+
+describe('begun', () => {
+  test.each(PARTIES)('a verification of a %s answers all there is to say, and its page', async (type) => {
+    const of = await party(client, type)
+    const idempotency_key = freshKey()
+    const metadata = { case: 17 }
+    const answer = await startKyc(client, {
+      ...of,
+      idempotency_key,
+      metadata,
+      return_url: 'https://shop.example/back',
+    })
+    expect(answer.status).toBe(201)
+    expect(answer.body).toEqual({
+      id: expect.any(String),
+      tenant_id: world.tenant_id,
+      idempotency_key,
+      status: 'requires_input',
+      ...of,
+      return_url: 'https://shop.example/back',
+      url: expect.stringMatching(/^http/),
+      provider: 'stripe',
+      provider_reference: expect.stringMatching(/^vs_/),
+      failure: null,
+      decision: null,
+      decision_reason: null,
+      decided_by: null,
+      decided_by_key_id: null,
+      decided_at: null,
+      metadata,
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    })
+    const { id, provider_reference, url } = answer.body
+    expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
+      type: 'document',
+      client_reference_id: id,
+      metadata: { sluice_kyc_id: id, sluice_tenant_id: world.tenant_id },
+    })
+    expect((await fetch(url)).status).toBe(200)
+    expect((await fetch(url)).status).toBe(410)
+    expect(await statusOf(of)).toBe('requires_input')
+    expect(await getKyc(client, id)).toEqual({ ...answer.body, url: null })
+    expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
+    const back = await fetch(
+      `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
+      {
+        method: 'POST',
+        body: new URLSearchParams({ status: 'verified' }),
+        redirect: 'manual',
+      },
+    )
+    expect([back.status, back.headers.get('location')]).toEqual([303, 'https://shop.example/back'])
+    await kycIn(client, id, 'approved')
+  })
+
+  test.each(PARTIES)('nobody can be verified who is no %s of the tenant', async (type) => {
+    const stranger = await world.clientOf()
+    const { subject_id } = await party(stranger, type)
+    for (const id of [NOBODY, subject_id]) {
+      const { status, body } = await startKyc(client, { subject_type: type, subject_id: id })
+      expect([status, body.error.code, body.error.param]).toEqual([404, `${type}_not_found`, 'subject_id'])
+    }
+    expect((await stranger.get(`/v1/${type}s/${subject_id}`)).body.kyc_status).toBe('none')
+  })
+
+  test.each(PARTIES)('a %s who is gone is refused', async (type) => {
+    const of = await party(client, type)
+    await client.delete(`/v1/${type}s/${of.subject_id}`)
+    const { status, body } = await startKyc(client, of)
+    expect([status, body.error.code, body.error.param]).toEqual([422, 'kyc_invalid', 'subject_id'])
+    expect(await statusOf(of)).toBe('none')
+  })
+
+  test.each([
+    [{ subject_type: 'payout' }, 'subject_type'],
+    [{ subject_type: undefined }, 'subject_type'],
+    [{ subject_id: 'ada' }, 'subject_id'],
+    [{ return_url: 'javascript:alert(1)' }, 'return_url'],
+    [{ return_url: 'nowhere' }, 'return_url'],
+    [{ url: 'https://shop.example' }, 'url'],
+    [{ idempotency_key: undefined }, 'idempotency_key'],
+  ])('%j is refused', async (body, param) => {
+    const answer = await startKyc(client, { subject_id: NOBODY, ...body })
+    expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([
+      400,
+      'invalid_request',
+      param,
+    ])
+  })
+
+  test('one of a subject is open at a time, and the refusal names it', async () => {
+    const of = await party(client, 'recipient')
+    const [first, ...others] = (
+      await Promise.all(Array.from({ length: 50 }, () => startKyc(client, of)))
+    ).toSorted((a, b) => a.status - b.status)
+    expect(first!.status).toBe(201)
+    for (const { status, body } of others) {
+      expect([status, body.error.code]).toEqual([409, 'kyc_open'])
+      expect(body.error.context).toEqual({ kyc_id: first!.body.id })
+    }
+    await settleSession(world, first!.body.provider_reference, 'canceled')
+    await kycIn(client, first!.body.id, 'rejected')
+    expect((await startKyc(client, of)).status).toBe(201)
+    expect(await statusOf(of)).toBe('requires_input')
+  })
+
+  test('the same key is the same verification, and other content under it is refused', async () => {
+    const of = await party(client, 'customer')
+    const idempotency_key = freshKey()
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => startKyc(client, { ...of, idempotency_key })),
+    )
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
+    expect(answers.filter(({ body }) => body.url !== null)).toHaveLength(1)
+    const other = await startKyc(client, { ...of, idempotency_key, metadata: 1 })
+    expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+
+  test('one that the provider refuses is rejected without a decision, and another can follow', async () => {
+    const of = await party(client, 'merchant')
+    await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
+    const idempotency_key = freshKey()
+    for (const replayed of [null, 'true']) {
+      const { status, body, headers } = await startKyc(client, { ...of, idempotency_key })
+      expect([status, body.error.code, headers.get('idempotent-replayed')]).toEqual([
+        422,
+        'kyc_refused',
+        replayed,
+      ])
+      expect(await getKyc(client, body.error.context.kyc_id)).toMatchObject({
+        status: 'rejected',
+        failure: { code: 'kyc_refused' },
+        decision: null,
+        decided_by: null,
+      })
+    }
+    expect(await statusOf(of)).toBe('rejected')
+    expect((await startKyc(client, of)).status).toBe(201)
+  })
+
+  test.each([
+    'drop_before',
+    'drop_after',
+    'error_500_before',
+    'error_500_after',
+    'cut_body',
+    'empty_200',
+    'html_503',
+  ])(
+    'after %s there is one session all the same',
+    async (kind) => {
+      await fault(world, { match: { path: '/verification_sessions$' }, fault: kind })
+      const of = await party(client, 'customer')
+      const { body } = await startKyc(client, of, { prefer: 'wait=30' })
+      const kyc = body.error === undefined ? body : undefined
+      expect(kyc).toMatchObject({ status: 'requires_input', url: expect.any(String) })
+      const { data } = await askProvider(world, 'GET', `?client_reference_id=${kyc.id}`)
+      expect(data.map((each: any) => each.id)).toEqual([kyc.provider_reference])
+      expect((await fetch(kyc.url)).status).toBe(200)
+    },
+    60_000,
+  )
+})
+
+describe('the page of the provider', () => {
+  test('is in one answer only, of 50 replays at the same moment', async () => {
+    const of = await party(client, 'customer')
+    const idempotency_key = freshKey()
+    const first = await startKyc(client, { ...of, idempotency_key }, ASYNC)
+    expect([first.status, first.body.url]).toEqual([202, null])
+    await kycIn(client, first.body.id, 'requires_input')
+    const answers = await Promise.all([
+      ...Array.from({ length: 50 }, () => startKyc(client, { ...of, idempotency_key })),
+      ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc/${first.body.id}`)),
+      ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc?subject_id=${of.subject_id}`)),
+    ])
+    const urls = answers.flatMap(({ body }) => (Array.isArray(body) ? body : [body])).map(({ url }) => url)
+    expect(urls.filter((url) => url !== null)).toHaveLength(1)
+    expect(
+      answers
+        .slice(50)
+        .flatMap(({ body }) => body)
+        .every(({ url }) => url === null),
+    ).toBe(true)
+    expect((await startKyc(client, { ...of, idempotency_key })).body.url).toBeNull()
+  })
+
+  test('a new one is in the answer to link, once for each that is asked for', async () => {
+    const { id, url, provider_reference } = await kycOf(client)
+    const keys = [freshKey(), freshKey(), freshKey()]
+    const ask = (idempotency_key: string) => client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key })
+    const answers = await Promise.all(keys.flatMap((key) => Array.from({ length: 5 }, () => ask(key))))
+    for (const { status, body } of answers) expect([status, body.id]).toEqual([200, id])
+    const urls = answers.flatMap(({ body }) => (body.url === null ? [] : [body.url]))
+    expect(new Set([url, ...urls]).size).toBe(4)
+    for (const page of urls) expect((await fetch(page)).status).toBe(200)
+    const bare = await client.post(`/v1/compliance/kyc/${id}/link`)
+    expect([bare.status, (await fetch(bare.body.url)).status]).toEqual([200, 200])
+    await settleSession(world, provider_reference, 'verified')
+    await kycIn(client, id, 'approved')
+    const over = await client.post(`/v1/compliance/kyc/${id}/link`)
+    expect([over.status, over.body.error.code]).toEqual([409, 'kyc_already_decided'])
+    expect((await client.post(`/v1/compliance/kyc/${NOBODY}/link`)).status).toBe(404)
+  })
+
+  test('there is none while the provider looks or has not begun', async () => {
+    const { id, provider_reference } = await kycOf(client)
+    await settleSession(world, provider_reference, 'processing')
+    // Whether we have heard of it or not.
+    const refused = await client.post(`/v1/compliance/kyc/${id}/link`)
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_not_linkable'])
+    await kycIn(client, id, 'processing')
+    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: 'hold' })
+    const pending = await startKyc(client, await party(client, 'customer'), ASYNC)
+    expect(pending.body.status).toBe('pending')
+    await held.hit()
+    const early = await client.post(`/v1/compliance/kyc/${pending.body.id}/link`)
+    expect([early.status, early.body.error.code]).toEqual([409, 'kyc_not_linkable'])
+    await held.release()
+    await kycIn(client, pending.body.id, 'requires_input')
+  })
+
+  test('one that nobody took is forgotten when it has expired', async () => {
+    const of = await party(client, 'customer')
+    const idempotency_key = freshKey()
+    const { body } = await startKyc(client, { ...of, idempotency_key }, ASYNC)
+    await kycIn(client, body.id, 'requires_input')
+    const kept = async () =>
+      (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
+    expect(await kept()).toBe(true)
+    await world.sql`update verifications set links_until = now() - interval '1 second' where id = ${body.id}`
+    await eventually(async () => expect(await kept()).toBe(false))
+    expect((await startKyc(client, { ...of, idempotency_key })).body.url).toBeNull()
+  })
+
+  test('is nowhere but in that answer: no table, event or timeline has it in the clear', async () => {
+    const taken = await kycOf(client)
+    const link = await client.post(`/v1/compliance/kyc/${taken.id}/link`)
+    const { provider_reference } = taken
+    await settleSession(world, provider_reference, 'requires_input', 'document_expired')
+    await eventually(async () =>
+      expect((await getKyc(client, taken.id)).failure?.code).toBe('document_expired'),
+    )
+    const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
+    const secrets = [taken.url, link.body.url, url].map((each) => new URL(each).searchParams.get('link')!)
+    const texts = [await everyRow(world.sql), JSON.stringify(await timelineOf(taken.id))]
+    for (const text of texts)
+      for (const secret of [...secrets, client_secret]) {
+        expect(secret.length).toBeGreaterThan(20)
+        expect(text.includes(secret)).toBe(false)
+      }
+  })
+})
+
+describe('decided by the provider', () => {
+  test.each([
+    ['verified', 'approved'],
+    ['canceled', 'rejected'],
+  ])('%s is %s, and who is verified follows', async (said, status) => {
+    const kyc = await kycOf(client, 'merchant')
+    await settleSession(world, kyc.provider_reference, said)
+    const decided = await kycIn(client, kyc.id, status)
+    expect(decided).toMatchObject({
+      decision: status,
+      decided_by: 'provider',
+      decided_by_key_id: null,
+      decision_reason: null,
+      decided_at: expect.any(String),
+      failure: null,
+    })
+    expect(await statusOf(kyc)).toBe(status)
+    expect((await eventsOf(kyc.id)).at(-1)).toMatchObject({
+      type: `kyc.${status}`,
+      data: { decided_by: 'provider' },
+    })
+  })
+
+  test('it may look, ask for more and look again before it decides', async () => {
+    const kyc = await kycOf(client, 'recipient')
+    await settleSession(world, kyc.provider_reference, 'processing')
+    await kycIn(client, kyc.id, 'processing')
+    expect(await statusOf(kyc)).toBe('processing')
+    await settleSession(world, kyc.provider_reference, 'requires_input', 'selfie_face_mismatch')
+    const asked = await kycIn(client, kyc.id, 'requires_input')
+    expect(asked).toMatchObject({
+      failure: { code: 'selfie_face_mismatch', message: expect.any(String) },
+      decision: null,
+    })
+    expect(await statusOf(kyc)).toBe('requires_input')
+    await settleSession(world, kyc.provider_reference, 'processing')
+    expect(await kycIn(client, kyc.id, 'processing')).toMatchObject({ failure: null })
+    await settleSession(world, kyc.provider_reference, 'verified')
+    await kycIn(client, kyc.id, 'approved')
+    expect((await eventsOf(kyc.id)).map(({ type }) => type)).toEqual(
+      ['created', 'requires_input', 'processing', 'requires_input', 'processing', 'approved'].map(
+        (word) => `kyc.${word}`,
+      ),
+    )
+  })
+
+  test('a recipient who was rejected is not paid', async () => {
+    const kyc = await kycOf(client, 'recipient')
+    await fund(client, 100)
+    await settleSession(world, kyc.provider_reference, 'canceled')
+    await kycIn(client, kyc.id, 'rejected')
+    const refused = await payOut(client, kyc.subject_id)
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'payout_invalid'])
+    await decide(client, kyc.id, 'approved')
+    expect((await payOut(client, kyc.subject_id)).status).toBe(201)
+  })
+})
+
+describe('decided by hand', () => {
+  test.each(['approved', 'rejected'] as const)('%s holds, and names the key', async (decision) => {
+    const kyc = await kycOf(client, 'recipient')
+    const idempotency_key = freshKey()
+    const answer = await decide(client, kyc.id, decision, { idempotency_key })
+    const { key_id } = world.client as Client & { key_id: string }
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      {
+        ...kyc,
+        url: null,
+        status: decision,
+        decision,
+        decision_reason: 'Seen in person.',
+        decided_by: 'manual',
+        decided_by_key_id: key_id,
+        decided_at: expect.any(String),
+        updated_at: expect.any(String),
+      },
+    ])
+    expect(await statusOf(kyc)).toBe(decision)
+    const replayed = await decide(client, kyc.id, decision, { idempotency_key })
+    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    for (const other of ['approved', 'rejected'] as const) {
+      const again = await decide(client, kyc.id, other)
+      expect([again.status, again.body.error.code]).toEqual([409, 'kyc_already_decided'])
+    }
+    const event = (await eventsOf(kyc.id)).at(-1)
+    expect(event).toMatchObject({ type: `kyc.${decision}`, data: { decided_by_key_id: key_id } })
+    expect(await timelineOf(kyc.id)).toContainEqual(
+      expect.objectContaining({
+        name: `kyc.${decision}`,
+        details: expect.objectContaining({ decided_by_key_id: key_id }),
+      }),
+    )
+    // The session is let go, and what that brings changes nothing.
+    await eventually(async () =>
+      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+        status: 'canceled',
+      }),
+    )
+    await eventually(async () =>
+      expect(await timelineOf(kyc.id)).toContainEqual(
+        expect.objectContaining({ name: 'identity.verification_session.canceled', outcome: 'applied' }),
+      ),
+    )
+    expect(await getKyc(client, kyc.id)).toEqual(answer.body)
+  })
+
+  test.each(['verified', 'canceled'])('it holds over %s of the provider, once', async (said) => {
+    const kyc = await kycOf(client)
+    await settleSession(world, kyc.provider_reference, said)
+    const status = said === 'verified' ? 'approved' : 'rejected'
+    const other = said === 'verified' ? 'rejected' : 'approved'
+    await kycIn(client, kyc.id, status)
+    expect((await decide(client, kyc.id, other)).body).toMatchObject({ status: other, decided_by: 'manual' })
+    expect(await statusOf(kyc)).toBe(other)
+    expect((await decide(client, kyc.id, status as 'approved')).status).toBe(409)
+  })
+
+  test('while the provider looks, the session is left alone and its end changes nothing', async () => {
+    const kyc = await kycOf(client)
+    await settleSession(world, kyc.provider_reference, 'processing')
+    await kycIn(client, kyc.id, 'processing')
+    const { body } = await decide(client, kyc.id, 'rejected')
+    await settleSession(world, kyc.provider_reference, 'verified')
+    await eventually(async () =>
+      expect(await timelineOf(kyc.id)).toContainEqual(
+        expect.objectContaining({ name: 'identity.verification_session.verified', outcome: 'applied' }),
+      ),
+    )
+    expect(await getKyc(client, kyc.id)).toEqual(body)
+    expect(await statusOf(kyc)).toBe('rejected')
+  })
+
+  test('before the provider has begun: the session that comes is let go', async () => {
+    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+    const of = await party(client, 'customer')
+    const { body } = await startKyc(client, of, ASYNC)
+    await held.hit()
+    expect((await decide(client, body.id, 'approved')).body.status).toBe('approved')
+    await held.release()
+    const { provider_reference } = await eventually(async () => {
+      const kyc = await getKyc(client, body.id)
+      expect(kyc.provider_reference).toMatch(/^vs_/)
+      return kyc
+    })
+    await eventually(async () =>
+      expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({ status: 'canceled' }),
+    )
+    expect(await getKyc(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
+  })
+
+  test('of 20 decisions at the same moment one is made', async () => {
+    const kyc = await kycOf(client)
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, nth) => decide(client, kyc.id, nth % 2 === 0 ? 'approved' : 'rejected')),
+    )
+    const made = answers.filter(({ status }) => status === 200)
+    expect(made).toHaveLength(1)
+    expect(await getKyc(client, kyc.id)).toEqual(made[0]!.body)
+    expect(await statusOf(kyc)).toBe(made[0]!.body.status)
+  })
+
+  test('the status of who is verified is that of the latest verification, whatever becomes of earlier ones', async () => {
+    const first = await kycOf(client)
+    await settleSession(world, first.provider_reference, 'canceled')
+    await kycIn(client, first.id, 'rejected')
+    const { subject_type, subject_id } = first
+    const second = await startKyc(client, { subject_type, subject_id })
+    expect(second.status).toBe(201)
+    expect((await decide(client, first.id, 'approved')).status).toBe(200)
+    expect(await statusOf(first)).toBe('requires_input')
+    await settleSession(world, second.body.provider_reference, 'verified')
+    await kycIn(client, second.body.id, 'approved')
+    expect(await statusOf(first)).toBe('approved')
+  })
+
+  test.each([
+    { decision: 'maybe' },
+    { reason: '' },
+    { reason: undefined },
+    { decision: undefined },
+    { by: 'me' },
+  ])('%j is refused', async (body) => {
+    const { id } = await kycOf(client)
+    const answer = await decide(client, id, 'approved', body)
+    expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
+    expect(await getKyc(client, id)).toMatchObject({ decision: null })
+  })
+
+  test('nothing is decided that is not there', async () => {
+    const { status, body } = await decide(client, NOBODY, 'approved')
+    expect([status, body.error.code]).toEqual([404, 'kyc_not_found'])
+  })
+})
+
+describe('read', () => {
+  test('lists filter by status and subject', async () => {
+    const own = await world.clientOf()
+    const [a, b] = [await kycOf(own, 'merchant'), await kycOf(own, 'customer')]
+    await decide(own, a.id, 'approved')
+    for (const [query, ids] of [
+      ['', [b.id, a.id]],
+      ['?status=approved', [a.id]],
+      ['?status=requires_input', [b.id]],
+      ['?subject_type=merchant', [a.id]],
+      [`?subject_id=${b.subject_id}`, [b.id]],
+      [`?subject_id=${b.subject_id}&subject_type=merchant`, []],
+      [`?before=${b.created_at}`, [a.id]],
+    ] as const) {
+      const { status, body } = await own.get(`/v1/compliance/kyc${query}`)
+      expect([query, status, body.map(({ id }: any) => id)]).toEqual([query, 200, ids])
+    }
+    for (const query of ['?status=none', '?subject=x', '?subject_id=x', '?limit=0'])
+      expect((await own.get(`/v1/compliance/kyc${query}`)).status).toBe(400)
+  })
+
+  test('each route needs its scope', async () => {
+    const { id } = await kycOf(client)
+    const reader = await world.clientOf({ tenant: 'acme', scopes: ['compliance:read'] })
+    const writer = await world.clientOf({ tenant: 'acme', scopes: ['compliance:write'] })
+    const path = `/v1/compliance/kyc/${id}`
+    for (const each of ['/v1/compliance/kyc', path, `${path}/timeline`]) {
+      expect((await reader.get(each)).status).toBe(200)
+      expect((await writer.get(each)).body.error.message).toBe('Missing scope: compliance:read')
+    }
+    for (const each of [startKyc(reader, {}), reader.post(`${path}/link`), decide(reader, id, 'approved')])
+      expect((await each).body.error.message).toBe('Missing scope: compliance:write')
+    expect((await decide(writer, id, 'approved')).status).toBe(200)
+  })
+})
+
+test('in the end the books and the provider agree', async () => {
+  await world.drain()
+  await checkBooks(world)
+  expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
+}, 60_000)

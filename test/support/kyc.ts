@@ -1,0 +1,106 @@
+// Verifications as stories need them: a subject, a session and what becomes of it.
+import { expect } from 'vitest'
+import { freshKey, type Answer, type Client } from './client.ts'
+import { MERCHANT, RECIPIENT } from './parties.ts'
+import { eventually } from './payments.ts'
+import type { Books } from './invariants.ts'
+import type { World } from './world.ts'
+
+const BODIES = { customer: { name: 'Ada' }, merchant: MERCHANT, recipient: RECIPIENT }
+export type Party = keyof typeof BODIES
+
+/** A new customer, merchant or recipient who can be verified. */
+export async function party(
+  client: Client,
+  type: Party,
+): Promise<{ subject_type: Party; subject_id: string }> {
+  const answer = await client.post(`/v1/${type}s`, { idempotency_key: freshKey(), ...BODIES[type] })
+  expect(answer.status).toBe(201)
+  return { subject_type: type, subject_id: answer.body.id }
+}
+
+/** Asks for the verification of a customer, unless told otherwise. */
+export async function startKyc(
+  client: Client,
+  body: Record<string, unknown>,
+  headers?: Record<string, string>,
+): Promise<Answer> {
+  return await client.post(
+    '/v1/compliance/kyc',
+    { idempotency_key: freshKey(), subject_type: 'customer', ...body },
+    headers,
+  )
+}
+
+/** A verification that waits for the person. */
+export async function kycOf(client: Client, type: Party = 'customer'): Promise<any> {
+  const answer = await startKyc(client, await party(client, type))
+  expect([answer.status, answer.body.status]).toEqual([201, 'requires_input'])
+  return answer.body
+}
+
+export async function decide(
+  client: Client,
+  id: string,
+  decision: 'approved' | 'rejected',
+  more: Record<string, unknown> = {},
+): Promise<Answer> {
+  return await client.post(`/v1/compliance/kyc/${id}/decide`, {
+    decision,
+    reason: 'Seen in person.',
+    ...more,
+  })
+}
+
+export async function getKyc(client: Client, id: string): Promise<any> {
+  return (await client.get(`/v1/compliance/kyc/${id}`)).body
+}
+
+/** Waits until the verification is in `status`, and answers it. */
+export async function kycIn(client: Client, id: string, status: string): Promise<any> {
+  return await eventually(async () => {
+    const kyc = await getKyc(client, id)
+    expect(kyc).toMatchObject({ status })
+    return kyc
+  })
+}
+
+/** The provider's check comes to this. */
+export async function settleSession(
+  { provider }: Pick<World, 'provider'>,
+  reference: string,
+  status: string,
+  reason?: string,
+): Promise<void> {
+  await provider('stripe').control('POST', `/identity/${reference}/settle`, {
+    status,
+    ...(reason && { reason }),
+  })
+}
+
+/** Asks the provider as its own application would. */
+export async function askProvider(
+  { provider }: Pick<World, 'provider'>,
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<any> {
+  const { url, api_key } = provider('stripe')
+  const response = await fetch(`${url}/v1/identity/verification_sessions${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${api_key}`,
+      ...(method === 'POST' && { 'content-type': 'application/x-www-form-urlencoded' }),
+    },
+    ...(method === 'POST' && { body: '' }),
+  })
+  return await response.json()
+}
+
+/** A verification as two stories can be compared by. */
+export async function kycStory({ sql }: Pick<Books, 'sql'>, id: string) {
+  const [kyc] = await sql`
+    select status, failure ->> 'code' as failure, decision, decided_by, provider_reference is not null as known,
+      links = '{}' as no_links
+    from verifications where id = ${id}`
+  return { ...kyc }
+}
