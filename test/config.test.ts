@@ -169,12 +169,11 @@ test('a process says which variable it cannot do without', async () => {
 })
 
 test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {
-  for (const queue of QUEUES) {
-    const start = () =>
-      needAll(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
-    if (queue === 'ai') expect(start).not.toThrow()
-    else expect(start, queue).toThrow('STRIPE_SECRET_KEY is not set')
-  }
+  const withoutKey = (queue: string) =>
+    needAll(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
+  expect(() => withoutKey('ai')).not.toThrow()
+  for (const queue of QUEUES.filter((each) => each !== 'ai'))
+    expect(() => withoutKey(queue), queue).toThrow('STRIPE_SECRET_KEY is not set')
 })
 
 test('a port that is taken is refused with a way out', async () => {

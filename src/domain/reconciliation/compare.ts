@@ -1,5 +1,6 @@
 // Compares our side with the provider's: what is settled must be settled alike, and what is under way must have a job.
-import { providerSubjectOf, statusesUnderWay, type AtProvider, type ProviderNoun } from '../subjects.ts'
+import type { AtProvider } from '../subject.ts'
+import { providerSubjectOf, statusesUnderWay, type ProviderNoun } from '../subjects.ts'
 import type { Ours } from './drift.ts'
 import type { Difference, Side } from './side.ts'
 

@@ -1,0 +1,64 @@
+// What an entry of the subjects says of a noun.
+import type { z } from 'zod'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Checks } from './audit/checks.ts'
+import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
+
+type AnySubject = {
+  table: string
+  /**
+   * The noun that it is a part of, and the column with that noun's id: its jobs, events and notifications are filed
+   * under that row.
+   */
+  part_of?: { noun: string; by: string }
+  /** The columns that an event shows, and no others. */
+  view: z.ZodObject
+  /** Its events: the word after `<noun>.`, and the meaning. */
+  events: Record<string, string>
+  /**
+   * Checks for the audit, of the noun's rows or, of a part, of what it is a part of and what belongs to that; they also
+   * work for some of these rows.
+   */
+  checks?: Checks
+  /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
+  reserves?: (sql: Sql | Tx) => Fragment
+}
+/** A noun that a provider keeps records of too. */
+export type ProviderSubject = AnySubject & { under_way: UnderWay; at_provider: AtProvider }
+export type Subject = ProviderSubject | (AnySubject & { under_way?: UnderWay; at_provider?: undefined })
+
+export type UnderWay = {
+  /** The condition for rows `p` that may still change; there is an index of these by tenant and creation. */
+  open: (sql: Sql | Tx) => Fragment
+  /** Statuses in which the provider works on it, beside those of our calls. */
+  statuses?: readonly string[]
+  /** The condition for rows `p` that need no open job although their call is under way; unless told none. */
+  left_to_provider?: (sql: Sql | Tx) => Fragment
+}
+
+export type AtProvider = {
+  /** The column with the provider's name; what the column is called is also what the provider is to us. */
+  provider: string
+  /** The column with the provider's id. */
+  reference: string
+  /** What is compared: the status, and every column that both sides have. */
+  side: SideSchema
+  /**
+   * For each status at the provider the statuses of ours that agree with it, once everything the provider said has
+   * been applied.
+   */
+  agrees: Readonly<Record<string, readonly string[]>>
+  /**
+   * The condition under which what an event `said` brings nothing new to our row `r`; it says all that is compared.
+   * Without it each event is looked at. The webhooks host reads the columns that it names.
+   */
+  tellsNothing?(sql: Sql | Tx): Fragment
+  /** How two sides differ beside status, amount and currency, where that is not for each column to be equal. */
+  difference?(ours: Side, theirs: Side): Difference | null
+  /** What else is to be said of two sides of which one does not fit. */
+  inWords?(ours: Side, theirs: Side): string | null
+  /** What is said of two sides whose statuses do not agree. */
+  contradiction?(ours: Side, theirs: Side): string | null
+  /** The condition under which two sides that agree close the row's drift; unless told always. */
+  closesDrift?(sql: Sql, ours: Side): Fragment
+}
