@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { loadConfig } from '#core/config.ts'
+import { loadConfig, needAll } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
+import { QUEUES } from '#jobs/job.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -165,6 +166,14 @@ test('a process says which variable it cannot do without', async () => {
       expect(stderr).not.toContain('    at ')
     }),
   )
+})
+
+test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {
+  const withoutKey = (queue: string) =>
+    needAll(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
+  expect(() => withoutKey('ai')).not.toThrow()
+  for (const queue of QUEUES.filter((each) => each !== 'ai'))
+    expect(() => withoutKey(queue), queue).toThrow('STRIPE_SECRET_KEY is not set')
 })
 
 test('a port that is taken is refused with a way out', async () => {

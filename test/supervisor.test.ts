@@ -10,6 +10,7 @@ import { freePort } from '#start/ports.ts'
 import { commandOfOurs, processStarted } from '#start/processes.ts'
 import { emulatorsOf } from '#start/emulators.ts'
 import { isProgram, programsOf } from '#start/programs.ts'
+import { QUEUES } from '#jobs/job.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -244,7 +245,7 @@ test('a part that cannot start ends everything, with its own line', { timeout: 6
   expect({ code, stdout, stderr }).toEqual({
     code: 1,
     stdout: '',
-    stderr: 'QUEUES: no queue is called "paymens"; there are payments, payouts, notifications, ai\n',
+    stderr: `QUEUES: no queue is called "paymens"; there are ${QUEUES.join(', ')}\n`,
   })
   await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
   await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')

@@ -48,6 +48,9 @@ export const IDENTITY = {
   },
 } as const
 
+/** The queues whose jobs call that one provider. */
+export const PROCESSOR_QUEUES = [PAYMENTS, PAYOUTS, TOP_UPS, IDENTITY].flatMap(({ queues }) => queues)
+
 /** Any server that speaks OpenAI's API. */
 export const AI = {
   provider: 'ai',

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
 import { list } from './list.ts'
-import { PAYMENTS, PAYOUTS, TOP_UPS } from './providers.ts'
+import { PROCESSOR_QUEUES } from './providers.ts'
 import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
@@ -100,7 +100,7 @@ export const VARIABLES = {
     'key of the account at Stripe; `npm start` without it runs a Stripe emulator',
     ['worker'],
     ['worker'],
-    [...PAYMENTS.queues, ...PAYOUTS.queues, ...TOP_UPS.queues],
+    PROCESSOR_QUEUES,
   ],
   STRIPE_WEBHOOK_SECRET: [
     z
