@@ -172,7 +172,7 @@ function rowOfCall(sql: Sql | Tx): Fragment {
       ? []
       : [
           sql`
-            select r.id as row_id, r.status, r.status = any(${[status].flat()}::text[]) as under_way
+            select r.id as row_id, r.status, r.status = any(${status === null ? [] : [status].flat()}::text[]) as under_way
             from ${sql(subjectOf(noun).table)} r
             where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
         ]
