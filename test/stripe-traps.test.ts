@@ -190,7 +190,12 @@ test('an answer that is not a JSON object is refused before the SDK sees it', as
 
 test('no answer within the deadline leaves it ambiguous', async () => {
   const { outcome, received } = await authorizeAgainst(() => {}, { deadline_ms: 150 })
-  expect(outcome).toEqual({ kind: 'ambiguous', reason: 'no answer within 150 ms', replayed: false })
+  expect(outcome).toEqual({
+    kind: 'ambiguous',
+    reason: 'no answer within 150 ms',
+    replayed: false,
+    late: true,
+  })
   expect(received).toHaveLength(1)
 })
 

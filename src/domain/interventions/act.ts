@@ -168,11 +168,12 @@ type HeldJob = {
 function rowOfCall(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status }) => {
     const noun = nounOf(job)
+    const statuses = status === null ? [] : [status].flat()
     return noun === undefined
       ? []
       : [
           sql`
-            select r.id as row_id, r.status, r.status = any(${status === null ? [] : [status].flat()}::text[]) as under_way
+            select r.id as row_id, r.status, r.status = any(${statuses}::text[]) as under_way
             from ${sql(subjectOf(noun).table)} r
             where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
         ]
