@@ -39,8 +39,10 @@ async function twoHoursPass(): Promise<void> {
     update jobs set finished_at = finished_at - interval '2 hours' where finished_at > now() - interval '1 hour'`
   // Those without a job are moved by their own times.
   await world.sql`
-    update notifications n set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
-    where received_at > now() - interval '1 hour' and not exists (select from jobs j where j.id = n.id)`
+    update notifications n
+    set applied_at = applied_at - interval '2 hours',
+      received_at = received_at - case when received_at > now() - interval '1 hour' then interval '2 hours' else '0' end
+    where coalesce(applied_at, received_at) > now() - interval '1 hour' and not exists (select from jobs j where j.id = n.id)`
 }
 
 async function movedByWorker(): Promise<void> {
