@@ -105,6 +105,7 @@ test('each process does all of its work as its own user', async () => {
     'sluice-webhooks sluice_test_webhooks',
     'sluice-worker sluice_test_worker',
     'sluice-worker-leases sluice_test_worker',
+    'sluice-worker-recurring sluice_test_worker',
   ])
 }, 90_000)
 

@@ -30,7 +30,12 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     max: 1,
     application_name: 'sluice-worker-leases',
   })
-  ends.defer(() => endAll(sql, urgent_sql))
+  // The jobs never wait behind audits, retention and the like, whose statements are slow.
+  const recurring_sql = connectDatabase(need(config, 'DATABASE_URL'), {
+    max: 2,
+    application_name: 'sluice-worker-recurring',
+  })
+  ends.defer(() => endAll(sql, urgent_sql, recurring_sql))
   const job_log = createJobLog(log, config.logged_part)
   const { providers, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
@@ -70,16 +75,17 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     performer,
     restart: async (name) => await consumers.get(name)?.restart(),
   })
+  const recurring: WorkerContext = { ...context, sql: recurring_sql }
   const loops = [
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
-    expire(context, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
     compareWhatWaits(context),
-    gauge(context),
-    retain(context, config.RETENTION_DAYS),
-    audits(context, config.AUDIT_EVERY_S),
+    expire(recurring, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    gauge(recurring),
+    retain(recurring, config.RETENTION_DAYS),
+    audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')
-      ? [reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
+      ? [reconcile(recurring, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
       : []),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
