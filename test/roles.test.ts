@@ -109,6 +109,12 @@ test('each process does all of its work as its own user', async () => {
   ])
 }, 90_000)
 
+test.each(['api', 'webhooks', 'worker'])('the queue takes bells of the role %s', async (role) => {
+  const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
+  const put = `select count(*)::int as bells from bullmq.add_jobs_bulk('new_${role}', '${JSON.stringify(bells)}')`
+  expect(await asked(role, put)).toEqual([{ bells: 1 }])
+})
+
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
   const VALUES = `'0198e1f0-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000000'`

@@ -52,5 +52,7 @@ function grants(schema: string): string {
     revoke insert, update, delete on ${schema}.migration from sluice_service;
     revoke execute on all functions in schema ${schema} from public;
     grant execute on all functions ${to};
+    -- It makes a temporary table and the sequence of a new queue, which the processes may not.
+    alter function ${schema}.add_jobs_bulk(text, jsonb) security definer;
   end $$`
 }
