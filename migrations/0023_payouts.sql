@@ -46,11 +46,12 @@ create index payouts_recipient on payouts (tenant_id, recipient_id, created_at);
 -- Also those that have ended here and not at the processor.
 create index payouts_open on payouts (tenant_id, created_at) where open or processor_status = 'processing';
 
--- What comes back of one subject can come in parts. A part is told from others by what was posted of this kind before it.
-alter table ledger_transfers add column part bigint not null default 0,
+-- What tells apart the transfers of one kind of a subject, where there may be several: of what comes back of a payout, how much was posted
+-- before; of a dispute, the processor's id of the movement. Each is posted once.
+alter table ledger_transfers add column reference text not null default '',
   drop constraint ledger_transfers_once,
-  add constraint ledger_transfers_once primary key (tenant_id, subject_id, kind, part);
-alter table ledger_transfers alter column part set statistics 10;
+  add constraint ledger_transfers_once primary key (tenant_id, subject_id, kind, reference);
+alter table ledger_transfers alter column reference set statistics 10;
 
 do $$
 declare

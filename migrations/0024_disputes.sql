@@ -38,10 +38,6 @@ create index disputes_open on disputes (tenant_id, created_at) where closed_at i
 -- reading payments must not look for it.
 alter table payments add column dispute jsonb;
 
--- The processor's id of the movement that a transfer posts, where a subject has several: each movement is posted once.
-alter table ledger_transfers add column reference text;
-create unique index ledger_transfers_reference on ledger_transfers (tenant_id, subject_id, reference) where reference is not null;
-
 do $$
 declare
   each record;
@@ -52,5 +48,4 @@ begin
     execute format('alter table disputes alter column %I set statistics 10', each.attname);
   end loop;
   alter table payments alter column dispute set statistics 10;
-  alter table ledger_transfers alter column reference set statistics 10;
 end $$;

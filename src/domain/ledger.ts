@@ -29,8 +29,8 @@ export function openAccounts(sql: Sql, accepted: Fragment): Fragment {
  * `amount_minor`; the balance of the debited account falls and that of the credited one rises. `to_reserve` selects
  * `tenant_id, currency` (upper case), `account, reserved_delta`: below zero frees. Errors undo the whole statement:
  * 23505 when the subject already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is
- * freed than was reserved. `in_parts`: a subject may have several of a kind, told apart by the `part` that `to_post` then
- * selects too. `by_reference`: it also selects the processor's `reference` of what it posts; 23505 when that is posted.
+ * freed than was reserved. `by_reference`: a subject may have several of a kind, told apart by the `reference` that
+ * `to_post` then selects too.
  *
  * The rows of the accounts are locked after all others, in their own order. `movements` has one row for each account,
  * and no other part may write accounts, because a second update of a row in one statement would be lost. Under these
@@ -41,7 +41,7 @@ export function postings(
   sql: Sql | Tx,
   to_post: Fragment,
   to_reserve?: Fragment,
-  { in_parts = false, by_reference = false } = {},
+  { by_reference = false } = {},
 ): Fragment {
   return sql`
     to_post as (${to_post}),
@@ -72,14 +72,13 @@ export function postings(
       ) m
       window of_account as (partition by tenant_id, currency, to_available is null order by transfer_id)
     ), transfer as (
-      insert into ledger_transfers (tenant_id, id, kind, subject_id, part, debit_account, credit_account, currency,
-        amount_minor, seq, balance_after_minor, created_at, reference)
+      insert into ledger_transfers (tenant_id, id, kind, subject_id, reference, debit_account, credit_account,
+        currency, amount_minor, seq, balance_after_minor, created_at)
       -- The names come from the locked accounts: null, and so refused, when an account does not exist.
-      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${in_parts ? sql`m.part` : sql`0`}, debit.name,
-        credit.name, m.currency, m.amount_minor,
+      select m.tenant_id, m.transfer_id, m.kind, m.subject_id, ${by_reference ? sql`m.reference` : sql`''`},
+        debit.name, credit.name, m.currency, m.amount_minor,
         available.last_seq + m.nth, available.balance_minor + m.change,
-        coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp()),
-        ${by_reference ? sql`m.reference` : sql`null`}
+        coalesce(available.at + (m.nth - 1) * interval '1 microsecond', clock_timestamp())
       from leg m
       left join account debit
         on debit.tenant_id = m.tenant_id and debit.currency = m.currency and debit.account = m.debit_account
@@ -127,7 +126,7 @@ function movementsOfBoth(sql: Sql | Tx, to_reserve: Fragment): Fragment {
 function refusal(sql: Sql | Tx): Fragment {
   return sql`
     union all
-    select m.tenant_id, null, null, null, 0, null, null, null, null, null, null, null, null from account m
+    select m.tenant_id, null, null, null, '', null, null, null, null, null, null, null from account m
     where m.name is null`
 }
 

@@ -1,5 +1,5 @@
 // Writes what the processor says of a dispute: one statement imports or changes it, posts what moved, and announces it.
-import { newId } from '#core/ids.ts'
+import { newId, newIdsInOrder } from '#core/ids.ts'
 import { columnList, isoText, violatedConstraint, type Fragment, type Sql } from '#core/db.ts'
 import { announce } from '../events.ts'
 import { postings } from '../ledger.ts'
@@ -39,7 +39,7 @@ export async function settleDispute(
   { movements, ...told }: DisputeTold,
 ): Promise<{ id: string } | undefined> {
   // Postings of one statement follow each other in the order of their ids, which those of one millisecond are not in.
-  const ids = movements.map(() => newId()).toSorted()
+  const ids = newIdsInOrder(movements.length)
   const given = {
     ...told,
     dispute_id: known?.id ?? newId(),
@@ -60,11 +60,7 @@ export async function settleDispute(
     select f.tenant_id, f.transfer_id, f.kind, d.id as subject_id,
       case f.kind when 'dispute_withdrawn' then 'available' else 'processor_clearing' end as debit_account,
       case f.kind when 'dispute_withdrawn' then 'processor_clearing' else 'available' end as credit_account,
-      d.currency, f.amount_minor, f.reference,
-      -- What was posted of this kind before.
-      (case f.kind when 'dispute_withdrawn' then d.amount_withdrawn_minor else d.amount_reinstated_minor end
-        - sum(f.amount_minor) over (partition by f.kind order by f.transfer_id
-          rows between current row and unbounded following))::bigint as part
+      d.currency, f.amount_minor, f.reference
     from fresh f cross join d`
   try {
     const [row] = await sql<{ id: string }[]>`
@@ -99,7 +95,7 @@ export async function settleDispute(
         returning p.*
       ),
       event as (${announce(sql, 'payment', announced)}),
-      ${postings(sql, to_post, undefined, { in_parts: true, by_reference: true })}
+      ${postings(sql, to_post, undefined, { by_reference: true })}
       select id from written`
     return row
   } catch (error) {
@@ -109,7 +105,7 @@ export async function settleDispute(
   }
 }
 
-const CROSSED = ['disputes_processor_reference', 'ledger_transfers_reference', 'ledger_transfers_once']
+const CROSSED = ['disputes_processor_reference', 'ledger_transfers_once']
 
 /** What is to be announced of a dispute by now. */
 function wordsOf({ status, closed }: Pick<DisputeTold, 'status' | 'closed'>): (typeof WORDS)[number][] {

@@ -1,6 +1,6 @@
 // Settles payouts by what their processor says: one statement moves the payout on, posts to the ledger, frees what was
 // reserved and ends the job.
-import { newId } from '#core/ids.ts'
+import { newId, newIdsInOrder } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -46,7 +46,7 @@ const FURTHER = ['processing', 'paid', 'failed', 'canceled']
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
     // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
-    const [paid_id, returned_id] = [newId(), newId()].toSorted()
+    const [paid_id, returned_id] = newIdsInOrder(2)
     return {
       ...settlement,
       change: {
@@ -64,11 +64,11 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
   const announced = sql`select p.*, 'payout.' || p.status as event from p where p.status <> p.before`
   const to_post = sql`
     select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
-      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, 0::bigint as part
+      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
     from p where paid_minor > paid_before
     union all
     select tenant_id, returned_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),
-      returned_minor - returned_before, returned_before
+      returned_minor - returned_before, returned_before::text
     from p where returned_minor > returned_before`
   const to_free = sql`
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
@@ -107,7 +107,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         s.follow_up_job_id, s.request_id, s.job_id
     ),
     event as (${announce(sql, 'payout', announced)}),
-    ${postings(sql, to_post, to_free, { in_parts: true })},
+    ${postings(sql, to_post, to_free, { by_reference: true })},
     follow_up as (${followUp(sql)}),
     ${filing(sql, 'payout')},
     ${waking(sql, known)},
