@@ -21,7 +21,7 @@ create table recipients (
   constraint recipients_created_at unique (tenant_id, created_at),
   constraint recipients_idempotency unique (tenant_id, idempotency_key),
   constraint recipients_destination check (length(destination) <= 255 and destination ~ case type
-    when 'bank_account' then '^ba_[A-Za-z0-9_]+$' when 'card' then '^card_[A-Za-z0-9_]+$' else '^acct_[A-Za-z0-9_]+$' end),
+    when 'bank_account' then '^ba_[0-9_]*[A-Za-z][A-Za-z0-9_]*$' when 'card' then '^card_[0-9_]*[A-Za-z][A-Za-z0-9_]*$' else '^acct_[0-9_]*[A-Za-z][A-Za-z0-9_]*$' end),
   constraint recipients_kyc_status check (kyc_status in ('none', 'pending', 'requires_input', 'processing', 'approved', 'rejected'))
 );
 create index recipients_email on recipients (tenant_id, email, created_at) where email is not null;

@@ -54,6 +54,9 @@ test('anything else is refused as the destination', async () => {
       'card_',
       'acct_',
       'GB29NWBK60161331926819',
+      'ba_4242424242424242',
+      'card_4242_4242',
+      'acct_000123456789',
       '000123456789',
       '4242424242424242',
     ])
@@ -191,7 +194,7 @@ test('what was refused as a destination is in no answer, no line of the log and 
   await post({ type: 'account', account: secret() })
   // With a key that is known.
   await post({ ...known, destination: secret() })
-  await post({ ...known, destination: `acct_${secret()}` })
+  await post({ ...known, destination: `acct_x${secret()}` })
   // A body that cannot be read.
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"`)
   await raw('POST', '/v1/recipients', `{"destination":${secret()}x}`)
@@ -256,7 +259,13 @@ test('not even the API could change where the money goes, nor say what was verif
     await api.end()
   }
   // What the API refuses the table refuses too.
-  for (const destination of ['GB29NWBK60161331926819', 'ba_success', 'acct_', `acct_${'a'.repeat(251)}`]) {
+  for (const destination of [
+    'GB29NWBK60161331926819',
+    'ba_success',
+    'acct_',
+    'acct_000123456789',
+    `acct_${'a'.repeat(251)}`,
+  ]) {
     const insert = deployment.sql`
       insert into recipients (tenant_id, id, idempotency_key, name, type, currency, country, destination)
       values (${body.tenant_id}, gen_random_uuid(), ${freshKey()}, 'n', 'account', 'usd', 'US', ${destination})`

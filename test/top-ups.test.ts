@@ -227,6 +227,8 @@ describe('with a processor that tells', () => {
     [{ amount_minor: 1.5 }, 'invalid_request'],
     [{ currency: 'XXX' }, 'invalid_request'],
     [{ source: 17 }, 'invalid_request'],
+    [{ source: '4242424242424242' }, 'invalid_request'],
+    [{ source: 'src_4242424242424242' }, 'invalid_request'],
     [{ idempotency_key: undefined }, 'invalid_request'],
     [{ amount_minor: 1_000_000_000_000 }, 'amount_too_large'],
   ])('%j is refused as %s', async (body, code) => {

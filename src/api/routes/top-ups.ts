@@ -20,11 +20,21 @@ import { checkLargest, idempotencyKey, metadata, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageBefore, pageQuery, route, timelinePage } from '../route.ts'
 
+/** Digits alone would be the number of an account or a card. */
+const token = z
+  .string()
+  .max(255)
+  .regex(/^[a-z]+_[0-9_]*[A-Za-z][A-Za-z0-9_]*$/, {
+    error: 'must be a token of the processor, such as src_...',
+  })
+  .nullish()
+  .transform((value) => value ?? null)
+
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
     currency: currencyCode.transform((code) => code.toLowerCase()),
-    source: text(255).meta({
+    source: token.meta({
       description:
         "A processor's token of where the money comes from. Left out: the bank account that the platform has set up with the processor. It is shown masked.",
       example: TOP_UPS.examples.source,

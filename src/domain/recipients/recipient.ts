@@ -15,8 +15,10 @@ export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
   example: 'account',
 })
 
-/** A token of the processor of which the type is not known yet. */
-export const DESTINATION = new RegExp(`^(${Object.values(DESTINATIONS).join('|')})[A-Za-z0-9_]+$`)
+/** A token of the processor of which the type is not known yet. Digits alone would be a number with a prefix. */
+export const DESTINATION = new RegExp(
+  `^(${Object.values(DESTINATIONS).join('|')})[0-9_]*[A-Za-z][A-Za-z0-9_]*$`,
+)
 
 /** Whether a token is one for this type. */
 export function fits(destination: string, type: Recipient['type']): boolean {
