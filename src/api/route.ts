@@ -71,7 +71,7 @@ export function asInteger(bounds: { minimum: number; maximum: number }): Record<
 }
 
 /** `limit` of a list. */
-const pageSize = (standard: number) =>
+export const pageSize = (standard: number) =>
   z
     .string()
     .regex(/^([1-9]\d?|100)$/, { error: 'must be a whole number from 1 to 100' })
@@ -100,19 +100,6 @@ export const flag = (description: string) =>
     .default('false')
     .transform((text) => text === 'true')
     .meta({ description, type: 'boolean', enum: undefined, standard: false, example: false })
-/** `before` and `limit` of a timeline. */
-export const timelinePage = z.strictObject({
-  before: dateTime
-    .optional()
-    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
-  limit: pageSize(100),
-})
-
-/** The `Link` header of a full page of a timeline, which is oldest first: to what came before it. */
-export function pageBefore(url: string, limit: number, entries: { at: string }[]): Record<string, string> {
-  const [first] = entries
-  return first === undefined || entries.length < limit ? {} : { link: linkBefore(url, first.at) }
-}
 
 /** The `Link` header of a full page: the next page starts after the last item of this one. */
 export function nextPage(
@@ -126,7 +113,7 @@ export function nextPage(
 }
 
 /** The same query, before a moment. */
-function linkBefore(url: string, before: string): string {
+export function linkBefore(url: string, before: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set('before', before)

@@ -9,7 +9,6 @@ import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
-import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import { findTopUps, listTopUps } from '#domain/top-ups/find.ts'
 import { createTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
 import { sourcePlace } from '#domain/top-ups/sealed.ts'
@@ -18,7 +17,8 @@ import { createTopUp } from '#jobs/top-ups.ts'
 import { accept, type Answers } from '../accept.ts'
 import { checkLargest, idempotencyKey, metadata, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, pageBefore, pageQuery, route, timelinePage } from '../route.ts'
+import { idParams, nextPage, pageQuery, route } from '../route.ts'
+import { timelineRoute } from '../timeline.ts'
 
 /** Digits alone would be the number of an account or a card. */
 const token = z
@@ -188,30 +188,20 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
       (await answers.find({ tenant_id, id, job_id: null })).resource,
   )
 
-  app.get(
-    '/v1/wallet/top_ups/:id/timeline',
-    route({
+  timelineRoute(
+    root,
+    context,
+    {
+      path: '/v1/wallet/top_ups',
+      subject: 'top_up',
       area: 'wallet',
       scope: 'wallet:read',
       tag: 'top_ups',
       operation_id: 'getTopUpTimeline',
       summary: 'Explain a top-up',
-      description:
-        'Every attempt, provider answer, webhook, ledger posting and event of the top-up, oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
-      params: idParams,
-      querystring: timelinePage,
-      response: { 200: z.array(timelineEntrySchema) },
+      entries: 'attempt, provider answer, webhook, ledger posting and event of the top-up',
       errors: ['top_up_not_found'],
-    }),
-    async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const { id } = request.params
-      await answers.find({ tenant_id, id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, { tenant_id, subject: 'top_up', subject_id: id }, request.query),
-      )
-      reply.headers(pageBefore(request.url, request.query.limit, entries))
-      return entries
     },
+    answers.find,
   )
 }

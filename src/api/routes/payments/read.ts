@@ -5,19 +5,9 @@ import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
-import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { RouteContext } from '../../context.ts'
-import {
-  asInteger,
-  EXAMPLE_ID,
-  idParams,
-  idText,
-  nextPage,
-  pageBefore,
-  pageQuery,
-  route,
-  timelinePage,
-} from '../../route.ts'
+import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { timelineRoute } from '../../timeline.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
 
@@ -54,9 +44,10 @@ const filters = pageQuery.extend({
 
 export function readRoutes(
   root: FastifyInstance,
-  { lists }: RouteContext,
+  context: RouteContext,
   { shown, find }: PaymentAnswers,
 ): void {
+  const { lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -99,32 +90,19 @@ export function readRoutes(
       (await find({ tenant_id, id, job_id: null })).resource,
   )
 
-  app.get(
-    '/v1/payments/:id/timeline',
-    route({
+  timelineRoute(
+    root,
+    context,
+    {
+      path: '/v1/payments',
+      subject: 'payment',
       area: 'payments',
       scope: 'payments:read',
       operation_id: 'getPaymentTimeline',
       summary: 'Explain a payment',
-      description:
-        'Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds, oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
-      params: idParams,
-      querystring: timelinePage,
-      response: { 200: z.array(timelineEntrySchema) },
+      entries: 'attempt, provider answer, webhook, ledger posting and event of the payment and its refunds',
       errors: ['payment_not_found'],
-    }),
-    async (request, reply) => {
-      const { tenant_id } = request.credentials
-      await find({ tenant_id, id: request.params.id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(
-          lists_sql,
-          { tenant_id, subject: 'payment', subject_id: request.params.id },
-          request.query,
-        ),
-      )
-      reply.headers(pageBefore(request.url, request.query.limit, entries))
-      return entries
     },
+    find,
   )
 }

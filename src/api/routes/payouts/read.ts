@@ -5,19 +5,10 @@ import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { listPayouts } from '#domain/payouts/find.ts'
 import { payoutSchema, payoutStatus, type Payout } from '#domain/payouts/payout.ts'
-import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { Answers } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
-import {
-  EXAMPLE_ID,
-  idParams,
-  idText,
-  nextPage,
-  pageBefore,
-  pageQuery,
-  route,
-  timelinePage,
-} from '../../route.ts'
+import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { timelineRoute } from '../../timeline.ts'
 import { PROCESSING_PAYOUT } from './examples.ts'
 
 const filters = pageQuery.extend({
@@ -28,9 +19,10 @@ const filters = pageQuery.extend({
 
 export function readPayoutRoutes(
   root: FastifyInstance,
-  { lists }: RouteContext,
+  context: RouteContext,
   { find }: Answers<Payout>,
 ): void {
+  const { lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -70,29 +62,19 @@ export function readPayoutRoutes(
       (await find({ tenant_id, id, job_id: null })).resource,
   )
 
-  app.get(
-    '/v1/payouts/:id/timeline',
-    route({
+  timelineRoute(
+    root,
+    context,
+    {
+      path: '/v1/payouts',
+      subject: 'payout',
       area: 'payouts',
       scope: 'payouts:read',
       operation_id: 'getPayoutTimeline',
       summary: 'Explain a payout',
-      description:
-        'Every attempt, provider answer, webhook, ledger posting and event of the payout, oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
-      params: idParams,
-      querystring: timelinePage,
-      response: { 200: z.array(timelineEntrySchema) },
+      entries: 'attempt, provider answer, webhook, ledger posting and event of the payout',
       errors: ['payout_not_found'],
-    }),
-    async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const { id } = request.params
-      await find({ tenant_id, id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, { tenant_id, subject: 'payout', subject_id: id }, request.query),
-      )
-      reply.headers(pageBefore(request.url, request.query.limit, entries))
-      return entries
     },
+    find,
   )
 }

@@ -2,20 +2,11 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import { listKyc } from '#domain/verifications/find.ts'
 import { kycSchema, kycSubjectType, verificationStatus } from '#domain/verifications/verification.ts'
 import type { RouteContext } from '../../context.ts'
-import {
-  EXAMPLE_ID,
-  idParams,
-  idText,
-  nextPage,
-  pageBefore,
-  pageQuery,
-  route,
-  timelinePage,
-} from '../../route.ts'
+import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { timelineRoute } from '../../timeline.ts'
 import { withoutLink, type KycAnswers } from './answers.ts'
 import { WAITING_KYC } from './examples.ts'
 
@@ -25,7 +16,8 @@ const filters = pageQuery.extend({
   subject_id: idText.optional().meta({ description: 'Only those of this subject.', example: EXAMPLE_ID }),
 })
 
-export function readKycRoutes(root: FastifyInstance, { lists }: RouteContext, { find }: KycAnswers): void {
+export function readKycRoutes(root: FastifyInstance, context: RouteContext, { find }: KycAnswers): void {
+  const { lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -67,30 +59,21 @@ export function readKycRoutes(root: FastifyInstance, { lists }: RouteContext, { 
       withoutLink((await find({ tenant_id, id, job_id: null })).resource),
   )
 
-  app.get(
-    '/v1/compliance/kyc/:id/timeline',
-    route({
+  timelineRoute(
+    root,
+    context,
+    {
+      path: '/v1/compliance/kyc',
+      subject: 'kyc',
       area: 'compliance',
       scope: 'compliance:read',
       tag: 'verifications',
       operation_id: 'getKycTimeline',
       summary: 'Explain a verification',
-      description:
-        'Every attempt, provider answer, webhook and event of the verification, oldest first: the last `limit` of them, or the last before `before`. What the provider says after a decision is there too. Entries of one moment are never parted, so there may be a few more than `limit`. A full page links to what came before it.',
-      params: idParams,
-      querystring: timelinePage,
-      response: { 200: z.array(timelineEntrySchema) },
+      entries:
+        'attempt, provider answer, webhook and event of the verification, also what the provider said after a decision',
       errors: ['kyc_not_found'],
-    }),
-    async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const { id } = request.params
-      await find({ tenant_id, id, job_id: null })
-      const entries = await lists(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, { tenant_id, subject: 'kyc', subject_id: id }, request.query),
-      )
-      reply.headers(pageBefore(request.url, request.query.limit, entries))
-      return entries
     },
+    find,
   )
 }

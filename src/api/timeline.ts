@@ -1,0 +1,57 @@
+// The route that explains a row: what happened to it, in order.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { dateTime } from '#core/time.ts'
+import type { SubjectKey } from '#domain/subjects.ts'
+import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
+import type { AskedFor } from '#domain/jobs/found.ts'
+import type { RouteContext } from './context.ts'
+import type { Literal } from './openapi/operation.ts'
+import { idParams, linkBefore, pageSize, route } from './route.ts'
+
+const page = z.strictObject({
+  before: dateTime
+    .optional()
+    .meta({ description: 'The `at` of the first entry of the page that came after.' }),
+  limit: pageSize(100),
+})
+
+type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summary' | 'errors'> & {
+  /** Where the resources are, e.g. `/v1/payments`. */
+  path: string
+  subject: SubjectKey['subject']
+  /** What it lists every one of, e.g. `attempt and event of the task`. */
+  entries: string
+}
+
+/** Adds `GET {path}/{id}/timeline`. `find` throws where there is no such resource. */
+export function timelineRoute(
+  root: FastifyInstance,
+  { lists }: RouteContext,
+  { path, subject, entries: listed, ...literal }: Explained,
+  find: (asked: AskedFor) => Promise<unknown>,
+): void {
+  root.withTypeProvider<ZodTypeProvider>().get(
+    `${path}/:id/timeline`,
+    route({
+      ...literal,
+      description: `Every ${listed}, oldest first: the last \`limit\` of them, or the last before \`before\`. Entries of one moment are never parted, so there may be a few more than \`limit\`. A full page links to what came before it.`,
+      params: idParams,
+      querystring: page,
+      response: { 200: z.array(timelineEntrySchema) },
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { id } = request.params
+      await find({ tenant_id, id, job_id: null })
+      const entries = await lists(request, reply, (lists_sql) =>
+        listTimeline(lists_sql, { tenant_id, subject, subject_id: id }, request.query),
+      )
+      const [first] = entries
+      if (first !== undefined && entries.length >= request.query.limit)
+        reply.header('link', linkBefore(request.url, first.at))
+      return entries
+    },
+  )
+}
