@@ -1,11 +1,14 @@
 // The HTTP client of providers: one request per call, one total deadline, only while the permit of its job is valid.
 import { Pool, type Dispatcher } from 'undici'
 import { createGate, type Gate } from '#core/gate.ts'
+import { storable } from '#core/json.ts'
 import type { Outcome, Undone } from '#core/outcome.ts'
 import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
-// Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a provider of ours.
+// Answers are a few kB, a page of 100 refunds some 150; what is longer is not from a payment processor.
 const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
+const PERHAPS_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
+const NO_SECRETS: ReadonlySet<string> = new Set()
 /** The sockets of each lane. */
 const CONNECTIONS = 256
 const CONNECT_TIMEOUT_MS = 5_000
@@ -70,8 +73,11 @@ export type HttpClient = {
   close(): Promise<void>
 }
 
-/** A client for `base` (scheme, host, port and perhaps a path), and for no other host. */
-export function openHttp(base: string): HttpClient {
+/**
+ * A client for `base` (scheme, host, port and perhaps a path), and for no other host. An answer longer than `longest_bytes`
+ * is not read to its end.
+ */
+export function openHttp(base: string, { longest_bytes = LONGEST_ANSWER_BYTES } = {}): HttpClient {
   const { origin, pathname } = new URL(base)
   const prefix = pathname.replace(/\/+$/, '')
   const lanes = new Map<string, Lane>()
@@ -84,9 +90,9 @@ export function openHttp(base: string): HttpClient {
     async send(request, deadline_ms, signal) {
       const permit = narrowed(currentPermit(), signal)
       const prefixed = { ...request, path: prefix + request.path }
-      const within_ms = Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms)
+      const limits = { longest_bytes, deadline_ms: Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms) }
       const { pool, gate } = laneOf(permit.lane)
-      return await gate(() => send(pool, prefixed, within_ms, permit))
+      return await gate(() => send(pool, prefixed, limits, permit))
     },
     close: async () => void (await Promise.all(Array.from(lanes.values(), ({ pool }) => pool.close()))),
   }
@@ -98,6 +104,7 @@ function narrowed(permit: Permit, signal: AbortSignal | undefined): Permit {
 }
 
 type Lane = { pool: Pool; gate: Gate }
+type Limits = { deadline_ms: number; longest_bytes: number }
 
 function openLane(origin: string): Lane {
   const pool = new Pool(origin, {
@@ -113,11 +120,11 @@ function openLane(origin: string): Lane {
 }
 
 /** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
-async function send(pool: Pool, request: HttpRequest, deadline_ms: number, permit: Permit): Promise<Answer> {
+async function send(pool: Pool, request: HttpRequest, limits: Limits, permit: Permit): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
     if (permit.signal.aborted) throw new NotStarted()
-    const answer = await exchange(pool, request, deadline_ms, permit)
+    const answer = await exchange(pool, request, limits, permit)
     if (answer !== 'lapsed') return answer
   }
 }
@@ -126,7 +133,7 @@ async function send(pool: Pool, request: HttpRequest, deadline_ms: number, permi
 function exchange(
   pool: Pool,
   request: HttpRequest,
-  deadline_ms: number,
+  { deadline_ms, longest_bytes }: Limits,
   permit: Permit,
 ): Promise<Answer | 'lapsed'> {
   return new Promise((resolve, reject) => {
@@ -184,8 +191,8 @@ function exchange(
       onResponseData(receiving, chunk) {
         size += chunk.length
         chunks.push(chunk)
-        if (size <= LONGEST_ANSWER_BYTES) return
-        fail(`the answer is longer than ${LONGEST_ANSWER_BYTES} bytes`)
+        if (size <= longest_bytes) return
+        fail(`the answer is longer than ${longest_bytes} bytes`)
         receiving.abort(new Error('too long'))
       },
       onResponseEnd() {
@@ -228,11 +235,12 @@ export function flat(headers: object): Record<string, string> {
   return flattened
 }
 
+// Any text of it may be stored: what Postgres cannot store is removed here, once for all of them.
 function parse(chunks: Buffer[]): Record<string, unknown> | null {
   try {
-    const body: unknown = JSON.parse(
-      (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8'),
-    )
+    const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')
+    const parsed: unknown = JSON.parse(text)
+    const body = PERHAPS_UNSTORABLE.test(text) ? storable(parsed, NO_SECRETS) : parsed
     return isObject(body) ? body : null
   } catch {
     return null

@@ -19,13 +19,15 @@ export type AiOptions = {
   onCall?: (call: EndedCall) => void
 }
 
+/** As much as the longest output can take, with every character escaped. */
+const LONGEST_ANSWER_BYTES = 1.5 * 1024 * 1024
 /** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
 const LATER_MS = 10_000
 
 /** The SDK for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
   const { base_url, deadline_ms = 600_000 } = options
-  const http = openHttp(base_url)
+  const http = openHttp(base_url, { longest_bytes: LONGEST_ANSWER_BYTES })
   const sdk = new OpenAI({
     apiKey: options.api_key,
     baseURL: base_url,
