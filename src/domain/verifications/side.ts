@@ -25,9 +25,9 @@ export const KYC_AGREES = {
 
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
-/** What was not decided by hand was decided as the provider says. */
+/** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
 export function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
-  if (!decided || ours['decided_by'] !== 'provider' || DECIDES[theirs.status] === ours.status) return null
+  if (!decided || ours['decided_by'] === 'manual' || DECIDES[theirs.status] === ours.status) return null
   return { detail: `it is ${ours.status} here, and ${theirs.status} at the provider`, passing: false }
 }
