@@ -49,6 +49,10 @@ create index verifications_links on verifications (links_until) where links_unti
 alter table customers add column kyc_id uuid;
 alter table merchants add column kyc_id uuid;
 alter table recipients add column kyc_id uuid;
+-- Whoever shows a status, for the audit.
+create index customers_verified on customers (tenant_id, id) where kyc_status <> 'none';
+create index merchants_verified on merchants (tenant_id, id) where kyc_status <> 'none';
+create index recipients_verified on recipients (tenant_id, id) where kyc_status <> 'none';
 
 -- `kyc_status` follows here, with the rights of the owner: no process can say that somebody is approved without a verification that says
 -- who decided that. The row of the subject is locked by whoever begins a verification; who changes one has locked that.

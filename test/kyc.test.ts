@@ -1,5 +1,7 @@
 // Verifications through HTTP: begun, linked, decided by the provider or by hand, and followed by who is verified.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -145,6 +147,35 @@ describe('begun', () => {
     await kycIn(client, first!.body.id, 'rejected')
     expect((await startKyc(client, of)).status).toBe(201)
     expect(await statusOf(of)).toBe('requires_input')
+  })
+
+  test('one that its subject does not show is refused all the same, and an audit names it', async () => {
+    const { id, subject_type, subject_id } = await kycOf(client, 'recipient')
+    const shows = async (kyc_id: string | null, kyc_status: string) =>
+      await world.sql`
+        update recipients set kyc_id = ${kyc_id}, kyc_status = ${kyc_status} where id = ${subject_id}`
+    await shows(null, 'none')
+    const { status, body } = await startKyc(client, { subject_type, subject_id })
+    expect([status, body.error.code, body.error.context]).toEqual([409, 'kyc_open', { kyc_id: id }])
+    const { problems } = await auditEverything(world.sql)
+    await shows(id, 'requires_input')
+    expect(problems).toMatchObject([{ problem: 'who was verified does not show it', id }])
+  })
+
+  test.each(PARTIES)('a %s who is approved without a verification is found by every audit', async (type) => {
+    const { subject_id } = await party(client, type)
+    const table = world.sql(`${type}s`)
+    await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
+    const reports = [
+      await auditEverything(world.sql),
+      // However long ago it was written.
+      await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
+    ]
+    await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
+    for (const { problems } of reports)
+      expect(problems).toMatchObject([
+        { problem: 'a status follows from no verification', id: subject_id, what: `${type} approved` },
+      ])
   })
 
   test('the same key is the same verification, and other content under it is refused', async () => {
