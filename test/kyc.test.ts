@@ -478,6 +478,29 @@ describe('decided by hand', () => {
     expect(await getKyc(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
   })
 
+  test('a session whose cancellation is resolved as failed is let go all the same', async () => {
+    const kyc = await kycOf(client)
+    const path = `/${kyc.provider_reference}/cancel$`
+    const away = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
+    await decide(client, kyc.id, 'approved')
+    await away.hit()
+    const [job] = await world.sql<{ id: string }[]>`
+      select id from jobs where subject_id = ${kyc.id} and name = 'kyc.cancel'`
+    const act = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
+    await eventually(async () => {
+      // The session would wait for ever; while an attempt is under way nothing can be done at all.
+      expect(await discardJob(world.sql, act)).toBeUndefined()
+      expect(await resolveAsFailed(world.sql, act)).toMatchObject({ after: 'failed' })
+    })
+    await away.remove()
+    await eventually(async () =>
+      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+        status: 'canceled',
+      }),
+    )
+    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
+  })
+
   test('of 20 decisions at the same moment one is made', async () => {
     const kyc = await kycOf(client)
     const answers = await Promise.all(

@@ -12,7 +12,7 @@ import { filing, waking } from '../notifications/settle.ts'
  * What became known of a verification.
  * - `requires_input`, `processing`, `verified`, `canceled`: how its session stands at the provider;
  * - `refused`: the provider did not take it, and has no session;
- * - `kept`: the provider does not let go of the session.
+ * - `kept`: the provider has not let go of the session; it is asked again when the session is heard of again.
  */
 export type KycTold = {
   tenant_id: string
@@ -69,7 +69,7 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
         decided_by = case when s.decides then 'provider' else v.decided_by end,
         decided_at = case when s.decides then clock_timestamp() else v.decided_at end,
         cancel_requested_at = case when s.to_cancel then clock_timestamp()
-          when s.said <> 'processing' then v.cancel_requested_at end,
+          when s.said not in ('processing', 'kept') then v.cancel_requested_at end,
         links = case when s.becomes <> 'requires_input' then '{}'
           when s.link is not null then ${keptLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
             'sealed', s.link ->> 'sealed', 'until', s.link_until))
