@@ -23,8 +23,9 @@ create table verifications (
   -- The API key, where it was decided by hand.
   decided_by_key_id uuid,
   decided_at timestamptz,
-  -- The provider was asked to cancel the session, because it was decided by hand.
+  -- The provider was asked to cancel the session: because it was decided by hand, or for this reason, which rejects it.
   cancel_requested_at timestamptz,
+  cancellation_reason text check (cancellation_reason in ('abandoned', 'subject_gone')),
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -43,6 +44,7 @@ create table verifications (
 create unique index verifications_one_open on verifications (tenant_id, subject_type, subject_id) where open;
 create index verifications_open on verifications (tenant_id, created_at) where open;
 create index verifications_subject on verifications (tenant_id, subject_id, created_at);
+create index verifications_waiting on verifications (updated_at) where status = 'requires_input' and cancel_requested_at is null;
 create index verifications_links on verifications (links_until) where links_until is not null;
 
 -- The latest verification, whose status `kyc_status` is. There is no foreign key: each verification would lock two rows once more.

@@ -65,10 +65,10 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'as of any other provider',
   },
   {
-    name: 'sweep of expired links',
+    name: 'sweep of expired links and abandoned verifications',
     tables: ['verifications'],
-    part: /select tenant_id, id from verifications where links_until <= now\(\)/,
-    reason: 'forgets by age; what is forgotten names its tenant',
+    part: /select tenant_id, id (as kyc_id )?from verifications where (links_until <= now\(\)|status = \$\d+ and cancel_requested_at is null and updated_at <=)/,
+    reason: 'finds what the clock asks for; what is done about it names the tenant',
   },
   {
     name: 'notification not matched yet',

@@ -2,10 +2,11 @@
 // status of who is verified follows by a trigger.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
+import { createKyc, linkKyc } from '#jobs/verifications.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { subjectOf } from '../subjects.ts'
+import { cancelSessions } from './cancel.ts'
 import { kycColumns } from './find.ts'
 import type { KycSubjectType, Verification } from './verification.ts'
 
@@ -147,7 +148,6 @@ export async function decideKyc(
   const keys = sql`
     select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
   const announced = sql`select v.*, 'kyc.' || v.status as event from v`
-  const call = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
   const [row] = await sql<(Verification & { known: boolean })[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
@@ -156,7 +156,7 @@ export async function decideKyc(
     ), locked as (
       select g.*, g.idempotency_key as asked_key, v.waits from given g
       cross join lateral (
-        select v.status = 'requires_input' and v.provider_reference is not null as waits from verifications v
+        select v.status = 'requires_input' and v.cancel_requested_at is null as waits from verifications v
         where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.decided_by is distinct from 'manual'
         for update
       ) v
@@ -167,12 +167,11 @@ export async function decideKyc(
         links = '{}', links_until = null, updated_at = clock_timestamp(),
         cancel_requested_at = case when l.waits then clock_timestamp() else v.cancel_requested_at end
       from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
-      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits,
-        false as rung
+      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
-    job as (${askFor(sql, cancelKyc, sql`(select * from v where waits) v`, sql`, ${call} as request`)})
+    job as (${cancelSessions(sql, sql`select * from v where waits`)})
     select g.known, v.* from given g left join (select ${kycColumns(sql)} from v) v on true`
   const { known, ...kyc } = row!
   if (known) return 'known'
