@@ -109,7 +109,7 @@ begin
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
-      cancel_requested_at, updated_at)'),
+      cancel_requested_at, cancellation_reason, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),

@@ -545,6 +545,66 @@ describe('decided by hand', () => {
   })
 })
 
+describe('given up', () => {
+  /** The provider let go of its session, and it is rejected for that reason. */
+  async function letGo({ id, ...of }: any, code: string): Promise<void> {
+    const kyc = await kycIn(client, id, 'rejected')
+    expect(kyc).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
+    const session = await askProvider(world, 'GET', `/${kyc.provider_reference}`)
+    expect(session).toMatchObject({ status: 'canceled' })
+    expect(await statusOf(of)).toBe('rejected')
+    const timeline = await timelineOf(id)
+    for (const entry of [
+      { kind: 'provider_call', name: 'cancel_verification', outcome: 'done' },
+      { kind: 'event', name: 'kyc.rejected', details: expect.objectContaining({ failure: code }) },
+    ])
+      expect(timeline).toContainEqual(expect.objectContaining(entry))
+  }
+
+  test('one that nobody moves on for a month is abandoned, and another can follow', async () => {
+    const [fresh, left] = [await kycOf(client, 'merchant'), await kycOf(client, 'merchant')]
+    await world.sql`
+      update verifications set updated_at = updated_at - interval '31 days' where id = ${left.id}`
+    await letGo(left, 'abandoned')
+    const { subject_type, subject_id } = left
+    expect((await startKyc(client, { subject_type, subject_id })).status).toBe(201)
+    expect(await getKyc(client, fresh.id)).toMatchObject({ status: 'requires_input' })
+  })
+
+  test('one that the provider keeps is asked for again a month later', async () => {
+    const kyc = await kycOf(client)
+    const path = `/${kyc.provider_reference}/cancel$`
+    const refused = await fault(world, { match: { path }, fault: 'refuse_400' })
+    const old = () =>
+      world.sql`update verifications set updated_at = updated_at - interval '31 days' where id = ${kyc.id}`
+    await old()
+    await refused.hit()
+    await eventually(async () =>
+      expect(await timelineOf(kyc.id)).toContainEqual(
+        expect.objectContaining({ name: 'cancel_verification', outcome: 'declined' }),
+      ),
+    )
+    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'requires_input', failure: null })
+    await old()
+    await letGo(kyc, 'abandoned')
+  })
+
+  test.each(PARTIES)('that of a %s who is gone', async (type) => {
+    const kyc = await kycOf(client, type)
+    expect((await client.delete(`/v1/${type}s/${kyc.subject_id}`)).status).toBe(200)
+    await letGo(kyc, 'subject_gone')
+  })
+
+  test('that of a customer who is deleted before the provider has begun', async () => {
+    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+    const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
+    await held.hit()
+    await client.delete(`/v1/customers/${body.subject_id}`)
+    await held.release()
+    await letGo(body, 'subject_gone')
+  })
+})
+
 describe('read', () => {
   test('lists filter by status and subject', async () => {
     const own = await world.clientOf()

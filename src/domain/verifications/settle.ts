@@ -71,7 +71,8 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
         decided_at = case when s.decides then clock_timestamp() else v.decided_at end,
         cancel_requested_at = case when s.to_cancel then clock_timestamp()
           when s.said not in ('processing', 'kept') then v.cancel_requested_at end,
-        cancellation_reason = case when s.said not in ('processing', 'kept') then v.cancellation_reason end,
+        cancellation_reason = case when v.cancellation_reason = 'subject_gone' or s.said not in ('processing', 'kept')
+          then v.cancellation_reason end,
         links = case when s.becomes <> 'requires_input' then '{}'
           when s.link is not null then ${keptLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
             'sealed', s.link ->> 'sealed', 'until', s.link_until))
@@ -99,7 +100,8 @@ function stepping(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select told.*, v.status as before, v.failure as failure_before, v.open,
-        v.decided_by = 'manual' and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
+        (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone'))
+          and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
         case told.said
           when 'kept' then false
           when 'refused' then v.status = 'pending'

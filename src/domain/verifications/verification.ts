@@ -67,7 +67,7 @@ export const kycEventSchema = z
       .object({
         code: z.string().meta({
           description:
-            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one that was given up: `abandoned`, nobody went on with it for too long.",
+            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one that was given up: `abandoned`, nobody went on with it for too long; `subject_gone`, the customer was deleted, or the merchant or recipient archived.",
           example: 'document_expired',
         }),
         message: z
