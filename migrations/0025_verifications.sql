@@ -43,6 +43,8 @@ create table verifications (
 ) with (fillfactor = 70);
 create unique index verifications_one_open on verifications (tenant_id, subject_type, subject_id) where open;
 create index verifications_open on verifications (tenant_id, created_at) where open;
+-- Few among all, and whom somebody looks at.
+create index verifications_rejected on verifications (tenant_id, created_at) where status = 'rejected';
 create index verifications_subject on verifications (tenant_id, subject_id, created_at);
 create index verifications_waiting on verifications (updated_at) where status = 'requires_input' and cancel_requested_at is null;
 create index verifications_links on verifications (links_until) where links_until is not null;
