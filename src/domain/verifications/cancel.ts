@@ -68,8 +68,8 @@ export function cancelOpenKyc(
   return sql`
     open_kyc as (
       update verifications v set cancellation_reason = 'subject_gone',
-        cancel_requested_at = case when v.status = 'requires_input' then coalesce(v.cancel_requested_at, clock_timestamp())
-          else v.cancel_requested_at end
+        cancel_requested_at = case when v.status = 'requires_input' and v.cancel_requested_at is null
+          then clock_timestamp() else v.cancel_requested_at end
       where v.tenant_id = ${tenant_id} and v.subject_type = ${subject_type} and v.subject_id = ${subject_id} and v.open
       returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id,
         v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
