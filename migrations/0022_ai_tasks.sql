@@ -26,6 +26,8 @@ create table ai_tasks (
   constraint ai_tasks_finished check ((status in ('succeeded', 'failed', 'canceled')) = (finished_at is not null))
 );
 create index ai_tasks_open on ai_tasks (tenant_id, created_at) where status in ('queued', 'running');
+-- Few among all, and whom somebody looks at.
+create index ai_tasks_failed on ai_tasks (tenant_id, created_at) where status = 'failed';
 
 do $$
 declare

@@ -23,8 +23,9 @@ create table verifications (
   -- The API key, where it was decided by hand.
   decided_by_key_id uuid,
   decided_at timestamptz,
-  -- The provider was asked to cancel the session, because it was decided by hand.
+  -- The provider was asked to cancel the session: because it was decided by hand, or for this reason, which rejects it.
   cancel_requested_at timestamptz,
+  cancellation_reason text check (cancellation_reason in ('abandoned', 'subject_gone')),
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -42,13 +43,20 @@ create table verifications (
 ) with (fillfactor = 70);
 create unique index verifications_one_open on verifications (tenant_id, subject_type, subject_id) where open;
 create index verifications_open on verifications (tenant_id, created_at) where open;
+-- Few among all, and whom somebody looks at.
+create index verifications_rejected on verifications (tenant_id, created_at) where status = 'rejected';
 create index verifications_subject on verifications (tenant_id, subject_id, created_at);
+create index verifications_waiting on verifications (updated_at) where status = 'requires_input' and cancel_requested_at is null;
 create index verifications_links on verifications (links_until) where links_until is not null;
 
 -- The latest verification, whose status `kyc_status` is. There is no foreign key: each verification would lock two rows once more.
 alter table customers add column kyc_id uuid;
 alter table merchants add column kyc_id uuid;
 alter table recipients add column kyc_id uuid;
+-- Whoever shows a status, for the audit.
+create index customers_verified on customers (tenant_id, id) where kyc_status <> 'none';
+create index merchants_verified on merchants (tenant_id, id) where kyc_status <> 'none';
+create index recipients_verified on recipients (tenant_id, id) where kyc_status <> 'none';
 
 -- `kyc_status` follows here, with the rights of the owner: no process can say that somebody is approved without a verification that says
 -- who decided that. The row of the subject is locked by whoever begins a verification; who changes one has locked that.

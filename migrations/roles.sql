@@ -83,8 +83,9 @@ begin
     ('sluice_service', 'schema_migrations', 'select (name)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
-    ('sluice_api', 'customers', 'select, insert, update'),
-    -- What was verified of them is not its to say, nor where a recipient's money goes once that was said.
+    -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
+    ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
+      update (name, email, phone, external_id, metadata, updated_at, deleted_at)'),
     ('sluice_api', 'recipients', 'select,
       insert (tenant_id, id, idempotency_key, name, email, type, currency, country, destination, metadata),
       update (name, email, metadata, archived_at, updated_at)'),
@@ -108,7 +109,7 @@ begin
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
-      cancel_requested_at, updated_at)'),
+      cancel_requested_at, cancellation_reason, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),

@@ -59,6 +59,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RETENTION_DAYS', 'ledger:400'],
     ['RETENTION_DAYS', 'jobs:90,events'],
     ['REQUIRES_ACTION_TTL_S', '5'],
+    ['KYC_TTL_DAYS', '366'],
     ['ALLOW_EMULATORS', 'perhaps'],
     ['LOG_LEVEL', 'loud'],
   ] as const) {

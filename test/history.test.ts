@@ -13,6 +13,9 @@ import {
 } from '#domain/history.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
+import { listAiTasks } from '#domain/ai-tasks/find.ts'
+import { cancelAbandonedKycs } from '#domain/verifications/cancel.ts'
+import { listKyc } from '#domain/verifications/find.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
@@ -270,7 +273,7 @@ test('a payment whose buyer never acts is canceled at the processor, as abandone
     expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
 })
 
-test('the sweeps read only the rows that they look for, however many are open', async () => {
+test('sweeps and lists of what is rare read only the rows that they look for, however many there are', async () => {
   const many = await createWorld({ parts: [] })
   onTestFinished(() => many.close())
   const { sql, tenant_id } = many
@@ -285,6 +288,17 @@ test('the sweeps read only the rows that they look for, however many are open', 
   await sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id)
     select ${tenant_id}, 'new-' || n, 'x', 'x', 'customer', gen_random_uuid() from generate_series(1, 20000) n`
+  await sql`
+    insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, provider, status, decision,
+      decided_by, decided_at)
+    select ${tenant_id}, gen_random_uuid(), 'k' || status || n, 'customer', gen_random_uuid(), 'stripe', status, decision,
+      by, at
+    from generate_series(1, 10000) n cross join (
+      values ('requires_input', null, null, null), ('approved', 'approved', 'provider', now())
+    ) as one(status, decision, by, at)`
+  await sql`
+    insert into ai_tasks (tenant_id, id, idempotency_key, kind, status, output, finished_at)
+    select ${tenant_id}, gen_random_uuid(), 'k' || n, 'generate', 'succeeded', '{}', now() from generate_series(1, 20000) n`
   const { forgetOldKeys } = await import('#domain/idempotency.ts')
   const sweeps: Record<string, () => Promise<unknown>> = {
     countUnknown: () => countUnknown(sql),
@@ -292,6 +306,9 @@ test('the sweeps read only the rows that they look for, however many are open', 
     findLapsed: () => findLapsed(sql, 100),
     findAbandoned: () => findAbandoned(sql, 3600, 100),
     forgetOldKeys: () => forgetOldKeys(sql, 1000),
+    cancelAbandonedKycs: () => cancelAbandonedKycs(sql, 30, 100),
+    rejectedKycs: () => listKyc(sql, tenant_id, { status: 'rejected', limit: 20 }),
+    failedAiTasks: () => listAiTasks(sql, tenant_id, { status: 'failed', limit: 20 }),
   }
   const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())

@@ -1,5 +1,6 @@
 // What the provider tells of verifications, in any order, late, repeated, and at the moment of a decision by hand.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
@@ -234,3 +235,60 @@ test('in the end the books and the provider agree', async () => {
   await checkBooks(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
 }, 60_000)
+
+// These leave the books apart, so they come last.
+test('an approved one whose session reads canceled is a drift, unless that is its redaction', async () => {
+  const [redacted, canceled] = [await kycOf(client), await kycOf(client)]
+  const ids = [redacted.id, canceled.id]
+  await world.sql`
+    update verifications set status = 'approved', decision = 'approved', decided_by = 'provider', decided_at = now(),
+      links = '{}', links_until = null
+    where id = any(${ids})`
+  await askProvider(world, 'POST', `/${redacted.provider_reference}/redact`)
+  await settleSession(world, canceled.provider_reference, 'canceled')
+  const told = await eventually(async () => {
+    const all = await listEvents(world)
+    const of_both = [redacted, canceled].map((kyc) => eventsOf(kyc.provider_reference, all))
+    const [first, second] = await Promise.all(of_both)
+    expect([first!.length, second!.length]).toEqual([2, 1])
+    return [...first!, ...second!]
+  })
+  await deliverAll(world, told)
+  for (const event of told) await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
+  const drifts = (await client.get('/v1/reconciliation')).body
+  expect(drifts).toMatchObject([
+    { subject_id: canceled.id, detail: 'it is approved here, and canceled at the provider' },
+  ])
+})
+
+test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async () => {
+  const match = { method: 'POST', path: '/verification_sessions$' }
+  const lost = await fault(world, { match, fault: 'drop_after' })
+  const away = await fault(world, { match, times: 1000, fault: 'html_503' })
+  const { body } = await startKyc(client, await party(client, 'recipient'), ASYNC)
+  await lost.hit()
+  await away.hit()
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  await eventually(async () =>
+    expect(
+      await resolveAsFailed(world.sql, { job_id: job!.id, who: 'ada', reason: 'by mistake' }),
+    ).toMatchObject({ after: 'failed' }),
+  )
+  await away.remove()
+  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
+  const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
+  await settleSession(world, data[0].id, 'verified')
+  const [told] = await eventsOf(data[0].id)
+  await deliver(world, told!)
+  await eventually(async () => expect(await stateOf(world, told!)).toBe('applied'))
+  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', provider_reference: data[0].id })
+  const drifts = (await client.get('/v1/reconciliation')).body
+  expect(drifts).toContainEqual(
+    expect.objectContaining({
+      subject: 'kyc',
+      subject_id: body.id,
+      state: 'differs',
+      detail: 'it is rejected here, and verified at the provider',
+    }),
+  )
+})

@@ -1,5 +1,7 @@
 // Verifications through HTTP: begun, linked, decided by the provider or by hand, and followed by who is verified.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -145,6 +147,35 @@ describe('begun', () => {
     await kycIn(client, first!.body.id, 'rejected')
     expect((await startKyc(client, of)).status).toBe(201)
     expect(await statusOf(of)).toBe('requires_input')
+  })
+
+  test('one that its subject does not show is refused all the same, and an audit names it', async () => {
+    const { id, subject_type, subject_id } = await kycOf(client, 'recipient')
+    const shows = async (kyc_id: string | null, kyc_status: string) =>
+      await world.sql`
+        update recipients set kyc_id = ${kyc_id}, kyc_status = ${kyc_status} where id = ${subject_id}`
+    await shows(null, 'none')
+    const { status, body } = await startKyc(client, { subject_type, subject_id })
+    expect([status, body.error.code, body.error.context]).toEqual([409, 'kyc_open', { kyc_id: id }])
+    const { problems } = await auditEverything(world.sql)
+    await shows(id, 'requires_input')
+    expect(problems).toMatchObject([{ problem: 'who was verified does not show it', id }])
+  })
+
+  test.each(PARTIES)('a %s who is approved without a verification is found by every audit', async (type) => {
+    const { subject_id } = await party(client, type)
+    const table = world.sql(`${type}s`)
+    await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
+    const reports = [
+      await auditEverything(world.sql),
+      // However long ago it was written.
+      await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
+    ]
+    await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
+    for (const { problems } of reports)
+      expect(problems).toMatchObject([
+        { problem: 'a status follows from no verification', id: subject_id, what: `${type} approved` },
+      ])
   })
 
   test('the same key is the same verification, and other content under it is refused', async () => {
@@ -447,6 +478,29 @@ describe('decided by hand', () => {
     expect(await getKyc(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
   })
 
+  test('a session whose cancellation is resolved as failed is let go all the same', async () => {
+    const kyc = await kycOf(client)
+    const path = `/${kyc.provider_reference}/cancel$`
+    const away = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
+    await decide(client, kyc.id, 'approved')
+    await away.hit()
+    const [job] = await world.sql<{ id: string }[]>`
+      select id from jobs where subject_id = ${kyc.id} and name = 'kyc.cancel'`
+    const act = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
+    await eventually(async () => {
+      // The session would wait for ever; while an attempt is under way nothing can be done at all.
+      expect(await discardJob(world.sql, act)).toBeUndefined()
+      expect(await resolveAsFailed(world.sql, act)).toMatchObject({ after: 'failed' })
+    })
+    await away.remove()
+    await eventually(async () =>
+      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+        status: 'canceled',
+      }),
+    )
+    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
+  })
+
   test('of 20 decisions at the same moment one is made', async () => {
     const kyc = await kycOf(client)
     const answers = await Promise.all(
@@ -488,6 +542,66 @@ describe('decided by hand', () => {
   test('nothing is decided that is not there', async () => {
     const { status, body } = await decide(client, NOBODY, 'approved')
     expect([status, body.error.code]).toEqual([404, 'kyc_not_found'])
+  })
+})
+
+describe('given up', () => {
+  /** The provider let go of its session, and it is rejected for that reason. */
+  async function letGo({ id, ...of }: any, code: string): Promise<void> {
+    const kyc = await kycIn(client, id, 'rejected')
+    expect(kyc).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
+    const session = await askProvider(world, 'GET', `/${kyc.provider_reference}`)
+    expect(session).toMatchObject({ status: 'canceled' })
+    expect(await statusOf(of)).toBe('rejected')
+    const timeline = await timelineOf(id)
+    for (const entry of [
+      { kind: 'provider_call', name: 'cancel_verification', outcome: 'done' },
+      { kind: 'event', name: 'kyc.rejected', details: expect.objectContaining({ failure: code }) },
+    ])
+      expect(timeline).toContainEqual(expect.objectContaining(entry))
+  }
+
+  test('one that nobody moves on for a month is abandoned, and another can follow', async () => {
+    const [fresh, left] = [await kycOf(client, 'merchant'), await kycOf(client, 'merchant')]
+    await world.sql`
+      update verifications set updated_at = updated_at - interval '31 days' where id = ${left.id}`
+    await letGo(left, 'abandoned')
+    const { subject_type, subject_id } = left
+    expect((await startKyc(client, { subject_type, subject_id })).status).toBe(201)
+    expect(await getKyc(client, fresh.id)).toMatchObject({ status: 'requires_input' })
+  })
+
+  test('one that the provider keeps is asked for again a month later', async () => {
+    const kyc = await kycOf(client)
+    const path = `/${kyc.provider_reference}/cancel$`
+    const refused = await fault(world, { match: { path }, fault: 'refuse_400' })
+    const old = () =>
+      world.sql`update verifications set updated_at = updated_at - interval '31 days' where id = ${kyc.id}`
+    await old()
+    await refused.hit()
+    await eventually(async () =>
+      expect(await timelineOf(kyc.id)).toContainEqual(
+        expect.objectContaining({ name: 'cancel_verification', outcome: 'declined' }),
+      ),
+    )
+    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'requires_input', failure: null })
+    await old()
+    await letGo(kyc, 'abandoned')
+  })
+
+  test.each(PARTIES)('that of a %s who is gone', async (type) => {
+    const kyc = await kycOf(client, type)
+    expect((await client.delete(`/v1/${type}s/${kyc.subject_id}`)).status).toBe(200)
+    await letGo(kyc, 'subject_gone')
+  })
+
+  test('that of a customer who is deleted before the provider has begun', async () => {
+    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+    const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
+    await held.hit()
+    expect((await client.delete(`/v1/customers/${body.subject_id}`)).status).toBe(200)
+    await held.release()
+    await letGo(body, 'subject_gone')
   })
 })
 

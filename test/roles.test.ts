@@ -134,6 +134,11 @@ describe('no role may do more than its process does', () => {
       `update disputes set status = 'won'`,
       `update payments set dispute = null`,
       `update payouts set amount_minor = 1`,
+      ...['customers', 'merchants', 'recipients'].flatMap((table) => [
+        `update ${table} set kyc_status = 'approved'`,
+        `update ${table} set kyc_id = id`,
+        `insert into ${table} (tenant_id, id, kyc_status) select tenant_id, id, 'approved' from ${table}`,
+      ]),
       `update verifications set provider_reference = 'vs_1'`,
       `update verifications set subject_id = id`,
       `insert into verifications (tenant_id, id, status) select tenant_id, id, 'approved' from verifications`,

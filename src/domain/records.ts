@@ -12,6 +12,7 @@ import {
 } from './idempotency.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
+import { cancelOpenKyc } from './verifications/cancel.ts'
 
 /** The columns that may change, in the order of the row. */
 const CHANGEABLE = {
@@ -81,7 +82,7 @@ export async function updateRecord<N extends RecordNoun>(
   return row
 }
 
-/** Archives a row. Doing it twice has the same result. Undefined when there is no such row. */
+/** Archives a row and lets go of an open verification of it. Doing it twice has the same result. Undefined when there is no such row. */
 export async function archiveRecord<N extends RecordNoun>(
   sql: Sql,
   noun: N,
@@ -89,10 +90,12 @@ export async function archiveRecord<N extends RecordNoun>(
   event_id: string,
 ): Promise<RecordOf<N> | undefined> {
   const [row] = await sql<RecordOf<N>[]>`
-    with r as (
-      update ${sql(subjectOf(noun).table)} set archived_at = clock_timestamp(), updated_at = clock_timestamp()
-      where tenant_id = ${tenant_id} and id = ${id} and archived_at is null
-      returning *
+    with ${cancelOpenKyc(sql, { tenant_id, subject_type: noun, subject_id: id })},
+    r as (
+      update ${sql(subjectOf(noun).table)} r set archived_at = clock_timestamp(), updated_at = clock_timestamp()
+      from (select count(*) from open_kyc) first
+      where r.tenant_id = ${tenant_id} and r.id = ${id} and r.archived_at is null
+      returning r.*
     ),
     event as (${told(sql, noun, 'archived', event_id)})
     select ${recordColumns(sql, noun)} from r`

@@ -17,7 +17,7 @@ const DETAILS = `What else is known.
 - Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the processor's id of the object.
 - Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
 - Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
-- Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key.`
+- Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key; \`failure\`, the code of what was wrong, where something was.`
 
 export const timelineEntrySchema = z
   .object({
@@ -102,8 +102,8 @@ export async function listTimeline(
       from ledger_transfers t
       where t.tenant_id = ${tenant_id} and t.subject_id in (${ids})
       union all
-      select e.created_at, 5, 'event', e.type, null, jsonb_strip_nulls(jsonb_build_object(
-        'event_id', e.id, 'decided_by_key_id', e.data -> 'decided_by_key_id'))
+      select e.created_at, 5, 'event', e.type, null, jsonb_strip_nulls(jsonb_build_object('event_id', e.id,
+        'decided_by_key_id', e.data -> 'decided_by_key_id', 'failure', e.data #> '{failure,code}'))
       from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
     ), page as (
       select * from entry where at < ${before} order by at desc fetch first ${limit} rows with ties

@@ -9,7 +9,9 @@ export type IdentitySession = {
   url: string | null
   /** What was wrong, where the person has to try again. */
   failure: { code: string; message: string } | null
-  /** Erased when the session is redacted. */
+  /** What it knew is erased, or will be. One that was not over is canceled by that. */
+  redacted: boolean
+  /** Erased with the rest. */
   metadata: Record<string, string>
 }
 

@@ -80,7 +80,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
     compareWhatWaits(context),
-    expire(recurring, { action_ttl_s: config.REQUIRES_ACTION_TTL_S }),
+    expire(recurring, { action_ttl_s: config.REQUIRES_ACTION_TTL_S, kyc_ttl_days: config.KYC_TTL_DAYS }),
     gauge(recurring),
     retain(recurring, config.RETENTION_DAYS),
     audits(recurring, config.AUDIT_EVERY_S),

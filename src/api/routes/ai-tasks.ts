@@ -20,7 +20,7 @@ import { AI_TASK_QUEUED, AI_TASK_RUNNING, NO_OUTPUT } from './ai-tasks/examples.
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'ticket-17-cancel' }).optional() })
-  .meta({ id: 'CancelAiTask', description: 'Nothing but a key, if you like.' })
+  .meta({ id: 'CancelAiTask', description: 'Nothing but a key.' })
   .nullish()
 
 const filters = pageQuery.extend({

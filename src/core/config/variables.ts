@@ -206,6 +206,7 @@ export const VARIABLES = {
     'how long a buyer has to complete a payment; then it is given up',
     ['worker'],
   ],
+  KYC_TTL_DAYS: [count(30, 365), '30', 'idle days after which a verification is given up', ['worker']],
   TRUSTED_PROXIES: [
     commaList.refine((parts) => parts.every(isNetwork), {
       error: 'must be addresses or networks, separated by commas',

@@ -13,13 +13,14 @@ export type AiTaskFilters = ListPage & {
 /** The AI tasks of a tenant, newest first. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
-  // Open tasks are few and have an index of their own; only this changes the text of the statement.
+  // Open and failed tasks are few and have indexes of their own; only this changes the text of the statement.
   const open = status !== undefined && !isFinal(status)
   return await sql<AiTask[]>`
     select ${aiTaskColumns(sql)} from ai_tasks
     where tenant_id = ${tenant_id}
       and ${createdWithin(sql, filters)}
       ${open ? sql`and status in ('queued', 'running')` : sql``}
+      ${status === 'failed' ? sql`and status = 'failed'` : sql``}
       and status = coalesce(${status ?? null}, status) and kind = coalesce(${kind ?? null}, kind)
     order by created_at desc limit ${limit}`
 }

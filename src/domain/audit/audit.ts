@@ -11,7 +11,7 @@ import {
   CHECKS_OF_WHAT_IS_OPEN,
   checksOfRows,
 } from './index.ts'
-import { accountsOf, everything, ofRows, underWay } from './scope.ts'
+import { everything, ofRows, ofTenant, underWay } from './scope.ts'
 
 export type AuditReport = {
   /** At most `MOST_ROWS` of each check. */
@@ -73,7 +73,7 @@ export async function auditChanges(
   const limits = { ...limitsOf(options), since }
   const reports = [
     ...(await auditRows(sql, again, options)),
-    ...(await auditAccounts(sql, options)),
+    ...(await auditTenants(sql, options)),
     ...(await auditWhatIsUnderWay(sql, options)),
     ...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_OPEN, everything(sql), limits)),
   ]
@@ -120,12 +120,12 @@ async function auditRows(sql: Sql, keys: SubjectKey[], options: AuditOptions): P
   return reports
 }
 
-/** Audits the accounts, tenant by tenant. */
-async function auditAccounts(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
-  const { balances } = CHECKS_IN_PARTS
+/** Audits the accounts and who is verified, tenant by tenant. */
+async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
+  const { balances, verified } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
-    reports.push(...(await inTurn(sql, options, { balances }, accountsOf(sql, id), limitsOf(options))))
+    reports.push(...(await inTurn(sql, options, { balances, verified }, ofTenant(sql, id), limitsOf(options))))
   return reports
 }
 

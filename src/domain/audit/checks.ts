@@ -34,7 +34,7 @@ export type AuditScope = {
   ledger_transfers: Fragment
   /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
-  /** The tenants whose ledger accounts and transfers are audited: a condition on `tenant_id`. */
+  /** The tenants whose accounts, transfers and verified people are audited: a condition on `tenant_id`. */
   whose: Fragment
   /**
    * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
@@ -86,8 +86,8 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditSc
     left join lateral (${unionAll(sql, rows)}) of on true`
 }
 
-/** The subject of a problem that belongs to no row in particular. */
-function ofNone(sql: Sql | Tx): Fragment {
+/** The subject of a problem that belongs to no row in particular, or is looked for in every audit. */
+export function ofNone(sql: Sql | Tx): Fragment {
   return sql`null::text as subject, null::uuid as subject_id`
 }
 

@@ -13,6 +13,7 @@ import {
   type Checks,
 } from './checks.ts'
 import { notifications } from './notifications.ts'
+import { verified } from './verifications.ts'
 
 /** Checks of what any row has; they can be limited to some rows. */
 const CHECKS_OF_ALL_ROWS: Checks = { transfers, calls }
@@ -39,7 +40,7 @@ export const CHECKS_OF_A_TIME: Checks = { keys, tenants }
 export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }
 
 /** Checks that are made in parts: by tenant, or by rows that are under way. */
-export const CHECKS_IN_PARTS = { balances, in_flight } satisfies Checks
+export const CHECKS_IN_PARTS = { balances, verified, in_flight } satisfies Checks
 
 export const CHECKS: Checks = {
   ...CHECKS_OF_ALL_ROWS,

@@ -22,8 +22,8 @@ export function everything(sql: Sql | Tx): AuditScope {
   }
 }
 
-/** Everything, but only the accounts of one tenant. */
-export function accountsOf(sql: Sql | Tx, tenant_id: string): AuditScope {
+/** Everything, but accounts and who is verified only of one tenant. */
+export function ofTenant(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }
 

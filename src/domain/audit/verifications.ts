@@ -1,10 +1,10 @@
-// The invariants of verifications: who is verified exists and shows the status of the latest one, and what happened was
-// announced.
+// The invariants of verifications: who is verified exists and shows the status of the latest one, nobody shows another
+// status, and what happened was announced.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { kycSubjectType } from '../verifications/verification.ts'
-import { noNumbers, type AuditScope, type Checks } from './checks.ts'
+import { noNumbers, ofNone, type AuditScope, type Checks } from './checks.ts'
 
-/** Who is verified is there, and shows the status of the latest verification. */
+/** Who is verified is there, and knows the latest verification. */
 function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragment {
   const parts = kycSubjectType.options.map((type) => {
     const { table } = subjects.find(({ noun }) => noun === type)!
@@ -18,10 +18,25 @@ function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragmen
       ) s on true
       cross join lateral (values
         ('a verification is of nothing of its tenant', s.id is null),
-        ('an open verification is not the latest', p.open and s.kyc_id <> p.id),
-        ('what was verified shows another status', s.kyc_id = p.id and s.kyc_status <> p.status)
+        ('who was verified does not show it', s.id is not null and (s.kyc_id is null or s.kyc_status = 'none')),
+        ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
       ) as finding(problem, wrong)
       where p.subject_type = ${type} and finding.wrong`
+  })
+  return unionAll(sql, parts)
+}
+
+/** Whoever shows the status of a verification has one of that status, whichever process wrote it. */
+export function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
+  const parts = kycSubjectType.options.map((type) => {
+    const { table } = subjects.find(({ noun }) => noun === type)!
+    return sql`
+      select 'a status follows from no verification' as problem, s.tenant_id, ${ofNone(sql)}, s.id::text as id,
+        ${type} || ' ' || s.kyc_status as what, ${noNumbers(sql)}
+      from (select tenant_id, id, kyc_id, kyc_status from ${sql(table)} where ${whose} and kyc_status <> 'none') s
+      left join verifications v on v.tenant_id = s.tenant_id and v.id = s.kyc_id and v.subject_id = s.id
+        and v.subject_type = ${type}
+      where v.status is distinct from s.kyc_status`
   })
   return unionAll(sql, parts)
 }

@@ -2,6 +2,7 @@
 import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { cancelOpenKyc } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
 
@@ -75,7 +76,7 @@ export async function updateCustomer(
 }
 
 /**
- * Deletes a customer: erases personal data and keeps the id. Earlier events are erased later, by `eraseNextEvents`.
+ * Deletes a customer: erases personal data, keeps the id and lets go of an open verification. Earlier events are erased later, by `eraseNextEvents`.
  * Deleting twice has the same result. Undefined when there is no such customer.
  */
 export async function deleteCustomer(
@@ -87,11 +88,13 @@ export async function deleteCustomer(
   const announced = sql`
     select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const [row] = await sql<Customer[]>`
-    with c as (
-      update customers set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
+    with ${cancelOpenKyc(sql, { tenant_id, subject_type: 'customer', subject_id: id })},
+    c as (
+      update customers c set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
         deleted_at = clock_timestamp()
-      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
-      returning *
+      from (select count(*) from open_kyc) first
+      where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
+      returning c.*
     ),
     event as (${announce(sql, 'customer', announced)}),
     erasure as (insert into erasures (tenant_id, customer_id) select tenant_id, id from c)

@@ -163,17 +163,18 @@ type HeldJob = {
   under_way: boolean
 }
 
-// The row that the call of the job `j` is about, and whether it is still under way; no row when the call is not known
-// here.
+// The row that the call of the open job `j` is about, and whether it is still under way; no row when the call is not
+// known here.
 function rowOfCall(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status }) => {
     const noun = nounOf(job)
-    const statuses = status === null ? [] : [status].flat()
+    // A call that no status shows is under way for as long as its job is open.
+    const under_way = status === null ? sql`true` : sql`r.status = any(${[status].flat()}::text[])`
     return noun === undefined
       ? []
       : [
           sql`
-            select r.id as row_id, r.status, r.status = any(${statuses}::text[]) as under_way
+            select r.id as row_id, r.status, ${under_way} as under_way
             from ${sql(subjectOf(noun).table)} r
             where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
         ]

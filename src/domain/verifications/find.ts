@@ -13,13 +13,15 @@ export async function listKyc(
   tenant_id: string,
   { status, subject_type, subject_id, ...page }: KycFilters,
 ): Promise<Verification[]> {
-  // Open ones and those of a subject have indexes of their own; other filters do not change the statement's text.
+  // Open and rejected ones and those of a subject have indexes of their own; other filters do not change the statement's
+  // text.
   const open = status !== undefined && isOpen(status)
   return await sql<Verification[]>`
     select ${kycColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
       ${subject_id === undefined ? sql`` : sql`and subject_id = ${subject_id}`}
       ${open ? sql`and open` : sql``}
+      ${status === 'rejected' ? sql`and status = 'rejected'` : sql``}
       and status = coalesce(${status ?? null}, status)
       and subject_type = coalesce(${subject_type ?? null}, subject_type)
     order by created_at desc limit ${page.limit}`

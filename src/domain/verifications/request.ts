@@ -1,11 +1,12 @@
 // What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement; the
 // status of who is verified follows by a trigger.
-import type { Fragment, Json, Sql } from '#core/db.ts'
+import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
+import { createKyc, linkKyc } from '#jobs/verifications.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { subjectOf } from '../subjects.ts'
+import { cancelSessions } from './cancel.ts'
 import { kycColumns } from './find.ts'
 import type { KycSubjectType, Verification } from './verification.ts'
 
@@ -27,8 +28,9 @@ const GONE: Record<KycSubjectType, string> = {
 
 /**
  * Begins a verification and asks for its job. The guard is the row of the subject: it is there, not gone, and its latest
- * verification is decided. `known` when the key was used before; undefined when the guard refused. Throws a unique
- * violation when the key is used by another request at the same moment; nothing was written then.
+ * verification is decided. `known` when the key was used before; undefined when the guard refused, or its row does not
+ * show the verification that is open. Throws a unique violation when the key is used by another request at the same
+ * moment; nothing was written then.
  */
 export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accepted' | 'known' | undefined> {
   const { subject_type } = request
@@ -40,7 +42,7 @@ export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accept
     return_url: sql`return_url`,
     metadata: sql`jsonb_build_object('sluice_kyc_id', kyc_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
+  const asking = sql<{ known: boolean; accepted: boolean }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'kyc')} as known from jsonb_to_recordset(${sql.json([request])}) as a(
         tenant_id uuid, kyc_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
@@ -67,18 +69,30 @@ export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accept
     event as (${announce(sql, 'kyc', announced)}),
     job as (${askFor(sql, createKyc, sql`asked`, sql`, ${call} as request`)})
     select known, exists (select from v) as accepted from given`
-  if (row!.known) return 'known'
-  return row!.accepted ? 'accepted' : undefined
+  const [row] = await asking.catch(unlessOneIsOpen)
+  if (row === undefined) return undefined
+  if (row.known) return 'known'
+  return row.accepted ? 'accepted' : undefined
 }
 
-/** A subject as the guard sees it; undefined when there is none. */
+function unlessOneIsOpen(error: unknown): [] {
+  if (violatedConstraint(error) === 'verifications_one_open') return []
+  throw error
+}
+
+/** A subject as the guard sees it, and its open verification; undefined when there is no such subject. */
 export async function findKycSubject(
   sql: Sql,
   { tenant_id, subject_type, subject_id }: Pick<KycRequest, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Promise<{ gone: boolean; kyc_id: string | null } | undefined> {
   const [row] = await sql<{ gone: boolean; kyc_id: string | null }[]>`
-    select ${sql(GONE[subject_type])} is not null as gone, kyc_id from ${sql(subjectOf(subject_type).table)}
-    where tenant_id = ${tenant_id} and id = ${subject_id}`
+    select ${sql(GONE[subject_type])} is not null as gone, coalesce(v.id, s.kyc_id) as kyc_id
+    from ${sql(subjectOf(subject_type).table)} s
+    left join lateral (
+      select v.id from verifications v
+      where v.tenant_id = s.tenant_id and v.subject_type = ${subject_type} and v.subject_id = s.id and v.open
+    ) v on true
+    where s.tenant_id = ${tenant_id} and s.id = ${subject_id}`
   return row
 }
 
@@ -134,7 +148,6 @@ export async function decideKyc(
   const keys = sql`
     select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from v`
   const announced = sql`select v.*, 'kyc.' || v.status as event from v`
-  const call = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
   const [row] = await sql<(Verification & { known: boolean })[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
@@ -143,7 +156,7 @@ export async function decideKyc(
     ), locked as (
       select g.*, g.idempotency_key as asked_key, v.waits from given g
       cross join lateral (
-        select v.status = 'requires_input' and v.provider_reference is not null as waits from verifications v
+        select v.status = 'requires_input' and v.cancel_requested_at is null as waits from verifications v
         where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.decided_by is distinct from 'manual'
         for update
       ) v
@@ -154,12 +167,11 @@ export async function decideKyc(
         links = '{}', links_until = null, updated_at = clock_timestamp(),
         cancel_requested_at = case when l.waits then clock_timestamp() else v.cancel_requested_at end
       from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
-      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits,
-        false as rung
+      returning v.*, l.kyc_id, l.asked_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.waits
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
-    job as (${askFor(sql, cancelKyc, sql`(select * from v where waits) v`, sql`, ${call} as request`)})
+    job as (${cancelSessions(sql, sql`select * from v where waits`)})
     select g.known, v.* from given g left join (select ${kycColumns(sql)} from v) v on true`
   const { known, ...kyc } = row!
   if (known) return 'known'

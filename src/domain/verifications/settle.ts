@@ -2,17 +2,16 @@
 // The status of who is verified follows by a trigger.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
-import { cancelKyc } from '#jobs/verifications.ts'
 import { announce } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { filing, waking } from '../notifications/settle.ts'
+import { CANCELLATIONS, cancelSessions } from './cancel.ts'
 
 /**
  * What became known of a verification.
  * - `requires_input`, `processing`, `verified`, `canceled`: how its session stands at the provider;
  * - `refused`: the provider did not take it, and has no session;
- * - `kept`: the provider does not let go of the session.
+ * - `kept`: the provider has not let go of the session; it is asked again when the session is heard of again.
  */
 export type KycTold = {
   tenant_id: string
@@ -53,6 +52,8 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
     select v.*, 'kyc.' || v.status as event from v
     where v.status <> v.before or v.failure is distinct from v.failure_before`
   const known = sql`select provider, provider_reference as reference from v`
+  const canceled = sql`
+    select tenant_id, kyc_id, provider_reference, cancel_job_id as job_id, request_id from v where to_cancel`
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
@@ -69,7 +70,9 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
         decided_by = case when s.decides then 'provider' else v.decided_by end,
         decided_at = case when s.decides then clock_timestamp() else v.decided_at end,
         cancel_requested_at = case when s.to_cancel then clock_timestamp()
-          when s.said <> 'processing' then v.cancel_requested_at end,
+          when s.said not in ('processing', 'kept') then v.cancel_requested_at end,
+        cancellation_reason = case when v.cancellation_reason = 'subject_gone' or s.said not in ('processing', 'kept')
+          then v.cancellation_reason end,
         links = case when s.becomes <> 'requires_input' then '{}'
           when s.link is not null then ${keptLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
             'sealed', s.link ->> 'sealed', 'until', s.link_until))
@@ -77,12 +80,14 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
         links_until = case when s.becomes = 'requires_input' then greatest(v.links_until, s.link_until) end,
         updated_at = case when s.becomes <> s.before or (s.applies and s.failure is distinct from v.failure)
             or (v.provider_reference is null and s.provider_reference is not null)
+            -- One that is abandoned is asked for again after the same time.
+            or (s.said = 'kept' and v.open)
           then clock_timestamp() else v.updated_at end
       from step s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
       returning v.*, s.kyc_id, s.before, s.failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id
     ),
     event as (${announce(sql, 'kyc', announced)}),
-    canceling as (${cancelingSessions(sql)}),
+    canceling as (${cancelSessions(sql, canceled)}),
     ${filing(sql, 'kyc')},
     ${waking(sql, known)},
     ${finishing(sql)}
@@ -95,7 +100,8 @@ function stepping(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select told.*, v.status as before, v.failure as failure_before, v.open,
-        v.decided_by = 'manual' and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
+        (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone'))
+          and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
         case told.said
           when 'kept' then false
           when 'refused' then v.status = 'pending'
@@ -103,13 +109,15 @@ function stepping(sql: Sql | Tx): Fragment {
           when 'canceled' then v.open
           else v.status = 'pending'
             or (v.open and told.as_of > coalesce(v.told_as_of, '-infinity')) end as applies,
+        case when told.said = 'canceled' then ${sql.json(CANCELLATIONS)}::jsonb -> v.cancellation_reason
+          else told.failure end as fault,
         now() + (told.link ->> 'lives_ms')::float8 * interval '1 millisecond' as link_until
       from (select * from told order by tenant_id, kyc_id) told
       cross join lateral (
         select * from verifications v where v.tenant_id = told.tenant_id and v.id = told.kyc_id for update
       ) v
     ), step as (
-      select job_id, request_id, tenant_id, kyc_id, said, as_of, provider_reference, failure, link, link_until,
+      select job_id, request_id, tenant_id, kyc_id, said, as_of, provider_reference, fault as failure, link, link_until,
         event_id, cancel_job_id, notification_id, before, failure_before, coalesce(to_cancel, false) as to_cancel,
         coalesce(applies, false) as applies,
         coalesce(applies, false) and said in ('verified', 'canceled') as decides,
@@ -125,20 +133,6 @@ function stepping(sql: Sql | Tx): Fragment {
 function keptLinks(sql: Sql | Tx): Fragment {
   return sql`
     case when (select count(*) from jsonb_object_keys(v.links)) < ${MOST_LINKS} then v.links else '{}' end`
-}
-
-/** Asks for the cancellation of sessions that wait for the person although all is decided by hand. */
-function cancelingSessions(sql: Sql | Tx): Fragment {
-  const request = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
-  return enqueue(
-    sql,
-    cancelKyc,
-    sql`
-      select cancel_job_id as job_id, tenant_id, kyc_id as subject_id,
-        jsonb_build_object('kyc_id', kyc_id) as payload, false as rung, null::text as dedupe_key, request_id,
-        ${request} as request
-      from v where to_cancel`,
-  )
 }
 
 /** Settles a verification whose call never took effect: one that was not begun is rejected. */

@@ -21,13 +21,16 @@ export const KYC_AGREES = {
   processing: ['processing', 'approved', 'rejected'],
   verified: ['approved', 'rejected'],
   canceled: ['rejected', 'approved'],
+  // Canceled because it was erased: that says nothing of what was decided before.
+  redacted: ['approved', 'rejected'],
 }
 
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
-/** What was not decided by hand was decided as the provider says. */
+/** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
 export function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
-  if (!decided || ours['decided_by'] !== 'provider' || DECIDES[theirs.status] === ours.status) return null
+  if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
+  if (DECIDES[theirs.status] === ours.status) return null
   return { detail: `it is ${ours.status} here, and ${theirs.status} at the provider`, passing: false }
 }

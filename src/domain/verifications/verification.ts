@@ -12,9 +12,12 @@ export const kycSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta
 })
 export type KycSubjectType = z.output<typeof kycSubjectType>
 
+const OPEN = ['pending', 'requires_input', 'processing'] as const
+export const KYC_STATUSES = [...OPEN, 'approved', 'rejected'] as const
+
 /** The status of a verification, as a field and as a filter. */
 export const verificationStatus = z
-  .enum(['pending', 'requires_input', 'processing', 'approved', 'rejected'])
+  .enum(KYC_STATUSES)
   .meta({
     id: 'VerificationStatus',
     description:
@@ -23,11 +26,9 @@ export const verificationStatus = z
   })
 export type VerificationStatus = z.output<typeof verificationStatus>
 
-const OPEN: readonly VerificationStatus[] = ['pending', 'requires_input', 'processing']
-
 /** Whether it is undecided. In these statuses the column `open` of its row is true. */
 export function isOpen(status: VerificationStatus): boolean {
-  return OPEN.includes(status)
+  return OPEN.some((each) => each === status)
 }
 
 export const kycDecision = z.enum(['approved', 'rejected']).meta({
@@ -67,7 +68,7 @@ export const kycEventSchema = z
       .object({
         code: z.string().meta({
           description:
-            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it.",
+            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one that was given up: `abandoned`, nobody went on with it for too long; `subject_gone`, the customer was deleted, or the merchant or recipient archived.",
           example: 'document_expired',
         }),
         message: z

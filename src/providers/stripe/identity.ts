@@ -84,6 +84,7 @@ function toSession(session: Stripe.Identity.VerificationSession, reference?: str
             message: error.reason ?? 'The person could not be verified.',
           }
         : null,
+    redacted: session.redaction != null,
     metadata: session.metadata ?? {},
   }
 }

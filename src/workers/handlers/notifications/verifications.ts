@@ -27,8 +27,9 @@ async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
 }
 
 /** The provider's session as one side of a comparison. */
-function sideOf({ status, reference }: IdentitySession): Side {
-  return { status, provider_reference: reference, decided_by: null }
+function sideOf({ status, redacted, reference }: IdentitySession): Side {
+  const stands = redacted && status === 'canceled' ? 'redacted' : status
+  return { status: stands, provider_reference: reference, decided_by: null }
 }
 
 async function applySession(

@@ -1,0 +1,78 @@
+// Lets go of sessions: of verifications that were decided by hand, that nobody goes on with, or whose subject is gone.
+import { newId } from '#core/ids.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { cancelKyc } from '#jobs/verifications.ts'
+import type { Verification } from './verification.ts'
+
+/** What an open verification shows as its failure once it ends because of its `cancellation_reason`. */
+export const CANCELLATIONS = {
+  abandoned: { code: 'abandoned', message: 'Nobody went on with it for too long.' },
+  subject_gone: {
+    code: 'subject_gone',
+    message: 'The customer was deleted, or the merchant or recipient was archived.',
+  },
+}
+
+/**
+ * A part of a statement: asks for the cancellation of sessions. `rows` selects `tenant_id, kyc_id, provider_reference,
+ * job_id, request_id`.
+ */
+export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
+  const request = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
+  const asked = sql`
+    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, false as rung,
+      null::text as dedupe_key, request_id, ${request} as request
+    from (${rows}) v`
+  return enqueue(sql, cancelKyc, asked)
+}
+
+/**
+ * Asks for the cancellation of open verifications that have waited for the person for `ttl_days` days without any change.
+ * Their sessions' ends reject them. At most `limit` at a time; returns how many.
+ */
+export async function cancelAbandonedKycs(sql: Sql, ttl_days: number, limit: number): Promise<number> {
+  const abandoned = sql`
+    status = 'requires_input' and cancel_requested_at is null and updated_at <= now() - ${ttl_days} * interval '1 day'`
+  const due = await sql<{ tenant_id: string; kyc_id: string }[]>`
+    select tenant_id, id as kyc_id from verifications where ${abandoned} order by updated_at limit ${limit}`
+  if (due.length === 0) return 0
+  const rows = await sql`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json(due.map((kyc) => ({ ...kyc, job_id: newId() })))}) as a(
+        tenant_id uuid, kyc_id uuid, job_id uuid)
+    ), locked as (
+      select a.* from (select * from asked order by tenant_id, kyc_id) a
+      cross join lateral (
+        select from verifications v where v.tenant_id = a.tenant_id and v.id = a.kyc_id and ${abandoned} for update
+      ) v
+    ), v as (
+      update verifications v set cancel_requested_at = clock_timestamp(),
+        cancellation_reason = coalesce(v.cancellation_reason, 'abandoned')
+      from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
+      returning l.*, v.provider_reference, null::text as request_id
+    )
+    ${cancelSessions(sql, sql`select * from v`)}`
+  return rows.count
+}
+
+/**
+ * The first parts of the statement that deletes or archives a row: `open_kyc`, the open verification of it, whose session
+ * is canceled, now or as soon as it waits for the person. The row itself is written after it has read `open_kyc`: whoever
+ * settles a verification locks that first too.
+ */
+export function cancelOpenKyc(
+  sql: Sql,
+  { tenant_id, subject_type, subject_id }: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
+): Fragment {
+  return sql`
+    open_kyc as (
+      update verifications v set cancellation_reason = 'subject_gone',
+        cancel_requested_at = case when v.status = 'requires_input' and v.cancel_requested_at is null
+          then clock_timestamp() else v.cancel_requested_at end
+      where v.tenant_id = ${tenant_id} and v.subject_type = ${subject_type} and v.subject_id = ${subject_id} and v.open
+      returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id,
+        v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
+    ),
+    canceling as (${cancelSessions(sql, sql`select * from open_kyc where to_cancel`)})`
+}
