@@ -6,7 +6,10 @@ import type { RawAnswer } from '#test/raw.ts'
 import { problemsWith } from './checks.ts'
 import { notices, signed, unsigned, type Notice } from './notifications.ts'
 import { requestsFor } from './requests.ts'
-import { live, stories } from './stories.ts'
+import type { Lived } from './stories/asker.ts'
+import { live, storiesOf } from './stories/live.ts'
+import { STORY_NOUNS } from './stories/nouns.ts'
+import { livePayment, paymentStories } from './stories/payments.ts'
 import type { Target } from './target.ts'
 import { asCommand, send, type Sent } from './wire.ts'
 
@@ -130,17 +133,25 @@ function allProperties(target: Target, tally: Tally): Property[] {
           },
         ]
       : []),
-    {
-      name: 'stories',
-      share: 0.5,
-      cases: stories,
-      holds: async (story) => {
-        const { problems, commands } = await live(target, story)
-        tally.requests += commands.length
-        if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
-      },
-    },
+    story('payments', 0.5, paymentStories, (each) => livePayment(target, each)),
+    ...STORY_NOUNS.map((noun) =>
+      story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each)),
+    ),
   ]
+
+  function story<T>(
+    name: string,
+    share: number,
+    cases: Arbitrary<T>,
+    lived: (story: T) => Promise<Lived>,
+  ): Property {
+    const holds = async (each: T): Promise<void> => {
+      const { problems, commands } = await lived(each)
+      tally.requests += commands.length
+      if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
+    }
+    return { name: `stories of ${name}`, share, cases, holds }
+  }
 }
 
 async function holdsFor(target: Target, tally: Tally, route: DocumentedRoute, written: Sent): Promise<void> {

@@ -2,7 +2,7 @@
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import { schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import type { RawAnswer } from '#test/raw.ts'
-import { MARK, type Target } from './target.ts'
+import type { Target } from './target.ts'
 import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
@@ -33,7 +33,8 @@ export function problemsWith(target: Target, route: DocumentedRoute, seen: Seen)
 
   if (status === 0) return ['the connection was closed without an answer']
   if (headers.has(INJECTED)) say('a header was smuggled into the answer')
-  if (text.includes(MARK) && !asked.includes(MARK)) say("it shows another tenant's record")
+  if (target.foreign.some((mark) => text.includes(mark) && !asked.includes(mark)))
+    say("it shows another tenant's record")
   if (REVEALING.test(text) && !REVEALING.test(decoded(asked))) say('it reveals what is inside')
 
   // A path that was changed may lead to another place, which has its own document.
@@ -96,14 +97,15 @@ function isOn({ path }: DocumentedRoute, target: string): boolean {
   return new RegExp(`^${pattern}(?:[?#]|$)`).test(target)
 }
 
-const MONEY = new Set(['amount_minor'])
+/** Null means that the system chooses. */
+const CHOSEN = new Set(['amount_minor', 'model'])
 
 /** The fields of a create that its answer does not repeat. */
 function notKept(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
   if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
   const told = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>
   return Object.entries(told).flatMap(([name, value]) => {
-    if (value === null && body[name] !== null && MONEY.has(name)) return []
+    if (value === null && CHOSEN.has(name)) return []
     if (!(name in body)) return []
     const answered: unknown = body[name]
     // A token is shown masked.

@@ -18,7 +18,7 @@ document says; no answer shows another tenant's records; in the end the books ad
 --minutes N           how long (1)
 --seed N              the first round's; each round counts one on. The same seed makes the same requests (drawn)
 --runs N              requests to each operation in a round (40)
---route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories"
+--route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories of payouts"
 --path P              goes straight to a case of one round, as a finding says
 --queue Q             the system's queue: redis or postgres (redis)
 --list                names what can be fuzzed
@@ -30,7 +30,7 @@ It starts a system of its own, in processes on free ports, with its data in a te
 --other-key KEY       another tenant's, for records that must stay hidden
 --webhooks-url URL    its webhooks host, and
 --webhook-secret S    the secret that notifications are signed with
-What is stored is then judged by the newest 100 customers, recipients, merchants, payments, payouts and verifications alone.
+What is stored is then judged by the newest 100 records of each kind alone, and nobody acts at the processor.
 
 Exit code: 0, or 1 when something was found: the seed, the path and the shrunk request as a command are printed.`
 

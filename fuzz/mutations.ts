@@ -19,9 +19,19 @@ export type Draft = {
 type Mutation = (draft: Draft) => Draft
 
 export const PAYMENTS = ['@{held}', '@{captured}', '@{refunded}']
-const OTHERS = ['customer', 'recipient', 'merchant', 'payout', 'kyc', 'held', 'captured', 'refund'].map(
-  (name) => `@{other.${name}}`,
-)
+const OTHERS = [
+  'customer',
+  'recipient',
+  'merchant',
+  'payout',
+  'top_up',
+  'kyc',
+  'dispute',
+  'ai_task',
+  'held',
+  'captured',
+  'refund',
+].map((name) => `@{other.${name}}`)
 /** An id that nothing has. */
 export const NOBODYS = '0198f6f0-1234-7000-8000-123456789abc'
 
@@ -40,8 +50,8 @@ export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<
 /** Another id: another tenant's, nobody's, one that is written differently, or none. */
 function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
   const id = oneof(
-    constantFrom(...OTHERS, '@{other.key}', NOBODYS, '@{customer}', ...PAYMENTS, '@{refund}', '@{key}'),
-    constantFrom('@{upper.customer}', '@{upper.held}', '@{upper.captured}', '@{upper.refund}'),
+    constantFrom(...OTHERS, '@{other.key}', NOBODYS, '@{customer}', ...PAYMENTS, '@{refund}', '@{key}', '@{kyc}'),
+    constantFrom('@{upper.customer}', '@{upper.held}', '@{upper.captured}', '@{upper.refund}', '@{upper.payout}'),
     badSegment,
   )
   return id.map((each) => (draft) => ({ ...draft, path: path.replace(/\{\w+\}/, each) }))
@@ -170,6 +180,12 @@ function otherField(names: string[]): Arbitrary<Mutation> {
         change((fields) => [...without(fields, each), [each, json]]),
       ),
     },
+    {
+      weight: 2,
+      arbitrary: tuple(name, nat({ max: 3 }), token).map(([each, at, json]) =>
+        change((fields) => fields.map(([own, value]) => [own, own === each ? inside(value, at, json) : value])),
+      ),
+    },
     { weight: 1, arbitrary: name.map((each) => change((fields) => without(fields, each))) },
     {
       weight: 1,
@@ -179,6 +195,25 @@ function otherField(names: string[]): Arbitrary<Mutation> {
     },
     { weight: 1, arbitrary: tuple(name, token).map((pair) => change((fields) => [...fields, pair])) },
   )
+}
+
+/** The JSON of an object with this token as one of its values; any other JSON as it is. */
+function inside(json: string, at: number, token: string): string {
+  // A field that was spoiled before may be none.
+  const value = parsed(json)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return json
+  const pairs = Object.entries(value).map(([name, each]) => [name, JSON.stringify(each)] as const)
+  if (pairs.length === 0) return `{"a":${token}}`
+  const spoilt = at % pairs.length
+  return `{${pairs.map(([name, each], index) => `${JSON.stringify(name)}:${index === spoilt ? token : each}`).join(',')}}`
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json) as unknown
+  } catch {
+    return null
+  }
 }
 
 function spoiling(spoil: (body: string) => string): Mutation {

@@ -1,6 +1,8 @@
 // Notifications as nobody should send them: wrongly signed, or signed and wrong.
 import { createHmac } from 'node:crypto'
 import { type Arbitrary, constantFrom, nat, oneof, record, tuple } from 'fast-check'
+import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
+import { NOBODYS } from './mutations.ts'
 import { badBytes, badHeaderValue, badSegment, badToken } from './values.ts'
 import { binary, type Sent } from './wire.ts'
 
@@ -11,64 +13,137 @@ type Signature =
 
 export type Notice = { body: string; signature: Signature; method: string; path: string; type: string | null }
 
-const TYPES = [
-  'payment_intent.succeeded',
-  'payment_intent.canceled',
-  'payment_intent.amount_capturable_updated',
-  'payment_intent.payment_failed',
-  'charge.refunded',
-  'refund.updated',
-  'refund.failed',
-  'charge.dispute.created',
-  'account.updated',
+/** What events of this prefix are about: the word for it, what stands for its id, its statuses, and other fields. */
+type About = { object: string; ids: string[]; statuses: string[]; fields?: Record<string, unknown> }
+
+const ABOUT: Record<string, About> = {
+  'payment_intent.': {
+    object: 'payment_intent',
+    ids: ['@{reference}'],
+    statuses: ['succeeded', 'canceled', 'requires_capture', 'processing', 'requires_payment_method'],
+  },
+  'refund.': {
+    object: 'refund',
+    ids: ['@{refund_reference}', 're_fuzz'],
+    statuses: ['succeeded', 'failed', 'pending', 'canceled'],
+    fields: { payment_intent: '@{reference}' },
+  },
+  'charge.dispute.': {
+    object: 'dispute',
+    ids: ['@{dispute_reference}', 'du_fuzz'],
+    statuses: ['won', 'lost', 'needs_response', 'prevented', 'warning_closed'],
+    fields: { payment_intent: '@{reference}', balance_transactions: [{ id: 'txn_fuzz', amount: -1 }] },
+  },
+  'charge.': { object: 'charge', ids: ['ch_fuzz'], statuses: ['succeeded', 'failed'] },
+  'payout.': {
+    object: 'payout',
+    ids: ['@{payout_reference}', 'po_fuzz'],
+    statuses: ['pending', 'in_transit', 'paid', 'failed', 'canceled'],
+    fields: { arrival_date: 1790000000, failure_code: 'no_account' },
+  },
+  'transfer.': {
+    object: 'transfer',
+    ids: ['@{transfer_reference}', 'tr_fuzz'],
+    statuses: ['paid'],
+    fields: { reversed: true, amount_reversed: 50 },
+  },
+  'topup.': {
+    object: 'topup',
+    ids: ['@{top_up_reference}', 'tu_fuzz'],
+    statuses: ['pending', 'succeeded', 'failed', 'canceled', 'reversed'],
+  },
+  'identity.verification_session.': {
+    object: 'identity.verification_session',
+    ids: ['@{session_reference}', 'vs_fuzz'],
+    statuses: ['requires_input', 'processing', 'verified', 'canceled'],
+    fields: { redaction: { status: 'redacted' }, last_error: { code: 'abandoned', reason: 'x' } },
+  },
+}
+const TYPES = [...EVENT_TYPES, 'charge.refunded', 'payout.created', 'account.updated']
+
+function aboutOf(type: string): About {
+  const [, about] = Object.entries(ABOUT).find(([prefix]) => type.startsWith(prefix)) ?? []
+  if (about !== undefined) return about
+  if (EVENT_TYPES.includes(type)) throw new Error(`nothing is known of ${type}: see ABOUT`)
+  return { object: 'account', ids: ['acct_fuzz'], statuses: ['x'] }
+}
+
+/** Marks by which an object is known as ours, or as nobody's, or as another tenant's. */
+const MARKS: Record<string, string>[] = [
+  {},
+  { sluice_payout_id: '@{payout}', sluice_payment_id: '@{held}', sluice_top_up_id: '@{top_up}', sluice_kyc_id: '@{kyc}' },
+  { sluice_payout_id: NOBODYS, sluice_payment_id: NOBODYS, sluice_top_up_id: 'x', sluice_tenant_id: NOBODYS },
+  { sluice_payment_id: '@{other.held}', sluice_payout_id: '@{other.payout}', sluice_kyc_id: '@{other.kyc}' },
 ]
 
-/** An event about a payment that is ours, which claims what never happened. */
-const near: Arbitrary<[string, string][]> = tuple(
-  constantFrom(...TYPES),
-  constantFrom('succeeded', 'canceled', 'failed', 'requires_capture'),
-  nat({ max: 1_000_000 }),
-).map(([type, status, amount]) => [
-  ['id', '"evt_fuzz_@{fresh}"'],
-  ['object', '"event"'],
-  ['type', JSON.stringify(type)],
-  ['created', '1790000000'],
-  ['livemode', 'false'],
-  [
-    'data',
-    JSON.stringify({
-      object: {
-        id: type.startsWith('payment_intent') ? '@{reference}' : 're_fuzz',
-        object: type.startsWith('payment_intent') ? 'payment_intent' : 'refund',
-        payment_intent: '@{reference}',
-        amount,
-        amount_received: amount,
-        amount_refunded: amount,
-        currency: 'usd',
-        status,
-        metadata: {},
-      },
+type Fields = [string, string][]
+/** An event about what is ours, another tenant's or nobody's, which claims what never happened. */
+const near: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
+  .chain((type) => {
+    const { object, ids, statuses, fields = {} } = aboutOf(type)
+    const others = ids.filter((id) => id.startsWith('@{')).map((id) => id.replace('@{', '@{other.'))
+    return record({
+      type: constantFrom(type),
+      object: constantFrom(object),
+      fields: constantFrom({}, fields),
+      id: constantFrom(...ids, ...ids, ...others),
+      status: constantFrom(...statuses),
+      amount: oneof(constantFrom(100, 500, 1000), nat({ max: 1_000_000 })),
+      marks: constantFrom(...MARKS),
+      api_version: oneof({ weight: 3, arbitrary: constantFrom(API_VERSION) }, constantFrom('2020-08-27', null)),
+    })
+  })
+  .map(({ type, object, fields, id, status, amount, marks, api_version }) => ({
+    fields: asFields({
+      id: 'evt_fuzz_@{fresh}',
+      object: 'event',
+      type,
+      created: 1790000000,
+      livemode: false,
+      api_version,
     }),
-  ],
-])
+    object: asFields({
+      id,
+      object,
+      amount,
+      amount_received: amount,
+      amount_refunded: amount,
+      amount_capturable: amount,
+      currency: 'usd',
+      status,
+      metadata: marks,
+      ...fields,
+    }),
+  }))
 
+function asFields(object: Record<string, unknown>): Fields {
+  return Object.entries(object).map(([name, value]) => [name, JSON.stringify(value)])
+}
+
+const NAMES = ['id', 'type', 'account', 'data', 'created', 'api_version', 'extra', '__proto__']
+const NAMES_INSIDE = ['id', 'object', 'payment_intent', 'amount', 'currency', 'status', 'metadata', '__proto__']
+const replaced = (fields: Fields, name: string, token: string): Fields => [
+  ...fields.filter(([each]) => each !== name),
+  [name, token],
+]
 const event: Arbitrary<string> = oneof(
   near,
-  tuple(near, constantFrom('id', 'type', 'account', 'data', 'created', 'extra', '__proto__'), badToken).map(
-    ([fields, name, token]): [string, string][] => [
-      ...fields.filter(([each]) => each !== name),
-      [name, token],
-    ],
-  ),
-  tuple(
-    near,
-    constantFrom('id', 'object', 'payment_intent', 'amount', 'metadata', '__proto__'),
-    badToken,
-  ).map(([fields, name, token]): [string, string][] => [
-    ...fields.filter(([each]) => each !== 'data'),
-    ['data', `{"object":{"id":"@{reference}","object":"payment_intent",${JSON.stringify(name)}:${token}}}`],
-  ]),
-).map((fields) => `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`)
+  tuple(near, constantFrom(...NAMES), badToken).map(([{ fields, object }, name, token]) => ({
+    fields: replaced(fields, name, token),
+    object,
+  })),
+  tuple(near, constantFrom(...NAMES_INSIDE), badToken).map(([{ fields, object }, name, token]) => ({
+    fields,
+    object: replaced(object, name, token),
+  })),
+).map(({ fields, object }) => {
+  const has_data = fields.some(([name]) => name === 'data')
+  return written(has_data ? fields : [...fields, ['data', `{"object":${written(object)}}`]])
+})
+
+function written(fields: Fields): string {
+  return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
+}
 
 const body: Arbitrary<string> = oneof(
   { weight: 6, arbitrary: event.map(binary) },

@@ -15,41 +15,16 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
+import { MEANINGS, tidy } from './meanings.ts'
 import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
 /**
- * What stands for a thing that the fuzzed system has, and is put in when the request is sent: `@{customer}`,
- * `@{recipient}`, `@{merchant}`, `@{payout}`, `@{kyc}`, `@{held}` (an authorized payment), `@{captured}`, `@{refund}`, each also as `@{other.customer}` of another tenant; `@{key}`, a key that was
- * used; `@{fresh}`, one that was not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
+ * What stands for a thing that the fuzzed system has, and is put in when the request is sent: each of those in `things.ts`, as
+ * `@{customer}` or `@{held}`, also as `@{other.customer}` of another tenant; `@{key}`, a key that was used; `@{fresh}`, one that was
+ * not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
-
-/** What a field of this name means, where its schema does not say enough. */
-const MEANINGS: Record<string, Arbitrary<unknown>> = {
-  idempotency_key: oneof(
-    { weight: 9, arbitrary: constant('@{fresh}') },
-    { weight: 1, arbitrary: constant('@{key}') },
-  ),
-  currency: constantFrom('USD', 'eur', 'JPY', 'KWD', 'ISK'),
-  customer_id: constant('@{customer}'),
-  merchant_id: constant('@{merchant}'),
-  recipient_id: constant('@{recipient}'),
-  subject_type: constantFrom('customer', 'merchant', 'recipient'),
-  subject_id: constantFrom('@{customer}', '@{merchant}', '@{recipient}'),
-  destination: constantFrom('acct_success', 'acct_success', 'ba_success', 'card_success'),
-  payment_method: constantFrom(
-    'pm_card_visa',
-    'pm_card_chargeDeclined',
-    'pm_card_authenticationRequired',
-    'pm_card_nobody',
-  ),
-  return_url: constant('https://example.com/back?a=b'),
-  amount_minor: integer({ min: 1, max: 2000 }),
-  amount_min: integer({ min: 0, max: 2000 }),
-  amount_max: integer({ min: 0, max: 2000 }),
-  metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => tidy(value)),
-}
 
 /** Every kind of request for one operation. */
 export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Sent> {
@@ -66,9 +41,11 @@ export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Se
 }
 
 function validDraft(document: any, route: DocumentedRoute): Arbitrary<Draft> {
-  const schema = bodySchema(document, route)
+  const schemas = bodySchemas(document, route)
   const body =
-    schema === null ? constant(null) : validObject(document, schema).map((value) => Object.entries(value))
+    schemas.length === 0
+      ? constant(null)
+      : oneof(...schemas.map((schema) => validObject(document, schema))).map((value) => Object.entries(value))
   const queries = (route.operation.parameters ?? []).filter((each: any) => each.in === 'query')
   const query = uniqueArray(
     queries.length === 0
@@ -111,26 +88,38 @@ function escaped(text: string): string {
   return /^@\{[\w.]+\}$/.test(text) ? text : encodeURIComponent(text.toWellFormed())
 }
 
+/** What is at the paths that begin so, in the states that it can be met in, the likeliest first. */
+const PLACES: Record<string, string[]> = {
+  '/v1/customers/': ['customer'],
+  '/v1/recipients/': ['recipient'],
+  '/v1/merchants/': ['merchant'],
+  '/v1/refunds/': ['refund'],
+  '/v1/disputes/': ['dispute'],
+  '/v1/payouts/': ['payout', 'pending_payout'],
+  '/v1/wallet/top_ups/': ['top_up'],
+  '/v1/compliance/kyc/': ['kyc', 'kyc', 'decided_kyc'],
+  '/v1/ai/tasks/': ['ai_task'],
+  '/v1/idempotency_keys/': ['key'],
+}
+
 /** The path with an id of what the operation is about. */
 function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
-  const compliance = path.startsWith('/v1/compliance/') ? 'kyc' : undefined
-  const noun = compliance ?? /^\/v1\/(customer|recipient|merchant|payout)s\//.exec(path)?.[1]
-  const own = noun
-    ? [`@{${noun}}`]
-    : path.startsWith('/v1/payments/')
-      ? method === 'GET'
-        ? PAYMENTS
-        : path.endsWith('/refunds')
-          ? ['@{captured}', '@{captured}', ...PAYMENTS]
-          : ['@{held}', '@{held}', ...PAYMENTS]
-      : path.startsWith('/v1/idempotency_keys/')
-        ? ['@{key}']
-        : ['@{refund}', NOBODYS]
+  if (!path.includes('{')) return constant(path)
+  const [, names] = Object.entries(PLACES).find(([place]) => path.startsWith(place)) ?? []
+  const own = names?.map((name) => `@{${name}}`) ?? paymentsFor(method, path)
   // An id means the same in capitals; a key of the caller's does not.
   const ids = path.includes('{key}')
     ? own
-    : [...own, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
+    : [...own, ...own, NOBODYS, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]
   return constantFrom(...ids).map((id) => path.replace(/\{\w+\}/, id))
+}
+
+function paymentsFor(method: string, path: string): string[] {
+  if (!path.startsWith('/v1/payments/')) throw new Error(`nothing is known to be at ${path}: see PLACES`)
+  if (method === 'GET') return PAYMENTS
+  return path.endsWith('/refunds')
+    ? ['@{captured}', '@{captured}', ...PAYMENTS]
+    : ['@{held}', '@{held}', ...PAYMENTS]
 }
 
 function written(operation: string, method: string, draft: Draft): Sent {
@@ -144,16 +133,20 @@ function written(operation: string, method: string, draft: Draft): Sent {
 
 /** The names of the fields that the body of an operation knows. */
 function namesOf(document: any, route: DocumentedRoute): string[] {
-  const schema = bodySchema(document, route)
-  return Object.keys(schema?.properties ?? {})
+  return [...new Set(bodySchemas(document, route).flatMap(({ properties = {} }) => Object.keys(properties)))]
 }
 
-function bodySchema(document: any, { operation }: DocumentedRoute): any {
+/** The objects that the body of an operation may be; none where it takes no body. */
+function bodySchemas(document: any, { operation }: DocumentedRoute): any[] {
   const content = operation.requestBody?.content['application/json'].schema
-  if (content === undefined) return null
-  const schema = resolved(document, content)
-  const choices = (schema.anyOf ?? [schema]).map((each: any) => resolved(document, each))
-  return choices.find((each: any) => each.type === 'object') ?? null
+  if (content === undefined) return []
+  const flat = (given: any): any[] => {
+    const schema = resolved(document, given)
+    return (schema.anyOf ?? schema.oneOf)?.flatMap(flat) ?? [schema]
+  }
+  const objects = flat(content).filter(({ type }) => type === 'object')
+  if (objects.length === 0) throw new Error(`${operation.operationId} takes a body that is no object`)
+  return objects
 }
 
 function resolved(document: any, schema: any): any {
@@ -216,14 +209,4 @@ function validText(schema: any): Arbitrary<string> {
   if (schema.format === 'uri') return constant('https://example.com/')
   if (typeof schema.examples?.[0] === 'string') return constant(schema.examples[0])
   return string({ unit: 'grapheme', maxLength: Math.min(schema.maxLength ?? 30, 30) })
-}
-
-// What the API refuses in any JSON is no part of a valid value.
-function tidy(value: unknown): unknown {
-  const text = JSON.stringify(value, (name, each: unknown) => {
-    if (name === '__proto__') return undefined
-    if (typeof each === 'number' && Number.isInteger(each) && !Number.isSafeInteger(each)) return 17
-    return typeof each === 'string' ? each.toWellFormed().replaceAll('\0', '') : each
-  })
-  return JSON.parse(text) as unknown
 }

@@ -5,19 +5,16 @@ import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
 import { createKey } from '#test/environment.ts'
-import { startKyc } from '#test/kyc.ts'
-import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
-import { payOut, recipient } from '#test/payouts.ts'
+import type { Provider } from '#test/providers.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
 import { PLACEHOLDER } from './requests.ts'
+import { createThings } from './things.ts'
 import type { Sent } from './wire.ts'
 
 /** Stands in everything that the other tenant has: no answer may hold it. */
 export const MARK = 'belongs-to-another-tenant'
-const HELD_MINOR = 100_000
 /** Between two looks at a system whose jobs cannot be seen. */
 const STILL_MS = 150
 
@@ -27,6 +24,10 @@ export type Target = {
   client: Client
   /** Where and how to send notifications; null: they are not fuzzed. */
   webhooks: { url: string; secret: string } | null
+  /** What stands only in records of the other tenant. */
+  foreign: string[]
+  /** The processor, whose hand stories can force; null: it cannot be reached. */
+  processor: Provider | null
   /** Whether requests without an end are ended soon enough to wait for it. */
   impatient: boolean
   /** Puts in what the placeholders stand for, and makes it where there is none. */
@@ -46,29 +47,34 @@ type Running = { api: Process; others: Process[] }
 /** A deployment of processes, with a new tenant; `running`: what it has started. */
 export async function deployedTarget(deployment: Deployment, running: Running): Promise<Target> {
   const { sql, env, client } = deployment
-  const other = createClient(client.url, (await createKey(sql, 'neighbour')).secret)
+  const neighbour = await createKey(sql, 'neighbour')
+  const other = createClient(client.url, neighbour.secret)
+  const processor = deployment.provider('stripe')
+
+  // What is parked or in doubt looks again later, and changes nothing until then.
+  async function hasWork(): Promise<boolean> {
+    const [row] = await sql<{ open: boolean }[]>`
+      select exists (
+          select from jobs where finished_at is null
+            and run_at < now() + case when tenant_id = ${SYSTEM_TENANT_ID} then interval '0' else interval '5 s' end
+        ) or exists (select from notifications where state = 'waiting') as open`
+    return row!.open
+  }
 
   async function settled(): Promise<void> {
     for (;;) {
-      const [row] = await sql<{ open: number }[]>`
-        select (
-            select count(*) from jobs
-            where finished_at is null and run_at < now() + interval '5 s' and tenant_id <> ${SYSTEM_TENANT_ID}
-          ) + (
-            -- The emulator soon says what became of these; of one that it leaves pending it says nothing.
-            select count(*) from top_ups where status = 'pending' and created_at > now() - interval '2 s'
-          ) as open`
-      if (row!.open === 0) return
+      // The processor first: what it has told is work here.
+      const { to_come, waiting, sending } = await processor.control('GET', '/webhooks')
+      if (to_come + waiting + sending === 0 && !(await hasWork())) return
       await sleep(5)
     }
   }
 
   return {
     ...(await targetOf(client, other)),
-    webhooks: {
-      url: deployment.webhooks.url,
-      secret: deployment.provider('stripe').webhook_secret,
-    },
+    foreign: [MARK, neighbour.tenant_id],
+    processor,
+    webhooks: { url: deployment.webhooks.url, secret: processor.webhook_secret },
     impatient: Number(env['REQUEST_TIMEOUT_MS'] ?? 30_000) < 10_000,
     async stored() {
       await settled()
@@ -127,12 +133,17 @@ export async function runningTarget(options: {
         each.get('/v1/merchants?limit=100'),
         each.get('/v1/payouts?limit=100'),
         each.get('/v1/compliance/kyc?limit=100'),
+        each.get('/v1/wallet/top_ups?limit=100'),
+        each.get('/v1/disputes?limit=100'),
+        each.get('/v1/ai/tasks?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))
   }
   return {
     ...(await targetOf(client, other)),
+    foreign: [MARK],
+    processor: null,
     webhooks:
       webhooks_url === undefined || webhook_secret === undefined
         ? null
@@ -157,15 +168,14 @@ async function targetOf(
   other: Client | null,
 ): Promise<Pick<Target, 'url' | 'document' | 'client' | 'concrete' | 'taken'>> {
   const document = await readDocument(client)
-  const own = createThings(client, {})
+  const own = createThings(client)
   const others =
     other &&
-    createThings(
-      other,
-      { description: MARK, metadata: { [MARK]: MARK } },
-      { name: MARK, email: MARK, external_id: MARK },
-      { metadata: MARK },
-    )
+    createThings(other, {
+      payment: { description: MARK, metadata: { [MARK]: MARK } },
+      customer: { name: MARK, email: MARK, external_id: MARK },
+      record: { metadata: MARK },
+    })
 
   async function valueOf(name: string): Promise<string> {
     if (name === 'fresh') return freshKey()
@@ -198,81 +208,5 @@ async function targetOf(
       }
     },
     taken: ({ target }) => own.forget(target.toLowerCase()),
-  }
-}
-
-/** What a tenant has, made when it is first needed and again when it was used up. */
-function createThings(
-  client: Client,
-  payment: Record<string, unknown>,
-  customer: Record<string, unknown> = {},
-  party: Record<string, unknown> = {},
-) {
-  const made = new Map<string, string>()
-  const held = async () => (await heldPayment(client, { amount_minor: HELD_MINOR, ...payment })).id
-  const captured = async () => (await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })).id
-  const makers: Record<string, () => Promise<string>> = {
-    customer: async () => {
-      const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
-      return (await client.post('/v1/customers', body)).body.id
-    },
-    async recipient() {
-      const body = { idempotency_key: freshKey(), ...RECIPIENT, ...party }
-      return (await client.post('/v1/recipients', body)).body.id
-    },
-    async merchant() {
-      const body = { idempotency_key: freshKey(), ...MERCHANT, ...party }
-      return (await client.post('/v1/merchants', body)).body.id
-    },
-    async payout() {
-      await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })
-      const body = { amount_minor: 100, description: payment['description'], ...party }
-      return (await payOut(client, await recipient(client, 'ba_manual'), body)).body.id
-    },
-    async kyc() {
-      const body = { name: 'Ada', ...customer, idempotency_key: freshKey() }
-      const { id } = (await client.post('/v1/customers', body)).body
-      return (await startKyc(client, { subject_id: id, ...party })).body.id
-    },
-    held,
-    captured,
-    async refunded() {
-      const id = await captured()
-      await refund(client, id)
-      return id
-    },
-    async refund() {
-      const { metadata } = payment
-      return (
-        await refund(client, await captured(), {
-          amount_minor: 100,
-          ...(metadata !== undefined && { metadata }),
-        })
-      ).body.id
-    },
-    async reference() {
-      return (await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })).processor_reference
-    },
-    async key() {
-      const idempotency_key = freshKey()
-      await client.post('/v1/customers', { idempotency_key, ...customer })
-      return idempotency_key
-    },
-  }
-  return {
-    async find(name: string): Promise<string> {
-      const known = made.get(name)
-      if (known !== undefined) return known
-      const make = makers[name]
-      // A placeholder that was spoiled stands for nothing.
-      if (make === undefined) return `@{${name}}`
-      const id = await make()
-      made.set(name, id)
-      return id
-    },
-    /** Lets go what stands in this text. */
-    forget(text: string): void {
-      for (const [name, id] of made) if (text.includes(id)) made.delete(name)
-    },
   }
 }

@@ -381,27 +381,3 @@ test(
     expect(deployment.output()).not.toContain('Private')
   },
 )
-
-test('in production without credentials of its provider the area is not deployed', async () => {
-  const { startApi } = await import('#api/main.ts')
-  const { loadConfig } = await import('#core/config.ts')
-  const { createLog } = await import('#core/log.ts')
-  const lines: unknown[] = []
-  const log = createLog('info', 'test')
-  log.warn = (fields: object) => void lines.push(fields)
-  const config = loadConfig({ ...world.env, NODE_ENV: 'production', AI_API_KEY: '' })
-  const api = await startApi({ ...config, API_PORT: 0 }, log)
-  try {
-    const client = createClient(api.url, world.client.key)
-    const refused = await client.get('/v1/ai/tasks')
-    expect([refused.status, refused.body.error]).toMatchObject([
-      500,
-      { code: 'misconfigured_gateway', context: { area: 'ai' } },
-    ])
-    expect(await api.ready()).toMatchObject({ areas: { without_credentials: ['ai'] } })
-    expect(lines).toContainEqual({ area: 'ai', missing: ['AI_API_KEY'] })
-    expect((await client.get('/v1/customers')).status).toBe(200)
-  } finally {
-    await api.close()
-  }
-})

@@ -1,12 +1,16 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Config } from '#core/config.ts'
+import { neededBy } from '#core/config/readers.ts'
+import { newId } from '#core/ids.ts'
 import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
 import { createLog } from '#core/log.ts'
 import { startApi } from '#api/main.ts'
-import { AREA_NAMES, areaStates } from '#domain/areas.ts'
-import { createClient } from '#test/client.ts'
+import { AREAS, AREA_NAMES, areaStates, type Area, type AreaStates } from '#domain/areas.ts'
+import { createClient, type Client } from '#test/client.ts'
+import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -39,9 +43,8 @@ test('a path near that of an area is 404, and a message sent without the scope i
   })
 })
 
-test('all ten areas can be switched off; the log, /readyz and a metric tell which are', async () => {
-  const off = areaStates(AREA_NAMES)
-  expect(off).toEqual({
+test('all ten areas can be switched off, and the guide to operations names them', async () => {
+  expect(areaStates(AREA_NAMES)).toEqual({
     deployed: [],
     switched_off: AREA_NAMES,
     not_deployed: [],
@@ -52,30 +55,102 @@ test('all ten areas can be switched off; the log, /readyz and a metric tell whic
   const [, all, here] = /## Areas\n([^]*?)This version has ([^;]*);/.exec(guide)!
   const named = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name]) => name)
   expect([named(all!), named(here!)]).toEqual([AREA_NAMES, areaStates([]).deployed])
+})
 
+type Cause = { area: Area; as: keyof AreaStates; changes: Partial<Config> }
+
+/** Everything by which an area is not deployed. */
+const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
+  const { tags, credentials = [] }: (typeof AREAS)[Area] = AREAS[area]
+  return [
+    { area, as: 'switched_off', changes: { DISABLED_AREAS: [area] } },
+    ...(tags === undefined ? [{ area, as: 'not_deployed' as const, changes: {} }] : []),
+    ...credentials.map((variable) => ({
+      area,
+      as: 'without_credentials' as const,
+      changes: { NODE_ENV: 'production' as const, [variable]: undefined },
+    })),
+  ]
+})
+
+/** The area whose heading an operation stands under in the document. */
+function areaOf({ operation }: DocumentedRoute): Area | undefined {
+  const [tag] = operation.tags as string[]
+  return AREA_NAMES.find((area) => Object.hasOwn(AREAS[area].tags ?? {}, tag!))
+}
+
+test('every operation stands under a heading of its area; only lookups of keys belong to none', async () => {
+  const operations = routesOf(await readDocument(world.client))
+  const strange = operations.filter((route) => {
+    const [by_path] = AREA_NAMES.filter((area) =>
+      AREAS[area].paths.some((path) => `${route.path}/`.startsWith(`${path}/`)),
+    )
+    return by_path !== undefined && by_path !== areaOf(route)
+  })
+  expect(strange).toEqual([])
+  const without = operations.filter((route) => areaOf(route) === undefined).map(({ path }) => path)
+  expect(without).toEqual(['/v1/idempotency_keys/{key}'])
+  expect([...new Set(operations.map(areaOf))].filter(Boolean).toSorted()).toEqual(
+    areaStates([]).deployed.toSorted(),
+  )
+})
+
+test.for(CAUSES)('$area, $as: each of its routes answers so, and the log, /readyz and a metric tell', async (cause) => {
+  const { area, as, changes } = cause
   const lines: string[] = []
   const log = createLog('info', 'test')
-  log.info = (fields: object) => lines.push(JSON.stringify(fields))
-  const api = await startApi({ ...world.config, DISABLED_AREAS: ['customers', 'ai'] }, log)
+  const write = (fields: object, text: string) => void lines.push(JSON.stringify({ ...fields, text }))
+  Object.assign(log, { info: write, warn: write })
+  const api = await startApi({ ...world.config, ...changes }, log)
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
     const client = createClient(api.url, world.client.key)
-    expect((await client.get('/v1/customers')).status).toBe(500)
-    expect((await client.get('/v1/payments')).status).toBe(200)
+    const nobody = createClient(api.url, '')
+    const documented = routesOf(await readDocument(world.client))
+    const { paths, posts = {} }: (typeof AREAS)[Area] = AREAS[area]
+    const own = [
+      ...documented.filter((route) => areaOf(route) === area),
+      ...(as === 'not_deployed' ? paths.map((path) => ({ method: 'GET', path })) : []),
+      ...Object.keys(posts).map((path) => ({ method: 'POST', path })),
+    ]
+    const others = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
+    const codeOf = async (each: Client, { method, path }: { method: string; path: string }) => {
+      const { status, body } = await each.send(method, path.replace(/\{\w+\}/, newId()))
+      return [method, path, status, body?.error?.code, body?.error?.context?.area]
+    }
+    const answers = await Promise.all(own.map((route) => codeOf(client, route)))
+    expect(answers).toEqual(
+      own.map(({ method, path }) => [method, path, 500, 'misconfigured_gateway', area]),
+    )
+    expect(await codeOf(nobody, { method: 'GET', path: paths[0]! })).toContain('unauthorized')
+    for (const answer of await Promise.all(others.map((route) => codeOf(client, route))))
+      expect(answer).not.toContain(500)
+
     const ready = await fetch(`${operations.url}/readyz`)
-    expect([ready.status, await ready.json()]).toMatchObject([
-      200,
-      {
-        status: 'ready',
-        areas: { deployed: areaStates(['customers', 'ai']).deployed, switched_off: ['customers', 'ai'] },
-      },
-    ])
-    expect(lines.join('\n')).toContain('"switched_off":["customers","ai"]')
+    const { status, areas } = (await ready.json()) as { status: string; areas: AreaStates }
+    expect([ready.status, status]).toEqual([200, 'ready'])
+    expect(areas[as]).toContain(area)
+    expect(areas.deployed).toEqual(areaStates([]).deployed.filter((each) => each !== area))
+    expect(lines.join('\n')).toContain(JSON.stringify({ areas }).slice(1, -1))
     const metrics = await (await fetch(`${operations.url}/metrics`)).text()
-    expect(metrics).toContain('sluice_area_deployed{area="customers"} 0')
-    expect(metrics).toContain('sluice_area_deployed{area="payments"} 1')
+    for (const each of AREA_NAMES)
+      expect(metrics).toContain(
+        `sluice_area_deployed{area="${each}"} ${areas.deployed.includes(each) ? 1 : 0}\n`,
+      )
   } finally {
     await operations.close()
     await api.close()
+  }
+})
+
+test('where an area has a provider, credentials that are missing are noticed: by the API, or by a worker that does not start', () => {
+  const needed = neededBy('worker')
+  for (const area of AREA_NAMES) {
+    const { provider, credentials }: (typeof AREAS)[Area] = AREAS[area]
+    if (provider === undefined || credentials !== undefined) continue
+    expect([area, needed]).toEqual([
+      area,
+      expect.arrayContaining([expect.stringMatching(`^${provider.toUpperCase()}_\\w*KEY$`)]),
+    ])
   }
 })

@@ -241,6 +241,13 @@ describe('payment intents', () => {
       return_url: undefined,
     })
     expect(second.next_action!.type).toBe('use_stripe_sdk')
+    const third = await stripe.paymentIntents.create({ ...params, return_url: undefined })
+    const answered = await fetch(page.replace(first.id, third.id), {
+      method: 'POST',
+      body: new URLSearchParams({ outcome: 'succeed' }),
+    })
+    expect([answered.status, answered.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(await answered.text()).toContain('Thank you. You can close this page.')
     expect(
       await control('POST', `payment_intents/${second.id}/authenticate`, { outcome: 'fail' }),
     ).toMatchObject({

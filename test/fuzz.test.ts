@@ -1,8 +1,10 @@
 // A short round of `npm run fuzz`, the same each time; and that it would notice what is wrong.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { routesOf } from '#test/documentation.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
+import { live } from '../fuzz/stories/live.ts'
+import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
 import { deployedTarget, type Target } from '../fuzz/target.ts'
 
 const RUNS = 16
@@ -35,7 +37,13 @@ test(
 
 test('every operation, the notifications and stories are fuzzed', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
-  expect(propertiesOf(target)).toEqual([...names, 'requests without an end', 'POST /stripe', 'stories'])
+  const nouns = ['payments', ...STORY_NOUNS.map(({ name }) => name)]
+  expect(propertiesOf(target)).toEqual([
+    ...names,
+    'requests without an end',
+    'POST /stripe',
+    ...nouns.map((name) => `stories of ${name}`),
+  ])
 })
 
 describe('it would notice', () => {
@@ -55,6 +63,16 @@ describe('it would notice', () => {
     const document = structuredClone(target.document)
     delete document.paths['/v1/customers'].post.responses[201]
     expect((await round({ document }))!.problems[0]).toBe('the route documents no 201')
+  })
+
+  test('a resource that goes from one state to another that cannot follow', async () => {
+    const noun = STORY_NOUNS.find(({ name }) => name === 'top-ups')!
+    const next = noun.next
+    noun.next = { pending: [] }
+    onTestFinished(() => void (noun.next = next))
+    const story = { drawn: { source: 'src_success' }, moves: [[]], order: [0] }
+    const { problems } = await live(target, noun, story)
+    expect(problems).toEqual(['from pending it became succeeded'])
   })
 
   test('an error that is not in the catalogue', async () => {

@@ -7,6 +7,7 @@ import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/a
 import { ensureTenant } from '#domain/tenants.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
+import { readDocument, routesOf } from '#test/documentation.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
@@ -184,6 +185,29 @@ test("the command does not touch another tenant's key", async () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining('There is no such key')])
   }
   expect(await statusOf(secret)).toBe(200)
+})
+
+test('the help says of each scope what it opens', async () => {
+  const { stdout } = await keys('--help')
+  const opens = (scope: string) => stdout.split('\n').find((line) => line.trim().startsWith(`${scope} `))
+  const words: Record<string, string> = {
+    timeline: 'timelines',
+    reconciliation: 'drifts',
+    transactions: 'movements',
+    top_ups: 'top-ups',
+    kyc: 'verifications',
+    tasks: 'AI tasks',
+    fail: 'fail',
+    link: 'links',
+    decide: 'decide',
+  }
+  const missing = routesOf(await readDocument(world.client)).flatMap(({ path, operation }) => {
+    const scope = /Needs the scope `([^`]+)`/.exec(operation.description)?.[1]
+    const last = path.split('/').findLast((part) => !part.startsWith('{'))!
+    const word = (words[last] ?? last).replace(/s$/, '')
+    return scope === undefined || opens(scope)?.includes(word) === true ? [] : [`${scope}: ${word}`]
+  })
+  expect(missing).toEqual([])
 })
 
 test('the command says which options are missing or wrong', async () => {

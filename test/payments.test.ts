@@ -442,9 +442,15 @@ describe('cancellation', () => {
       ASYNC,
     )
     await held.hit()
-    expect((await client.post(`/v1/payments/${body.id}/cancel`)).status).toBe(202)
+    const key = { idempotency_key: freshKey() }
+    const cancel = () => client.post(`/v1/payments/${body.id}/cancel`, key)
+    expect((await cancel()).status).toBe(202)
+    expect((await cancel()).status).toBe(202)
     await held.remove()
     await paymentIn(client, body.id, 'failed')
+    const late = await cancel()
+    expect([late.status, late.body.error.code]).toEqual([409, 'payment_not_cancelable'])
+    expect(late.body.error.context).toMatchObject({ status: 'failed' })
   })
 })
 

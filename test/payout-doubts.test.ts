@@ -9,6 +9,7 @@ import { findDrifting, findStale, looksOf } from '#domain/reconciliation/looks.t
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey } from '#test/client.ts'
+import { waitingForLocks } from '#test/locks.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
@@ -87,6 +88,28 @@ test('a payout that was failed by hand while it is processing is asked about unt
   await eventually(async () => expect(await drifts()).toEqual([]))
   expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   expect(await reconcile()).toBe(false)
+})
+
+test('what is failed by hand while the processor tells that it was paid is a drift all the same', async () => {
+  const client = await rich(world, 1000)
+  const { body } = await payOut(client, await recipient(client, 'ba_manual'), {}, WAIT)
+  const { id, processor_reference: reference } = body
+  // The statement of whoever fails it and then the worker's wait for the row.
+  const failed = await world.sql.begin(async (tx) => {
+    await tx`select from payouts where id = ${id} for update`
+    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'the bank says so' })
+    await waitingForLocks(world.sql, 1)
+    await settle(reference, 'paid')
+    await deliver(world, (await eventsOf(reference)).at(-1)!)
+    await waitingForLocks(world.sql, 2)
+    return { failing }
+  })
+  expect((await failed.failing).body).toMatchObject({ status: 'failed' })
+  await world.drain()
+  expect((await client.get('/v1/reconciliation')).body).toMatchObject([
+    { subject_id: id, ours: { status: 'failed' }, theirs: { status: 'paid' } },
+  ])
+  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 900, reserved: 0 })
 })
 
 test('a cancellation that was recorded and came to nothing is refused when it is repeated', async () => {

@@ -156,6 +156,18 @@ test('a notification is found by its request, its event and its payment, also if
   }
 })
 
+test('nothing that a request brings ends a line of the log', async () => {
+  const key = freshKey()
+  const breaks = '\u2028\u2029\u0085\u009b'
+  await deployment.client.get(`/v1/customers/${key}${encodeURIComponent(breaks)}`)
+  const [line] = await until('its line', () => {
+    const found = linesWith(key)
+    return found.length > 0 && found
+  })
+  expect(line).toMatchObject({ status: 400, subject_id: `${key}${breaks}` })
+  expect(deployment.output()).not.toMatch(/[\u0080-\u009f\u2028\u2029]/)
+})
+
 test('the webhooks host names its answers', async () => {
   const host = deployment.webhooks
   const refused = await host.post('/stripe', {}, { 'x-request-id': 'from-outside' })

@@ -6,6 +6,7 @@ import { storeNotifications } from '#domain/notifications/store.ts'
 import { findDrifting, looksOf } from '#domain/reconciliation/looks.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
+import { waitingForLocks } from '#test/locks.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { startProxy } from '#test/proxy.ts'
@@ -100,7 +101,7 @@ test.each([
   },
 )
 
-test('it stays a drift when ours is given up', async () => {
+test('it stays a drift when ours is given up, until the processor has given the money back', async () => {
   const shop = await world.clientOf()
   const { id, job_id } = await unknownTopUp(shop)
   const strange = await topUpElsewhere(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
@@ -114,8 +115,39 @@ test('it stays a drift when ours is given up', async () => {
   expect(await driftsOf(shop, id)).toMatchObject([
     { state: 'differs', ours: { status: 'failed' }, theirs: { amount_minor: 1 } },
   ])
+  await lookAtDrifts(id)
+  await world.drain()
+  expect(await driftsOf(shop, id)).toHaveLength(1)
+  await settleTopUp(world, strange, 'reversed')
+  await lookAtDrifts(id)
+  await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
   expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: null })
   expect(await balancesOf(shop)).toEqual([])
+})
+
+test('what is given up while the processor tells of it is a drift all the same', async () => {
+  const shop = await world.clientOf()
+  const { id, job_id } = await unknownTopUp(shop)
+  const reference = await topUpElsewhere(world, marksOf(id, shop.tenant_id))
+  await settleTopUp(world, reference, 'succeeded')
+  // The operator's statement and then the worker's wait for the row.
+  const { given_up, told } = await world.sql.begin(async (tx) => {
+    await tx`select from top_ups where id = ${id} for update`
+    const acts = { given_up: resolveAsFailed(world.sql, { job_id, ...BY }) }
+    await waitingForLocks(world.sql, 1)
+    const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
+    expect((await deliver(world, event)).status).toBe(200)
+    await waitingForLocks(world.sql, 2)
+    return { ...acts, told: event }
+  })
+  expect(await given_up).toMatchObject({ after: 'failed' })
+  await tried(world, [told])
+  await world.drain()
+  expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: reference })
+  expect(await balancesOf(shop)).toEqual([])
+  expect(await driftsOf(shop, id)).toMatchObject([
+    { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
+  ])
 })
 
 test.each(['tells', 'is looked at'])(

@@ -64,6 +64,13 @@ export function createSampler(part: number): (id: string) => boolean {
   return (id) => part === 1 || crc32(id) < limit
 }
 
+/** What may end a line or steer a terminal, and JSON leaves as it is. */
+const STEERING = /[\u007f-\u009f\u2028\u2029]/g
+
+function escaped(line: string): string {
+  return line.replace(STEERING, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
 /** Writes while there are lines: pino's own `periodicFlush` would wake an idle process twenty times a second. */
 function destinationOf(options: { dest?: number }) {
   const stream = pino.destination({ ...WRITING, ...options })
@@ -85,7 +92,7 @@ function destinationOf(options: { dest?: number }) {
   stream.write = (line) => {
     rounds_left = ROUNDS
     timer ??= setInterval(flush, WRITTEN_AFTER_MS).unref()
-    return write(line)
+    return write(escaped(line))
   }
   return stream
 }

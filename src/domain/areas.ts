@@ -36,7 +36,7 @@ const TABLE = {
       reconciliation: 'Where our books and the processor are known to differ.',
     },
     scopes: {
-      'payments:read': 'read payments, refunds, disputes and open drifts',
+      'payments:read': 'read payments, their timelines, refunds, disputes and open drifts',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },
@@ -47,7 +47,7 @@ const TABLE = {
       payouts:
         'Money that leaves your balance for a recipient. Its amount is reserved at once. [Payouts](/docs/guides/payouts).',
     },
-    scopes: { 'payouts:read': 'read payouts', 'payouts:write': 'create, cancel and fail payouts' },
+    scopes: { 'payouts:read': 'read payouts and their timelines', 'payouts:write': 'create, cancel and fail payouts' },
   },
   wallet: {
     paths: ['/v1/wallet'],
@@ -56,7 +56,7 @@ const TABLE = {
       wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
       top_ups: 'Money that you bring into your balance.',
     },
-    scopes: { 'wallet:read': 'read balances and their movements', 'wallet:write': 'top up a balance' },
+    scopes: { 'wallet:read': 'read balances, their movements, top-ups and the timelines of those', 'wallet:write': 'create top-ups of a balance' },
   },
   recipients: {
     paths: ['/v1/recipients'],
@@ -84,7 +84,7 @@ const TABLE = {
       verifications:
         'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
     },
-    scopes: { 'compliance:read': 'read verifications', 'compliance:write': 'open and decide verifications' },
+    scopes: { 'compliance:read': 'read verifications and their timelines', 'compliance:write': 'open and decide verifications, and ask for their links' },
   },
   messages: {
     paths: ['/v1/messages'],

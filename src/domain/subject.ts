@@ -53,6 +53,8 @@ export type AtProvider = {
    * been applied.
    */
   agrees: Readonly<Record<string, readonly string[]>>
+  /** Statuses at the provider in which money that is not what we asked for has come to nothing, or has gone back. */
+  undone?: readonly string[]
   /**
    * The condition under which what an event `said` brings nothing new to our row `r`; it says all that is compared.
    * Without it each event is looked at. The webhooks host reads the columns that it names.

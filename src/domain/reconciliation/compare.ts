@@ -23,6 +23,9 @@ export function disagreement(
   }
   const under_way = statusesUnderWay(subject).includes(ours.status)
   const other = theirs !== null && isOfOtherMoney(ours, theirs)
+  // It bears our ids and never was ours: once ours has ended and it is undone, nothing is left to be told.
+  const strange = other && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
+  if (strange && at_provider.undone?.includes(theirs.status) === true) return null
   if (under_way && worked_on && !other) return null
   const state = under_way && !other ? 'stale' : 'differs'
   if (theirs === null) {

@@ -67,7 +67,7 @@ export async function findStale(sql: Sql, noun: ProviderNoun, cursor: Cursor): P
 
 /**
  * Rows with an open drift, and since when they have been as they are: whatever changed a row may have ended its
- * drift.
+ * drift. Where the provider's object never became ours, it is that object which is looked at.
  */
 export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.mended_at is null`, cursor)
@@ -75,7 +75,8 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
     const { table, at_provider } = providerSubjectOf(noun)
     const { provider, reference } = at_provider
     return sql`
-      select ${sql(`o.${provider}`)} as provider, ${sql(`o.${reference}`)} as reference,
+      select ${sql(`o.${provider}`)} as provider,
+        coalesce(${sql(`o.${reference}`)}, p.theirs ->> ${reference}::text) as reference,
         greatest(p.since, o.updated_at) as since
       from ${sql(table)} o
       where p.subject = ${noun} and o.tenant_id = p.tenant_id and o.id = p.subject_id`

@@ -10,7 +10,7 @@ import { errorBody, parameterRefused, Refusal, unknownUrl } from './errors.ts'
 import { findEvent } from './events.ts'
 import { addFault } from './faults.ts'
 import { answerControls, faultControls, textOf, type Refusing } from '../shared/controls.ts'
-import { sendPage } from '../shared/html.ts'
+import { document, sendPage } from '../shared/html.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
 import { pressButton } from './buttons.ts'
 import { authenticationPage } from './page.ts'
@@ -84,7 +84,7 @@ const CONTROLS = new Map<string, StripeControl>([
 
   // Notifications.
   ['POST webhooks', changeWebhooks],
-  ['GET webhooks', (emulator) => emulator.webhooks?.describe() ?? { url: null }],
+  ['GET webhooks', describeWebhooks],
   ['POST events/:id/send', sendEvent],
 
   // Faults, and the requests.
@@ -105,7 +105,7 @@ export async function answerControl(emulator: Emulator, exchange: Exchange): Pro
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
 }
 
-/** JSON or a form; a form goes back to where the buyer came from. */
+/** JSON or a form; a form goes back to where the buyer came from, if that is known. */
 function answerChallenge(
   emulator: Emulator,
   id: string,
@@ -118,7 +118,11 @@ function answerChallenge(
     throw parameterRefused('Invalid outcome: must be one of succeed, fail', 'outcome')
   const intent = authenticate(emulator, BROWSER, findIntent(emulator, id), outcome)
   const isForm = header(request, 'content-type')?.startsWith('application/x-www-form-urlencoded')
-  if (!isForm || intent.return_url === null) return render(intent, emulator.url)
+  if (!isForm) return render(intent, emulator.url)
+  if (intent.return_url === null) {
+    sendPage(response, 200, document('Authentication', '<p>Thank you. You can close this page.</p>'))
+    return null
+  }
   const back = new URL(intent.return_url)
   back.searchParams.set('payment_intent', intent.id)
   back.searchParams.set('payment_intent_client_secret', intent.client_secret)
@@ -153,7 +157,12 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
     ...(typeof late_ms === 'number' && { late_ms }),
     ...(typeof shuffle === 'boolean' && { shuffle }),
   })
-  return emulator.webhooks?.describe() ?? { url: null }
+  return describeWebhooks(emulator)
+}
+
+/** `to_come`: how much will happen by itself and is told then. */
+function describeWebhooks(emulator: Emulator): unknown {
+  return { ...(emulator.webhooks?.describe() ?? { url: null }), to_come: emulator.timers.size }
 }
 
 async function sendEvent(emulator: Emulator, id: string): Promise<unknown> {

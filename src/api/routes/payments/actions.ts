@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { amountMinor } from '#core/money.ts'
+import { isCancelDropped } from '#domain/cancellations.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import {
@@ -166,6 +167,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
           return joined && { joined: joined.job_id }
         },
         reached: ({ status }) => status === 'canceled',
+        dropped: (payment) => isCancelDropped(sql, 'payment', payment),
         async why_not() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
           return refusalFor(payment, 'payment_not_cancelable', 'canceled')

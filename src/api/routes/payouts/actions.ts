@@ -5,7 +5,8 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { findPayout, findPayoutByIds, findProtectedPayout } from '#domain/payouts/find.ts'
+import { isCancelDropped } from '#domain/cancellations.ts'
+import { findPayout, findProtectedPayout } from '#domain/payouts/find.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import {
   failPayout,
@@ -88,10 +89,7 @@ export function payoutActionRoutes(
           return joined && { joined: joined.job_id }
         },
         reached: ({ status }) => status === 'canceled',
-        async dropped({ tenant_id, id }) {
-          const known = await findPayoutByIds(sql, { tenant_id, id })
-          return known?.cancel_requested_at === null && known.status !== 'canceled'
-        },
+        dropped: (payout) => isCancelDropped(sql, 'payout', payout),
         why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_cancelable', 'canceled'),
       })
     },

@@ -10,9 +10,8 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settlingTopUp, topUpTold } from '../told.ts'
-import { applied, findBoth, isLook } from './apply.ts'
+import { applied, findBoth } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { wasDrift } from './parked.ts'
 
 const comparedTopUp: ComparedNoun = {
   noun: 'top_up',
@@ -50,13 +49,11 @@ async function applyTopUp(
   const told = topUpTold({ tenant_id, top_up_id }, record)
   const tells = settlingTopUp({ told, notification_id: notification.id })
   const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
-  // One that has ended here may differ there, and then no notification will change it. One of other money is not what
-  // was asked for, although it bears our ids: nothing is posted for it, nor is its reference ours.
-  const ended = top_up.status !== 'pending'
+  // One of other money is not what was asked for, although it bears our ids: nothing is posted for it, nor is its
+  // reference ours.
   const theirs = sideOf(record)
   const other = isOfOtherMoney(top_up, theirs)
-  if (!isLook(notification) && !ended && !other && !wasDrift(notification))
-    return await applied(notification, of, { tells })
+  // Ours may have ended otherwise, also since it was read, and then no notification will change it.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
   return await applied(notification, of, { ...(!other && { tells }), compareAfter })

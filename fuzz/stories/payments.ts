@@ -1,9 +1,8 @@
 // Stories of one payment: captures, cancels and refunds in any order, with amounts around the limits, some at once.
 import { type Arbitrary, array, boolean, constantFrom, record } from 'fast-check'
-import type { RawAnswer } from '#test/raw.ts'
 import { freshKey } from '#test/client.ts'
-import type { Target } from './target.ts'
-import { asCommand, send, type Sent } from './wire.ts'
+import type { Target } from '../target.ts'
+import { asker, type Lived } from './asker.ts'
 
 type Move = {
   kind: 'capture' | 'cancel' | 'refund'
@@ -11,7 +10,7 @@ type Move = {
   /** The same request once more, with the same key. */
   again: boolean
 }
-export type Story = {
+type Story = {
   amount_minor: number
   currency: string
   /** What is asked one after the other; the moves of one list at the same time. */
@@ -24,7 +23,7 @@ const move: Arbitrary<Move> = record({
   again: boolean(),
 })
 
-export const stories: Arbitrary<Story> = record({
+export const paymentStories: Arbitrary<Story> = record({
   amount_minor: constantFrom(100, 101, 1000, 99_999_999),
   currency: constantFrom('USD', 'JPY'),
   moves: array(array(move, { minLength: 1, maxLength: 4, size: 'small' }), { maxLength: 6 }),
@@ -37,25 +36,8 @@ type State = Record<'amount_minor' | 'amount_captured_minor' | 'amount_refunded_
 }
 
 /** Lives through the story. Answers what contradicted it, and the requests so far as commands. */
-export async function live(
-  target: Target,
-  story: Story,
-): Promise<{ problems: string[]; commands: string[] }> {
-  const commands: string[] = []
-  const ask = async (method: string, path: string, body: object | null): Promise<RawAnswer> => {
-    const headers = [['authorization', `Bearer ${target.client.key}`] as const]
-    const typed = body === null ? headers : [...headers, ['content-type', 'application/json'] as const]
-    const sent: Sent = {
-      operation: `${method} ${path}`,
-      method,
-      target: path,
-      headers: typed,
-      body: body === null ? null : JSON.stringify(body),
-      framing: 'length',
-    }
-    commands.push(asCommand(target.url, sent))
-    return await send(target.url, sent)
-  }
+export async function livePayment(target: Target, story: Story): Promise<Lived> {
+  const { ask, commands } = asker(target)
   const read = async (id: string): Promise<State> => (await ask('GET', `/v1/payments/${id}`, null)).body
 
   const { amount_minor, currency } = story

@@ -1,0 +1,120 @@
+// What a tenant has when it is fuzzed: records of each noun, in the states that requests meet.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freshKey, type Client } from '#test/client.ts'
+import { startKyc } from '#test/kyc.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { payOut, recipient } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
+
+const HELD_MINOR = 100_000
+const WAITS = { prefer: 'wait=10' }
+
+/** What the tenant's records hold: fields of payments, of customers, and of all others. */
+export type Marks = {
+  payment?: Record<string, unknown>
+  customer?: Record<string, unknown>
+  record?: Record<string, unknown>
+}
+
+/** What a tenant has, made when it is first needed and again when it was used up. */
+export function createThings(client: Client, { payment = {}, customer = {}, record = {} }: Marks = {}) {
+  const made = new Map<string, string>()
+  const held = async () => (await heldPayment(client, { amount_minor: HELD_MINOR, ...payment })).id
+  const capture = async () => await capturedPayment(client, { amount_minor: HELD_MINOR, ...payment })
+  const person = async (): Promise<string> => {
+    const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
+    return (await client.post('/v1/customers', body)).body.id
+  }
+  const payout = async (destination: string): Promise<any> => {
+    await capture()
+    const to = await recipient(client, destination)
+    return (await payOut(client, to, { description: payment['description'], ...record }, WAITS)).body
+  }
+  const toppedUp = async () => (await topUp(client, { source: 'src_manual', ...record }, WAITS)).body
+  const verification = async (): Promise<any> => {
+    return (await startKyc(client, { subject_id: await person(), ...record })).body
+  }
+  const dispute = async (): Promise<any> => {
+    const { id } = await capturedPayment(client, {
+      amount_minor: 1000,
+      ...payment,
+      payment_method: 'pm_card_createDispute',
+    })
+    for (;;) {
+      const [found] = (await client.get(`/v1/disputes?payment_id=${id}`)).body
+      if (found?.amount_withdrawn_minor === 1000) return found
+      await sleep(20)
+    }
+  }
+  const makers: Record<string, () => Promise<string>> = {
+    customer: person,
+    async recipient() {
+      // So that there is something to pay out.
+      await capture()
+      const body = { idempotency_key: freshKey(), ...RECIPIENT, ...record }
+      return (await client.post('/v1/recipients', body)).body.id
+    },
+    async merchant() {
+      const body = { idempotency_key: freshKey(), ...MERCHANT, ...record }
+      return (await client.post('/v1/merchants', body)).body.id
+    },
+    payout: async () => (await payout('ba_manual')).id,
+    pending_payout: async () => (await payout('ba_pending')).id,
+    payout_reference: async () => (await payout('ba_manual')).processor_reference,
+    transfer_reference: async () => (await payout('acct_success')).processor_reference,
+    top_up: async () => (await toppedUp()).id,
+    top_up_reference: async () => (await toppedUp()).processor_reference,
+    kyc: async () => (await verification()).id,
+    session_reference: async () => (await verification()).provider_reference,
+    async decided_kyc() {
+      const { id } = await verification()
+      await client.post(`/v1/compliance/kyc/${id}/decide`, { decision: 'rejected', reason: 'Seen.' })
+      return id
+    },
+    dispute: async () => (await dispute()).id,
+    dispute_reference: async () => (await dispute()).processor_reference,
+    async ai_task() {
+      const input = { prompt: JSON.stringify(record) }
+      const body = { idempotency_key: freshKey(), kind: 'generate', input, ...record }
+      return (await client.post('/v1/ai/tasks', body, WAITS)).body.id
+    },
+    held,
+    captured: async () => (await capture()).id,
+    async refunded() {
+      const { id } = await capture()
+      await refund(client, id)
+      return id
+    },
+    async refund() {
+      const { metadata } = payment
+      const body = { amount_minor: 100, ...(metadata !== undefined && { metadata }) }
+      return (await refund(client, (await capture()).id, body)).body.id
+    },
+    refund_reference: async () => {
+      return (await refund(client, (await capture()).id, { amount_minor: 100 })).body.processor_reference
+    },
+    reference: async () => (await capture()).processor_reference,
+    async key() {
+      const idempotency_key = freshKey()
+      await client.post('/v1/customers', { idempotency_key, ...customer })
+      return idempotency_key
+    },
+  }
+  return {
+    async find(name: string): Promise<string> {
+      const known = made.get(name)
+      if (known !== undefined) return known
+      const make = makers[name]
+      // A placeholder that was spoiled stands for nothing.
+      if (make === undefined) return `@{${name}}`
+      const id = await make()
+      made.set(name, id)
+      return id
+    },
+    /** Lets go what stands in this text. */
+    forget(text: string): void {
+      for (const [name, id] of made) if (text.includes(id)) made.delete(name)
+    },
+  }
+}
