@@ -7,14 +7,12 @@ import { eventually, fault } from '#test/payments.ts'
 import { fund, payOut, payoutIn, payoutStory, recipient } from '#test/payouts.ts'
 import {
   deliver,
-  deliverAll,
-  listEvents,
+  eventsOf,
   ordersOf,
   shuffled,
   spread,
   stateOf,
-  tried,
-  type StripeEvent,
+  tellInOrders,
 } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -31,19 +29,6 @@ const control = (path: string, body: object) => world.provider('stripe').control
 const settle = (reference: string, status: string) => control(`/payouts/${reference}/settle`, { status })
 const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
 
-/** What there is to tell of one payout or transfer, oldest first. */
-async function eventsOf(reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
-  return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
-}
-
-async function deliverInRounds(orders: StripeEvent[][]): Promise<void> {
-  for (let round = 0; round < orders[0]!.length; round++) {
-    const events = orders.map((order) => order[round]!)
-    for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
-    await tried(world, events)
-  }
-}
-
 /** Payouts that the processor has, as many as there are orders of `count` events. */
 async function taken(count: number, destination: string): Promise<{ payouts: any[]; orders: number[][] }> {
   const orders = ordersOf(Array.from({ length: count }, (_, index) => index))
@@ -57,13 +42,11 @@ async function taken(count: number, destination: string): Promise<{ payouts: any
 }
 
 async function tellInEveryOrder(payouts: any[], orders: number[][]): Promise<void> {
-  const all = await listEvents(world)
-  const told = await Promise.all(payouts.map((payout) => eventsOf(payout.processor_reference, all)))
-  for (const events of told) expect(events).toHaveLength(orders[0]!.length)
-  await deliverInRounds(orders.map((order, nth) => order.map((index) => told[nth]![index]!)))
-  // All of them once more: nothing changes.
-  await deliverAll(world, told.flat())
-  await world.drain()
+  await tellInOrders(
+    world,
+    payouts.map((payout) => payout.processor_reference),
+    orders,
+  )
 }
 
 describe('all orders of the notifications of a payout', () => {
@@ -115,11 +98,11 @@ describe('all orders of the notifications of a payout', () => {
     } = await taken(1, 'ba_manual')
     const { id, processor_reference: reference } = payout
     await settle(reference, 'paid')
-    const [paid] = (await eventsOf(reference)).filter(({ type }) => type === 'payout.paid')
+    const [paid] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.paid')
     await deliver(world, paid!)
     await payoutIn(client, id, 'paid')
     await settle(reference, 'failed')
-    const [failed] = (await eventsOf(reference)).filter(({ type }) => type === 'payout.failed')
+    const [failed] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.failed')
     await deliver(world, failed!)
     await payoutIn(client, id, 'failed')
     // A late copy under another id, which says what was true once.
@@ -144,7 +127,7 @@ describe('a transfer', () => {
     const { id, processor_reference: reference } = payout
     const told = new Set<string>()
     const tell = async () => {
-      for (const event of await eventsOf(reference)) {
+      for (const event of await eventsOf(world, reference)) {
         if (told.has(event.id)) continue
         told.add(event.id)
         await deliver(world, event)
@@ -205,7 +188,7 @@ test('a notification that is faster than our own answer settles the payout; the 
   await held.hit()
   const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })
   await settle(effect.payout, 'paid')
-  for (const event of shuffled(await eventsOf(effect.payout))) await deliver(world, event)
+  for (const event of shuffled(await eventsOf(world, effect.payout))) await deliver(world, event)
   await payoutIn(client, body.id, 'paid')
   await held.release()
   await world.drain()
@@ -225,7 +208,7 @@ test('a payout that is not ours is parked and changes nothing', async () => {
   })
   const { id } = (await answer.json()) as { id: string }
   await settle(id, 'paid')
-  const events = await eventsOf(id)
+  const events = await eventsOf(world, id)
   for (const event of events) expect((await deliver(world, event)).status).toBe(200)
   await eventually(async () => {
     for (const event of events) expect(await stateOf(world, event)).toBe('parked')
