@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
+import { authorize, capture, captureAttempts, captureJob, holdCaptures, lapse } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -189,6 +189,7 @@ test(
     for (let kills = 1; kills <= 10; kills++) {
       expect(await hold.hit(kills)).toBe(kills)
       await worker.end()
+      await lapse(deployment, payment)
       await hold.release()
       worker = await deployment.startWorker()
     }

@@ -28,6 +28,7 @@ import {
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
+import { settleTopUp, topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
@@ -68,6 +69,8 @@ describe('while the webhooks host is down', () => {
     const asked = (await refund(client, four.id, { amount_minor: 400 })).body
     expect(asked.status).toBe('pending')
     await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'succeeded' })
+    const brought = (await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })).body
+    await settleTopUp(world, brought.processor_reference, 'succeeded')
 
     await paymentIn(client, one.id, 'captured')
     await paymentIn(client, two.id, 'canceled')
@@ -80,6 +83,9 @@ describe('while the webhooks host is down', () => {
     )
     await eventually(async () =>
       expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('succeeded'),
+    )
+    await eventually(async () =>
+      expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body.status).toBe('succeeded'),
     )
     await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'failed' })
     await eventually(async () =>
