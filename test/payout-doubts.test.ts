@@ -6,7 +6,7 @@ import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { lookLater } from '#test/looks.ts'
-import { eventually, fault } from '#test/payments.ts'
+import { ASYNC, eventually, fault, heldPayment } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import {
   deliver,
@@ -319,12 +319,17 @@ test('a payout whose call a pause held back has not left: it is canceled at once
   await resumeJobs(sql, { queue: 'payouts' })
   await eventually(async () => expect((await jobOf(body.id)).state).toBe('running'))
   await pauseJobs(sql, { queue: 'payouts' })
-  // Once its lease was renewed a second after the claim, the worker has to ask again whether the call may leave.
+  // A job that is claimed later keeps its lease for a second: by then it has to be asked again whether the call of ours may leave.
+  const { id: later } = await heldPayment(client)
+  const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: 'hold' })
+  await client.post(`/v1/payments/${later}/capture`, {}, ASYNC)
+  await held.hit()
   await eventually(async () => {
-    const [job] = await sql`
-      select lease_until > started_at + interval '5 seconds' as renewed from jobs where subject_id = ${body.id}`
-    expect(job).toEqual({ renewed: true })
+    const [renewed] = await sql`
+      select from jobs where subject_id = ${later} and lease_until > started_at + interval '5 seconds'`
+    expect(renewed).toBeDefined()
   })
+  await held.remove()
   release.resolve()
   await locking
   await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))

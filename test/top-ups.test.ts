@@ -212,7 +212,11 @@ describe('with a processor that tells', () => {
     const answer = await topUp(shop, { description, ...MANUAL }, { prefer: 'wait=2' })
     await failing.hit()
     expect(answer.status).toBe(status)
-    if (code === null) return
+    if (code === null) {
+      // Not after half a minute.
+      await world.sql`update jobs set run_at = now() where subject_id = ${answer.body.id}`
+      return
+    }
     const { top_up_id } = answer.body.error.context
     expect(answer.body.error.code).toBe(code)
     expect((await shop.get(`/v1/wallet/top_ups/${top_up_id}`)).body).toMatchObject({
