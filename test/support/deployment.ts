@@ -3,7 +3,7 @@ import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey, HOST, type Environment } from './environment.ts'
 import { PARTS, type PartName } from './parts.ts'
-import { COMPILE_CACHE, startProcess, type Process } from './process.ts'
+import { startProcess, type Process } from './process.ts'
 import { asUser } from './users.ts'
 
 export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'> & {
@@ -51,7 +51,7 @@ export async function createDeployment({
       server_url,
       redis_up,
       notifications: webhooks,
-      launch: (_name, file, how) => startProcess(file, { ...how, env: COMPILE_CACHE }),
+      launch: (_name, file, how) => startProcess(file, how),
       env: { API_PORT: String(api_port), ...more },
     }),
   )
