@@ -130,11 +130,11 @@ describe('all 120 orders of five webhooks', () => {
       const references = ids.map(
         (id) => effects.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
       )
-      for (const reference of references) {
+      await spread(references, 10, async (reference) => {
         await dashboard(reference, 'capture')
         const { id } = await refundInDashboard(world, reference, 600)
         await settleRefund(world, id, 'succeeded')
-      }
+      })
       const all = await listEvents(world)
       await deliverInRounds(
         world,
