@@ -1,6 +1,6 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { createClient, freshKey, type Answer } from '#test/client.ts'
+import { freshKey, type Answer } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -94,24 +94,6 @@ test('without being asked to wait it answers at once, and the model and limit go
   ])
 })
 
-test.for([
-  ['[[refuse]]', generate, 'ai_refused', 1],
-  ['[[refuse]]', classify, 'ai_refused', 1],
-  ['[[garbage]]', generate, 'ai_invalid_output', 1],
-  ['[[garbage]]', classify, 'ai_invalid_output', 1],
-  ['[[garbage]]', extract, 'ai_invalid_output', 1],
-  ['[[500]]', generate, 'ai_error', 5],
-] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
-  const text = `Private words ${trigger}`
-  const { status, body } = await start(task(text))
-  expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
-  expect(body.failure.message).not.toContain('Private')
-  expect(body.finished_at).not.toBeNull()
-  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
-  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
-  expect(asked).toHaveLength(attempts)
-})
-
 test('an answer that is cut off at its limit fails', async () => {
   const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
   expect(body).toMatchObject({ status: 'failed', failure: { code: 'ai_invalid_output' } })
@@ -132,37 +114,26 @@ test('a replay of a task that failed answers it again', async () => {
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
 })
 
-test('[[429]] is tried again, and what is slow is awaited', async () => {
-  const { body } = await start(generate('[[429]] [[slow]]'))
-  expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
+// Side by side: these stories mostly wait for the next attempt.
+test.concurrent.for([
+  ['[[500]]', generate, 'ai_error', 5],
+  ['[[refuse]]', generate, 'ai_refused', 1],
+  ['[[refuse]]', classify, 'ai_refused', 1],
+  ['[[garbage]]', generate, 'ai_invalid_output', 1],
+  ['[[garbage]]', classify, 'ai_invalid_output', 1],
+  ['[[garbage]]', extract, 'ai_invalid_output', 1],
+] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
+  const text = `Private words ${trigger}`
+  const { status, body } = await start(task(text))
+  expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
+  expect(body.failure.message).not.toContain('Private')
+  expect(body.finished_at).not.toBeNull()
+  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
   const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
-  expect(asked.map(({ status }) => status)).toEqual([429, 200])
+  expect(asked).toHaveLength(attempts)
 })
 
-test.for([
-  ['drop_before', 2],
-  ['drop_after', 2],
-  ['cut_body', 2],
-  ['html_503', 2],
-  ['empty_200', 2],
-  ['string_ok', 2],
-  ['conflict_409', 2],
-])('after %s the call is simply made again', async ([fault, attempts]) => {
-  const mark = freshKey()
-  await world.provider('ai').fault({ match: { contains: mark }, fault })
-  const { body } = await start(generate(mark))
-  expect(body).toMatchObject({ status: 'succeeded', attempts })
-})
-
-test('refused credentials fail it at once', async () => {
-  const mark = freshKey()
-  await world.provider('ai').fault({ match: { contains: mark }, fault: 'refuse_401' })
-  const { body } = await start(generate(mark))
-  expect(body).toMatchObject({ status: 'failed', attempts: 1, failure: { code: 'ai_error' } })
-  expect(body.failure.message).toContain('401')
-})
-
-test('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async () => {
+test.concurrent('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async () => {
   const mark = freshKey()
   const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
   const { body: queued } = await start(generate(mark), {})
@@ -180,6 +151,36 @@ test('a call that is held is shown as running, keeps its lease, and succeeds in 
   await eventually(async () =>
     expect(await look(queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
   )
+})
+
+test.concurrent('[[429]] is tried again, and what is slow is awaited', async () => {
+  const { body } = await start(generate('[[429]] [[slow]]'))
+  expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
+  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
+  expect(asked.map(({ status }) => status)).toEqual([429, 200])
+})
+
+test.concurrent.for([
+  ['drop_before', 2],
+  ['drop_after', 2],
+  ['cut_body', 2],
+  ['html_503', 2],
+  ['empty_200', 2],
+  ['string_ok', 2],
+  ['conflict_409', 2],
+])('after %s the call is simply made again', async ([fault, attempts]) => {
+  const mark = freshKey()
+  await world.provider('ai').fault({ match: { contains: mark }, fault })
+  const { body } = await start(generate(mark))
+  expect(body).toMatchObject({ status: 'succeeded', attempts })
+})
+
+test.concurrent('refused credentials fail it at once', async () => {
+  const mark = freshKey()
+  await world.provider('ai').fault({ match: { contains: mark }, fault: 'refuse_401' })
+  const { body } = await start(generate(mark))
+  expect(body).toMatchObject({ status: 'failed', attempts: 1, failure: { code: 'ai_error' } })
+  expect(body.failure.message).toContain('401')
 })
 
 test('a task is canceled before its call, which is never made', async () => {
@@ -334,7 +335,7 @@ const HOSTILE = {
     $ref: '#/$defs/d39',
   },
 }
-test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
+test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   'a schema with %s fails its task and holds up nothing else',
   async (name) => {
     const hostile = await start(extract('x', HOSTILE[name]), {})
@@ -361,12 +362,13 @@ test(
     onTestFinished(() => deployment.close())
     await deployment.startApi()
     const first = await deployment.startWorker()
-    const { client, provider } = deployment
+    const { client, provider, sql } = deployment
     const held = await provider('ai').fault({ fault: 'hold' })
     const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
     const { body } = await client.post('/v1/ai/tasks', task)
     await held.hit()
     await first.end('SIGKILL')
+    await sql`update jobs set lease_until = now() - interval '2 seconds' where subject_id = ${body.id}`
     await deployment.startWorker()
     await eventually(async () =>
       expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({

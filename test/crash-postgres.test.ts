@@ -79,7 +79,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   )
 })
 
-test(
+test.concurrent(
   'all connections fall silent under load: they are replaced, and work goes on',
   { timeout: 90_000 },
   async ({ onTestFinished }) => {
@@ -100,7 +100,7 @@ test(
   },
 )
 
-test(
+test.concurrent(
   'a pool outlives crashes: every query resolves or rejects, none waits for ever',
   { timeout: 90_000 },
   async ({ onTestFinished }) => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
+import { handleOf } from '#test/providers.ts'
 import { partsOf, PORTS } from '#test/start.ts'
 import { processStarted } from '#start/processes.ts'
 
@@ -35,6 +36,14 @@ type Started = {
 }
 const started = async (): Promise<Started> =>
   JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Started
+
+/** The processes that have written that they stop. */
+async function stopping(): Promise<string[]> {
+  return (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
+    .split('\n')
+    .filter((line) => line.includes('stopping: what is in flight'))
+    .map((line) => (JSON.parse(line) as { name: string }).name)
+}
 
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
@@ -69,17 +78,13 @@ test(
     expect(created, created.text).toMatchObject({ status: 201, body: { status: 'authorized' } })
     const payment_id = created.body.id as string
 
-    // Long enough that the interrupt comes in between.
-    await fetch(`${before.emulators.stripe_url}/_emulator/faults`, {
-      method: 'POST',
-      body: JSON.stringify({ match: { path: '/capture$' }, fault: { delay_ms: 2000 } }),
-    })
+    const match = { method: 'POST', path: '/capture$' }
+    const held = await handleOf('stripe', before.emulators.stripe_url).fault({ match, fault: 'hold' })
     const answer = client.post(`/v1/payments/${payment_id}/capture`)
-    await until('the capture is under way', async () => {
-      const { body } = await client.get(`/v1/payments/${payment_id}`)
-      return body.status === 'capturing'
-    })
+    await held.hit()
     const ended = first.end('SIGINT')
+    await until('the API stops', async () => (await stopping()).includes('api'))
+    await held.release()
     expect([200, 202]).toContain((await answer).status)
     expect(await ended).toEqual({ code: 0, signal: null })
     await expect(fetch(before.api_url)).rejects.toThrow('fetch failed')
@@ -145,10 +150,16 @@ test(
     onTestFinished(() => void occupant.close())
     await once(occupant, 'listening')
     const port = (occupant.address() as AddressInfo).port
-    for (const variable of Object.keys(PORTS)) {
-      await expect(start({ [variable]: String(port) })).rejects.toThrow(`${variable}: port ${port} is in use`)
-    }
-    const next = await start()
+    // Each in a folder of its own: two starts in one are another story.
+    const own = (variable: string) => ({ DATA_DIR: join(folder.path, variable) })
+    await Promise.all(
+      Object.keys(PORTS).map(async (variable) => {
+        await expect(start({ [variable]: String(port), ...own(variable) })).rejects.toThrow(
+          `${variable}: port ${port} is in use`,
+        )
+      }),
+    )
+    const next = await start(own('API_PORT'))
     expect(await next.end('SIGINT')).toEqual({ code: 0, signal: null })
   },
 )

@@ -1,8 +1,8 @@
 // Workers that are killed or frozen at the worst moments: the job goes on, and the money moves once.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { authorize, capture, captureAttempts, captureJob, holdCaptures, lapse } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -18,9 +18,9 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 
   beforeAll(async () => {
     deployment = await createDeployment({ queue })
+    await deployment.startApi()
   })
-  beforeEach(async () => void (await deployment.startApi()))
-  afterEach(async () => await deployment.killAll())
+  afterEach(async () => await deployment.killWorkers())
   afterAll(async () => await deployment.close())
 
   test(
@@ -56,6 +56,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const answer = capture(deployment, payment)
     await hold.hit()
     await worker.end()
+    await lapse(deployment, payment)
     await deployment.startWorker()
     // The processor refuses the second call while the first is under way, so the next worker tries again.
     await until('the heir tried', async () => (await captureJob(deployment, payment)).attempt >= 2)
@@ -76,6 +77,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       await hold.hit()
       const [attempt] = await captureAttempts(deployment, payment)
       await workers.find(({ pid }) => attempt!.worker.endsWith(`/${pid}`))!.end()
+      await lapse(deployment, payment)
       await hold.release()
       expect(await answer).toMatchObject(done)
       const attempts = await captureAttempts(deployment, payment)
@@ -112,6 +114,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     const answer = capture(deployment, payment)
     await hold.hit()
     frozen.signal('SIGSTOP')
+    await lapse(deployment, payment)
     await hold.release()
     await deployment.startWorker()
     expect(await answer).toMatchObject(done)
@@ -175,7 +178,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 })
 
 // On one backend: what the torture does on both.
-test(
+test.concurrent(
   'ten workers are killed over one job: it is finished, and took effect once',
   { timeout: 120_000 },
   async ({ onTestFinished }) => {
@@ -189,6 +192,7 @@ test(
     for (let kills = 1; kills <= 10; kills++) {
       expect(await hold.hit(kills)).toBe(kills)
       await worker.end()
+      await lapse(deployment, payment)
       await hold.release()
       worker = await deployment.startWorker()
     }

@@ -14,7 +14,6 @@ import {
   postForm,
   pressButton,
   refusal,
-  runEmulator,
 } from '#test/stripe-emulator.ts'
 
 let emulator: StripeEmulator
@@ -472,7 +471,9 @@ test('the page has them, with buttons for what a bank decides', async () => {
 
 test('a restarted emulator knows them all, answers keys as before, and goes on with what was on its way', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
-  const first = await runEmulator(data_dir, '--late-return-ms', '600000')
+  const start = (late_return_ms: number) =>
+    startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, data_dir, late_return_ms })
+  const first = await start(600_000)
   try {
     const before = clientsOf(first.url).stripe
     const manual = await before.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
@@ -489,9 +490,9 @@ test('a restarted emulator knows them all, answers keys as before, and goes on w
       before.transfers.listReversals(transfer.id),
     ])
     const events = (await before.events.list({ limit: 100 })).data
-    expect(await first.stop()).toBe(0)
+    await first.close()
 
-    const second = await runEmulator(data_dir, '--late-return-ms', '1')
+    const second = await start(1)
     try {
       const { stripe: after, control: controlled } = clientsOf(second.url)
       expect(
@@ -512,12 +513,10 @@ test('a restarted emulator knows them all, answers keys as before, and goes on w
       expect(data.map((each: any) => each.effect)).toEqual(
         'payout payout transfer transfer_reversed payout_failed'.split(' '),
       )
-      expect(await second.stop()).toBe(0)
     } finally {
-      second.kill()
+      await second.close()
     }
   } finally {
-    first.kill()
     await rm(data_dir, { recursive: true })
   }
 })

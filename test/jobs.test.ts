@@ -455,7 +455,8 @@ describe('attempts', () => {
   })
   afterAll(async () => await world?.close())
 
-  test('a retry makes the same call, with the same key and parameters, even if the payment has changed since', async () => {
+  // These four wait beside each other.
+  test.concurrent('a retry makes the same call, with the same key and parameters, even if the payment has changed since', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -484,7 +485,7 @@ describe('attempts', () => {
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry', 'done'])
   })
 
-  test('while the processor cannot be reached the work waits, and goes on when it can', async () => {
+  test.concurrent('while the processor cannot be reached the work waits, and goes on when it can', async () => {
     const away = await createWorld({ parts: ['api'], notifications: false })
     const nowhere = { ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }
     const log = createLog('silent', 'test')
@@ -507,7 +508,7 @@ describe('attempts', () => {
     }
   })
 
-  test('a lease is renewed for as long as its handler works', async () => {
+  test.concurrent('a lease is renewed for as long as its handler works', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -530,7 +531,7 @@ describe('attempts', () => {
     expect(requests).toHaveLength(1)
   })
 
-  test('a call is given up with its lease, and the next worker finds its outcome', async () => {
+  test.concurrent('a call is given up with its lease, and the next worker finds its outcome', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const held = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -553,7 +554,7 @@ describe('attempts', () => {
   async function poison(job_id: string): Promise<void> {
     await world.sql`
       update jobs set state = 'running', attempt = max_attempts, worker = 'a dead one', started_at = now(),
-        lease_token = gen_random_uuid(), lease_until = now()
+        run_at = now(), lease_token = gen_random_uuid(), lease_until = now()
       where id = ${job_id}`
   }
 

@@ -14,16 +14,18 @@ import {
   settleSession,
   startKyc,
 } from '#test/kyc.ts'
+import { lookLater } from '#test/looks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import {
   deliver,
   deliverAll,
+  eventsOf,
   listEvents,
-  ordersOf,
+  rotationsOf,
   spread,
   stateOf,
+  tellInOrders,
   tried,
-  type StripeEvent,
 } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -36,33 +38,28 @@ beforeAll(async () => {
 afterAll(async () => await world?.close())
 
 /** What there is to tell of one session, oldest first. */
-async function eventsOf(reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
-  return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
-}
+const told = (reference: string) => eventsOf(world, reference)
 
-/** Each of as many verifications as there are orders is told what happened, in an order of its own. */
-async function tellInEveryOrder(steps: [status: string, reason?: string][]): Promise<any[]> {
-  const orders = ordersOf(steps.map((_, index) => index))
+/**
+ * What happened to as many verifications as there are steps is told when all of it has happened, each time with another
+ * step first. What an event says is not read, so that other orders are no other stories.
+ */
+async function tellAfterwards(steps: [status: string, reason?: string][]): Promise<any[]> {
+  const orders = rotationsOf(steps.map((_, index) => index))
   const kycs = await spread(orders, 10, () => kycOf(client))
   for (const { provider_reference } of kycs)
     for (const [status, reason] of steps) await settleSession(world, provider_reference, status, reason)
-  const all = await listEvents(world)
-  const told = await Promise.all(kycs.map((kyc) => eventsOf(kyc.provider_reference, all)))
-  for (const events of told) expect(events).toHaveLength(steps.length)
-  for (let round = 0; round < steps.length; round++) {
-    const events = orders.map((order, nth) => told[nth]![order[round]!]!)
-    for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
-    await tried(world, events)
-  }
-  // All of them once more: nothing changes.
-  await deliverAll(world, told.flat())
-  await world.drain()
+  await tellInOrders(
+    world,
+    kycs.map((kyc) => kyc.provider_reference),
+    orders,
+  )
   return kycs
 }
 
-describe('in every order the end is the same', () => {
+describe('whatever is told first, the end is the same', () => {
   test('looked at, asked for more, looked at again and approved', async () => {
-    const kycs = await tellInEveryOrder([
+    const kycs = await tellAfterwards([
       ['processing'],
       ['requires_input', 'document_expired'],
       ['processing'],
@@ -80,7 +77,7 @@ describe('in every order the end is the same', () => {
   }, 60_000)
 
   test('looked at, and asked for more in the end', async () => {
-    const kycs = await tellInEveryOrder([['processing'], ['requires_input', 'abandoned']])
+    const kycs = await tellAfterwards([['processing'], ['requires_input', 'abandoned']])
     for (const { id } of kycs)
       expect(await kycStory(world, id)).toMatchObject({ status: 'requires_input', failure: 'abandoned' })
   })
@@ -94,7 +91,7 @@ describe('in every order the end is the same', () => {
       ['canceled', 'rejected'],
     ] as const) {
       await settleSession(world, provider_reference, said)
-      const events = await eventsOf(provider_reference)
+      const events = await told(provider_reference)
       await deliver(world, events.at(-1)!)
       await kycIn(client, id, status)
       // Late ones of before change nothing.
@@ -111,11 +108,11 @@ describe('in every order the end is the same', () => {
       match: { method: 'GET', path: `/${provider_reference}$` },
       fault: { hold: 'after' },
     })
-    const [first] = await eventsOf(provider_reference)
+    const [first] = await told(provider_reference)
     await deliver(world, first!)
     await held.hit()
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
-    const second = (await eventsOf(provider_reference)).at(-1)!
+    const second = (await told(provider_reference)).at(-1)!
     await deliver(world, second)
     await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
     expect((await getKyc(client, id)).failure).toMatchObject({ code: 'document_expired' })
@@ -134,7 +131,7 @@ test('told before the answer to our own call is here: by our ids, and once', asy
   await held.hit()
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
-  const events = await eventsOf(data[0].id)
+  const events = await told(data[0].id)
   await deliverAll(world, events)
   await kycIn(client, body.id, 'approved')
   await held.release()
@@ -171,18 +168,18 @@ describe('redacted afterwards', () => {
     const kyc = await kycOf(client)
     if (said !== null) await settleSession(world, kyc.provider_reference, said)
     else await decide(client, kyc.id, 'rejected')
-    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    await deliverAll(world, await told(kyc.provider_reference))
     await kycIn(client, kyc.id, status)
     await world.drain()
     const before = await getKyc(client, kyc.id)
     await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
     const redacted = await eventually(async () => {
-      const event = (await eventsOf(kyc.provider_reference)).find(({ type }) => type.endsWith('.redacted'))
+      const event = (await told(kyc.provider_reference)).find(({ type }) => type.endsWith('.redacted'))
       expect(event).toBeDefined()
       return event!
     })
     expect(redacted.data.object.metadata).toEqual({})
-    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    await deliverAll(world, await told(kyc.provider_reference))
     await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
     expect(await getKyc(client, kyc.id)).toEqual(before)
     const { body } = await client.get(`/v1/compliance/kyc/${kyc.id}/timeline`)
@@ -192,8 +189,8 @@ describe('redacted afterwards', () => {
   test('while it was open: it is rejected', async () => {
     const kyc = await kycOf(client)
     await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
-    await eventually(async () => expect(await eventsOf(kyc.provider_reference)).toHaveLength(2))
-    await deliverAll(world, await eventsOf(kyc.provider_reference))
+    await eventually(async () => expect(await told(kyc.provider_reference)).toHaveLength(2))
+    await deliverAll(world, await told(kyc.provider_reference))
     expect(await kycIn(client, kyc.id, 'rejected')).toMatchObject({ decided_by: 'provider' })
   })
 })
@@ -211,24 +208,19 @@ test('a session of another application is none of ours', async () => {
   })
   const { id } = (await response.json()) as { id: string }
   await settleSession(world, id, 'verified')
-  const [event] = await eventsOf(id)
+  const [event] = await told(id)
   await deliver(world, event!)
   await tried(world, [event!])
   expect(await stateOf(world, event!)).toBe('parked')
 })
 
 test('a session that stands still is looked at, when no notification comes', async () => {
-  const own = await createWorld({ notifications: false, env: { RECONCILE_EVERY_S: '1' } })
-  try {
-    const { id, provider_reference } = await kycOf(own.client)
-    await settleSession(own, provider_reference, 'verified')
-    await own.sql`update verifications set updated_at = now() - interval '1 minute' where id = ${id}`
-    expect(await kycIn(own.client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
-    expect((await own.client.get('/v1/reconciliation')).body).toEqual([])
-  } finally {
-    await own.close()
-  }
-}, 60_000)
+  const { id, provider_reference } = await kycOf(client)
+  await settleSession(world, provider_reference, 'verified')
+  expect(await lookLater(world, 'kyc', id)).toBe(true)
+  expect(await kycIn(client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
+  expect((await client.get('/v1/reconciliation')).body).toEqual([])
+})
 
 test('in the end the books and the provider agree', async () => {
   await world.drain()
@@ -248,7 +240,7 @@ test('an approved one whose session reads canceled is a drift, unless that is it
   await settleSession(world, canceled.provider_reference, 'canceled')
   const told = await eventually(async () => {
     const all = await listEvents(world)
-    const of_both = [redacted, canceled].map((kyc) => eventsOf(kyc.provider_reference, all))
+    const of_both = [redacted, canceled].map((kyc) => eventsOf(world, kyc.provider_reference, all))
     const [first, second] = await Promise.all(of_both)
     expect([first!.length, second!.length]).toEqual([2, 1])
     return [...first!, ...second!]
@@ -278,7 +270,7 @@ test('one that was resolved as failed and is verified at the provider all the sa
   expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
-  const [told] = await eventsOf(data[0].id)
+  const [told] = await eventsOf(world, data[0].id)
   await deliver(world, told!)
   await eventually(async () => expect(await stateOf(world, told!)).toBe('applied'))
   expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', provider_reference: data[0].id })

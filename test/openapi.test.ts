@@ -529,9 +529,12 @@ test('each route names its scope and the codes that it answers', async () => {
 
 test('the scope that a route names is the one that it needs', async () => {
   const nobody = await world.clientOf({ scopes: [] })
+  const stranger = createClient(nobody.url, '')
   for (const { method, path, operation } of routes) {
     const scope = scopeOf(operation)
-    const answer = await nobody.send(method, path.replace(/\{\w+\}/, '0198f6f0-1234-7000-8000-123456789abc'))
+    const one = path.replace(/\{\w+\}/, '0198f6f0-1234-7000-8000-123456789abc')
+    expect([path, (await stranger.send(method, one)).status]).toEqual([path, 401])
+    const answer = await nobody.send(method, one)
     const missing = answer.status === 403 ? answer.body.error.message : null
     expect([path, missing]).toEqual([path, scope && `Missing scope: ${scope}`])
   }

@@ -1,38 +1,232 @@
-// Payouts where what is known here and what the processor did come apart: other amounts under our ids, news that are lost, calls that
-// are held back, wishes that come to nothing.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createLog } from '#core/log.ts'
+// Payouts and what the processor tells of them: in any order, before or after it is known here; other amounts under our ids, news
+// that are lost, calls that are held back, wishes that come to nothing.
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
-import { storeNotifications } from '#domain/notifications/store.ts'
-import { findDrifting, findStale, looksOf } from '#domain/reconciliation/looks.ts'
-import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
-import { freshKey } from '#test/client.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { eventually, fault } from '#test/payments.ts'
+import { lookLater } from '#test/looks.ts'
+import { ASYNC, eventually, fault, heldPayment } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
-import { startProxy } from '#test/proxy.ts'
-import { deliver, listEvents, tried } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import {
+  deliver,
+  eventsOf,
+  ordersOf,
+  shuffled,
+  spread,
+  stateOf,
+  tellInOrders,
+  tried,
+} from '#test/stripe-events.ts'
+import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
 
-let world: World
+let world: WiredWorld
+let client: Client
 beforeAll(async () => {
-  world = await createWorld({ notifications: false })
+  world = await createWiredWorld()
+  client = world.client
+  await fund(client, 1_000_000)
 })
 afterAll(async () => await world?.close())
 
 const WAIT = { prefer: 'wait=20' }
 const control = (path: string, body: object) => world.provider('stripe').control('POST', path, body)
 const settle = (reference: string, status: string) => control(`/payouts/${reference}/settle`, { status })
-const eventsOf = async (reference: string) =>
-  (await listEvents(world)).filter(({ data }) => data.object.id === reference)
-const jobOf = async ({ sql }: World, payout_id: string) => {
-  const [job] = await sql<
+const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
+const jobOf = async (payout_id: string) => {
+  const [job] = await world.sql<
     { id: string; state: string }[]
   >`select id, state from jobs where subject_id = ${payout_id}`
   return job!
 }
+
+/** Payouts that the processor has, as many as there are orders of `count` events. */
+async function taken(count: number, destination: string): Promise<{ payouts: any[]; orders: number[][] }> {
+  const orders = ordersOf(Array.from({ length: count }, (_, index) => index))
+  const to = await recipient(client, destination)
+  const payouts = await spread(
+    orders,
+    20,
+    async () => (await payOut(client, to, {}, { prefer: 'wait=20' })).body,
+  )
+  return { payouts, orders }
+}
+
+async function tellInEveryOrder(payouts: any[], orders: number[][]): Promise<void> {
+  await tellInOrders(
+    world,
+    payouts.map((payout) => payout.processor_reference),
+    orders,
+  )
+}
+
+describe('all orders of the notifications of a payout', () => {
+  test('that was paid and came back end alike', async () => {
+    const { payouts, orders } = await taken(3, 'ba_manual')
+    for (const { processor_reference } of payouts) {
+      // Stripe tells of changes that change nothing here, too.
+      const { url, api_key } = world.provider('stripe')
+      await fetch(`${url}/v1/payouts/${processor_reference}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+        body: 'metadata[seen]=1',
+      })
+      await settle(processor_reference, 'paid')
+      await settle(processor_reference, 'failed')
+    }
+    await tellInEveryOrder(payouts, orders)
+    for (const { id } of payouts)
+      expect(await payoutStory(world, id)).toEqual({
+        payout: {
+          status: 'failed',
+          processor_status: 'failed',
+          paid_minor: 0,
+          returned_minor: 0,
+          failure: 'could_not_process',
+          manual: false,
+          known: true,
+        },
+        postings: [],
+        events: ['created', 'failed', 'processing'],
+      })
+    expect(await driftsEver()).toEqual([])
+  }, 60_000)
+
+  test('that was canceled in the dashboard end alike', async () => {
+    const { payouts, orders } = await taken(1, 'ba_pending')
+    for (const { processor_reference } of payouts) await settle(processor_reference, 'canceled')
+    await tellInEveryOrder(payouts, orders)
+    for (const { id } of payouts)
+      expect(await payoutStory(world, id)).toMatchObject({
+        payout: { status: 'canceled', processor_status: 'canceled', paid_minor: 0 },
+        events: ['canceled', 'created', 'processing'],
+      })
+  })
+
+  test('that was told as it happened: paid is posted, and posted back', async () => {
+    const {
+      payouts: [payout],
+    } = await taken(1, 'ba_manual')
+    const { id, processor_reference: reference } = payout
+    await settle(reference, 'paid')
+    const [paid] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.paid')
+    await deliver(world, paid!)
+    await payoutIn(client, id, 'paid')
+    await settle(reference, 'failed')
+    const [failed] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.failed')
+    await deliver(world, failed!)
+    await payoutIn(client, id, 'failed')
+    // A late copy under another id, which says what was true once.
+    await deliver(world, { ...paid!, id: `${paid!.id}_copy` })
+    await world.drain()
+    expect(await payoutStory(world, id)).toMatchObject({
+      payout: { status: 'failed', paid_minor: 100, returned_minor: 100 },
+      postings: ['payout_paid -100', 'payout_returned 100'],
+      events: ['created', 'failed', 'paid', 'processing'],
+    })
+  })
+})
+
+describe('a transfer', () => {
+  const reverse = (reference: string, amount?: number) =>
+    control(`/transfers/${reference}/reverse`, amount === undefined ? {} : { amount })
+
+  test('that is reversed in parts is posted back as they come, and has failed with the last', async () => {
+    const {
+      payouts: [payout],
+    } = await taken(1, 'acct_success')
+    const { id, processor_reference: reference } = payout
+    const told = new Set<string>()
+    const tell = async () => {
+      for (const event of await eventsOf(world, reference)) {
+        if (told.has(event.id)) continue
+        told.add(event.id)
+        await deliver(world, event)
+      }
+      await world.drain()
+    }
+    await tell()
+    await reverse(reference, 30)
+    await tell()
+    expect(await payoutStory(world, id)).toMatchObject({
+      payout: { status: 'paid', returned_minor: 30 },
+      postings: ['payout_paid -100', 'payout_returned 30'],
+    })
+    await reverse(reference, 20)
+    await reverse(reference)
+    await tell()
+    expect(await payoutStory(world, id)).toEqual({
+      payout: {
+        status: 'failed',
+        processor_status: 'failed',
+        paid_minor: 100,
+        returned_minor: 100,
+        failure: 'reversed',
+        manual: false,
+        known: true,
+      },
+      postings: ['payout_paid -100', 'payout_returned 30', 'payout_returned 70'],
+      events: ['created', 'failed', 'paid'],
+    })
+  })
+
+  test('told of in every order ends alike', async () => {
+    const { payouts, orders } = await taken(3, 'acct_success')
+    for (const { processor_reference } of payouts) {
+      await reverse(processor_reference, 40)
+      await reverse(processor_reference)
+    }
+    await tellInEveryOrder(payouts, orders)
+    for (const { id } of payouts) {
+      const story = await payoutStory(world, id)
+      expect(story).toMatchObject({
+        payout: { status: 'failed', paid_minor: 100, returned_minor: 100, failure: 'reversed' },
+        events: ['created', 'failed', 'paid'],
+      })
+      expect(story.postings[0]).toBe('payout_paid -100')
+    }
+    expect(await driftsEver()).toEqual([])
+  }, 60_000)
+})
+
+test('a notification that is faster than our own answer settles the payout; the late answer moves nothing', async () => {
+  const to = await recipient(client, 'ba_manual')
+  const held = await fault(world, {
+    match: { method: 'POST', path: '/v1/payouts$' },
+    fault: { hold: 'after' },
+  })
+  const { body } = await payOut(client, to)
+  await held.hit()
+  const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })
+  await settle(effect.payout, 'paid')
+  for (const event of shuffled(await eventsOf(world, effect.payout))) await deliver(world, event)
+  await payoutIn(client, body.id, 'paid')
+  await held.release()
+  await world.drain()
+  expect(await payoutStory(world, body.id)).toMatchObject({
+    payout: { status: 'paid', known: true },
+    postings: ['payout_paid -100'],
+    events: ['created', 'paid'],
+  })
+})
+
+test('a payout that is not ours is parked and changes nothing', async () => {
+  const { url, api_key } = world.provider('stripe')
+  const answer = await fetch(`${url}/v1/payouts`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'amount=700&currency=usd&destination=ba_manual&metadata[application]=another',
+  })
+  const { id } = (await answer.json()) as { id: string }
+  await settle(id, 'paid')
+  const events = await eventsOf(world, id)
+  for (const event of events) expect((await deliver(world, event)).status).toBe(200)
+  await eventually(async () => {
+    for (const event of events) expect(await stateOf(world, event)).toBe('parked')
+  })
+  expect(await driftsEver()).toEqual([])
+})
 
 test('what went is posted before what came back of it, also where both are heard of at once', async () => {
   const client = await rich(world, 10_000)
@@ -48,7 +242,7 @@ test('what went is posted before what came back of it, also where both are heard
   for (const id of ids) {
     const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': id })
     await control(`/transfers/${effect.transfer}/reverse`, { amount: 30 })
-    const events = await eventsOf(effect.transfer)
+    const events = await eventsOf(world, effect.transfer)
     await deliver(world, events.at(-1)!)
   }
   for (const id of ids) await payoutIn(client, id, 'paid')
@@ -64,15 +258,11 @@ test('a payout that was failed by hand while it is processing is asked about unt
   const { id, processor_reference: reference } = body
   await client.post(`/v1/payouts/${id}/fail`, { reason: 'the bank says so' })
   const drifts = async () => (await client.get('/v1/reconciliation')).body
-  /** What the reconciler does, once a month has gone by. Says what it asked about. */
+  /** Says whether the processor was asked. */
   const reconcile = async () => {
-    await world.sql`update payouts set updated_at = updated_at - interval '30 days' where id = ${id}`
-    await world.sql`update drifts set since = since - interval '30 days' where subject_id = ${id}`
-    const stages = [await findStale(world.sql, 'payout', null), await findDrifting(world.sql, null)]
-    const due = stages.flatMap(({ stale }) => stale.filter((each) => each.reference === reference))
-    await storeNotifications(world.sql, looksOf(due))
+    const asked = await lookLater(world, 'payout', id)
     await world.drain()
-    return due.length > 0
+    return asked
   }
   expect(await reconcile()).toBe(true)
   expect(await drifts()).toEqual([])
@@ -100,7 +290,7 @@ test('what is failed by hand while the processor tells that it was paid is a dri
     const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'the bank says so' })
     await waitingForLocks(world.sql, 1)
     await settle(reference, 'paid')
-    await deliver(world, (await eventsOf(reference)).at(-1)!)
+    await deliver(world, (await eventsOf(world, reference)).at(-1)!)
     await waitingForLocks(world.sql, 2)
     return { failing }
   })
@@ -150,14 +340,22 @@ test('a payout whose call a pause held back has not left: it is canceled at once
   })
   await locked.promise
   await resumeJobs(sql, { queue: 'payouts' })
-  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('running'))
-  const claimed_at = Date.now()
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('running'))
   await pauseJobs(sql, { queue: 'payouts' })
-  // By then the worker has to ask again whether the call may leave.
-  await eventually(async () => expect(Date.now()).toBeGreaterThan(claimed_at + 1000))
+  // A job that is claimed later keeps its lease for a second: by then it has to be asked again whether the call of ours may leave.
+  const { id: later } = await heldPayment(client)
+  const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: 'hold' })
+  await client.post(`/v1/payments/${later}/capture`, {}, ASYNC)
+  await held.hit()
+  await eventually(async () => {
+    const [renewed] = await sql`
+      select from jobs where subject_id = ${later} and lease_until > started_at + interval '5 seconds'`
+    expect(renewed).toBeDefined()
+  })
+  await held.remove()
   release.resolve()
   await locking
-  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('ready'))
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))
   const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
   await resumeJobs(sql, { queue: 'payouts' })
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -174,7 +372,7 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
   const client = await rich(world, 1000)
   await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
   const { body } = await payOut(client, await recipient(client, 'ba_manual'))
-  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
   const { url, api_key } = world.provider('stripe')
   const ours = `metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`
   const made = await fetch(`${url}/v1/payouts`, {
@@ -184,7 +382,7 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
   })
   const { id: reference } = (await made.json()) as { id: string }
   await settle(reference, 'paid')
-  const events = await eventsOf(reference)
+  const events = await eventsOf(world, reference)
   for (const event of events) await deliver(world, event)
   await tried(world, events)
   const drifts = async () => (await client.get('/v1/reconciliation')).body
@@ -195,41 +393,30 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
     theirs: { status: 'paid', amount_minor: 90 },
   }
   expect(await drifts()).toMatchObject([drift])
-  const { id: job_id } = await jobOf(world, body.id)
+  const { id: job_id } = await jobOf(body.id)
   await resolveAsFailed(world.sql, { job_id, who: 'test', reason: 'asked the processor' })
   expect(await drifts()).toMatchObject([drift])
   expect(await payoutStory(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })
 
 test('an answer of another amount to our own call settles nothing, and is a drift', async () => {
-  const away = await createWorld({ notifications: false, parts: ['api'] })
-  const proxy = await startProxy(away.provider('stripe').url)
-  const worker = await startWorker(
-    { ...away.config, STRIPE_API_BASE: proxy.url },
-    createLog('silent', 'test'),
-  )
-  try {
-    await fund(away.client, 1000)
-    proxy.replaceInAnswers('"amount":100,', '"amount":190,')
-    const { body } = await payOut(away.client, await recipient(away.client, 'ba_manual'))
-    await eventually(async () => expect((await jobOf(away, body.id)).state).toBe('unknown'))
-    expect((await away.client.get('/v1/reconciliation')).body).toMatchObject([
-      {
-        subject_id: body.id,
-        state: 'differs',
-        ours: { status: 'pending', amount_minor: 100 },
-        theirs: { status: 'processing', amount_minor: 190 },
-      },
-    ])
-    expect(await accountOf(away, away.tenant_id)).toEqual({ balance: 1000, reserved: 100 })
-    expect(await payoutStory(away, body.id)).toMatchObject({
-      payout: { status: 'pending', processor_status: null, known: false },
-      postings: [],
-      events: ['created'],
-    })
-  } finally {
-    await worker.close()
-    await proxy.close()
-    await away.close()
-  }
+  const own = await rich(world, 1000)
+  world.wire.replaceInAnswers('"amount":100,', '"amount":190,')
+  onTestFinished(() => world.wire.replaceInAnswers(null))
+  const { body } = await payOut(own, await recipient(own, 'ba_manual'))
+  await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+  expect((await own.get('/v1/reconciliation')).body).toMatchObject([
+    {
+      subject_id: body.id,
+      state: 'differs',
+      ours: { status: 'pending', amount_minor: 100 },
+      theirs: { status: 'processing', amount_minor: 190 },
+    },
+  ])
+  expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 1000, reserved: 100 })
+  expect(await payoutStory(world, body.id)).toMatchObject({
+    payout: { status: 'pending', processor_status: null, known: false },
+    postings: [],
+    events: ['created'],
+  })
 })

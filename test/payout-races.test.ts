@@ -1,163 +1,323 @@
-// Payouts at the same moment as each other, as refunds and captures, and as what ends them: no balance is used twice.
+// Payouts at the same moment as each other, as refunds and captures, and as what ends them: no balance is used twice. Before that,
+// random operations on one balance against a simple model of it: what is available, what is reserved, what each payout is.
+// `PAYOUT_MODEL_STEPS` says how many operations a story has, `PAYOUT_MODEL_STORIES` how many stories there are.
+import { equal } from 'node:assert/strict'
+import {
+  array,
+  assert as assertAll,
+  asyncProperty,
+  constantFrom,
+  integer,
+  nat,
+  record,
+  type Arbitrary,
+} from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { pauseJobs } from '#domain/jobs/pauses.ts'
 import { requestPayouts, type PayoutRequest } from '#domain/payouts/request.ts'
-import { freshKey } from '#test/client.ts'
+import { checkBooks } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
-import { accountOf, fund, payOut, recipient, rich } from '#test/payouts.ts'
+import { accountOf, fund, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
+
+const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 15)
+const STORIES = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
 
 let world: World
 beforeAll(async () => {
   world = await createWorld()
-  // These are about what is accepted: the processor is not asked.
-  await pauseJobs(world.sql, { queue: 'payouts' })
 })
-afterAll(async () => {
-  await resumeJobs(world?.sql, { queue: 'payouts' })
-  await world?.close()
+afterAll(async () => await world?.close())
+
+type Status = 'processing' | 'paid' | 'failed' | 'canceled'
+type Modeled = { id: string; reference: string; amount: number; status: Status; there: Status; way: string }
+type Model = {
+  client: Client & { tenant_id: string }
+  to: Record<string, string>
+  balance: number
+  payments: { id: string; amount: number }[]
+  payouts: Modeled[]
+}
+
+const reserved = ({ payouts }: Model) =>
+  payouts.filter(({ status }) => status === 'processing').reduce((sum, { amount }) => sum + amount, 0)
+const settle = (reference: string, status: string) =>
+  world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
+
+/** What somebody does; `pick` chooses among the payouts. */
+type Step = { act: keyof typeof ACTS; amount: number; pick: number }
+const step: Arbitrary<Step> = record({
+  act: constantFrom<Step['act']>(
+    'capture',
+    'refund',
+    'topUp',
+    'payOut',
+    'payOut',
+    'payOut',
+    'keep',
+    'cancel',
+    'fail',
+    'paid',
+    'back',
+  ),
+  amount: integer({ min: 50, max: 900 }),
+  pick: nat(),
 })
 
-const times = <T>(count: number, work: (nth: number) => Promise<T>) =>
-  Promise.all(Array.from({ length: count }, (_, nth) => work(nth)))
-const accepted = (answers: { status: number }[]) => answers.filter(({ status }) => status === 201).length
-
-test('100 payouts of the whole balance at once: one is accepted, and the others are told what is left', async () => {
-  const client = await rich(world, 1000)
-  const to = await recipient(client)
-  const answers = await times(100, () => payOut(client, to, { amount_minor: 1000 }))
-  expect(accepted(answers)).toBe(1)
-  for (const { status, body } of answers.filter((each) => each.status !== 201)) {
-    expect([status, body.error.code]).toEqual([422, 'insufficient_balance'])
-    expect(body.error.context).toEqual({ available_minor: 0, requested_minor: 1000, currency: 'usd' })
-  }
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
-})
-
-test('many payouts of parts, and from two keys of one tenant: never more than there is, and all of it', async () => {
-  const client = await rich(world, 1000)
-  const to = await recipient(client)
-  const answers = await times(60, () => payOut(client, to, { amount_minor: 100 }))
-  expect(accepted(answers)).toBe(10)
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
-})
-
-describe('several payouts in one statement', () => {
-  async function requestAll(tenant_id: string, recipient_id: string, amounts: number[]) {
-    const requests = amounts.map((amount_minor): PayoutRequest => ({
-      tenant_id,
-      payout_id: newId(),
-      job_id: newId(),
-      event_id: newId(),
-      rung: false,
+const ACTS = {
+  async capture(model: Model, { amount }: Step) {
+    const { id } = await capturedPayment(model.client, { amount_minor: amount })
+    model.payments.push({ id, amount })
+    model.balance += amount
+  },
+  /** Whatever is left of the balance: it may become negative. */
+  async refund(model: Model, { pick }: Step) {
+    const [payment] = model.payments.splice(pick % Math.max(1, model.payments.length), 1)
+    if (payment === undefined) return
+    equal((await refund(model.client, payment.id)).body.status, 'succeeded')
+    model.balance -= payment.amount
+  },
+  async topUp(model: Model, { amount }: Step) {
+    const { status } = await model.client.post('/v1/wallet/top_ups', {
       idempotency_key: freshKey(),
-      route: 'POST /v1/payouts',
-      fingerprint: '',
-      request_id: null,
-      amount_minor,
+      amount_minor: amount,
       currency: 'usd',
-      recipient_id,
-      description: null,
-      metadata: {},
-      processor: 'stripe',
-    }))
-    const became = await requestPayouts(world.sql, requests)
-    return requests.map(({ payout_id }) => became.get(payout_id)!)
+      source: 'src_success',
+    })
+    equal(status, 201)
+    model.balance += amount
+  },
+  payOut: (model: Model, asked: Step) => ask(model, asked, 'ba_manual'),
+  keep: (model: Model, asked: Step) => ask(model, asked, 'ba_pending'),
+  async cancel(model: Model, { pick }: Step) {
+    const payout = model.payouts.at(pick % model.payouts.length)
+    if (payout === undefined) return
+    const { status } = await model.client.post(`/v1/payouts/${payout.id}/cancel`)
+    const possible =
+      payout.status === 'processing' && payout.there === 'processing' && payout.way === 'ba_pending'
+    equal(status, possible ? 200 : 409)
+    if (possible) payout.status = payout.there = 'canceled'
+  },
+  async fail(model: Model, { pick }: Step) {
+    const payout = model.payouts.at(pick % model.payouts.length)
+    if (payout === undefined) return
+    const { status } = await model.client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'by hand' })
+    equal(status, payout.status === 'processing' ? 200 : 409)
+    if (status === 200) payout.status = 'failed'
+  },
+  async paid(model: Model, { pick }: Step) {
+    const open = model.payouts.filter(({ there }) => there === 'processing')
+    const payout = open.at(pick % open.length)
+    if (payout === undefined) return
+    await settle(payout.reference, 'paid')
+    payout.there = 'paid'
+    // The money has left, also where the payout was failed by hand.
+    model.balance -= payout.amount
+    if (payout.status === 'processing') payout.status = 'paid'
+  },
+  async back(model: Model, { pick }: Step) {
+    const there = model.payouts.filter((each) => each.there === 'processing' || each.there === 'paid')
+    const payout = there.at(pick % there.length)
+    if (payout === undefined) return
+    await settle(payout.reference, 'failed')
+    if (payout.there === 'paid') model.balance += payout.amount
+    payout.there = 'failed'
+    payout.status = 'failed'
+  },
+} satisfies Record<string, (model: Model, step: Step) => Promise<void>>
+
+async function ask(model: Model, { amount }: Step, way: string): Promise<void> {
+  const available = model.balance - reserved(model)
+  const { status, body } = await payOut(
+    model.client,
+    model.to[way]!,
+    { amount_minor: amount },
+    { prefer: 'wait=20' },
+  )
+  if (amount > available) {
+    expect([status, body.error.context.available_minor]).toEqual([422, available])
+    return
   }
+  expect([status, body.status]).toEqual([201, 'processing'])
+  const { id, processor_reference: reference } = body
+  model.payouts.push({ id, reference, amount, status: 'processing', there: 'processing', way })
+}
 
-  test('are judged one after the other: one that is too large takes nothing from the next', async () => {
-    const client = await rich(world, 100)
-    const to = await recipient(client)
-    const judged = await requestAll(client.tenant_id, to, [60, 60, 30, 20, 10])
-    expect(judged.map(({ became }) => became === 'accepted')).toEqual([true, false, true, false, true])
-    expect(judged.map(({ available_minor }) => available_minor)).toEqual([100, 40, 40, 10, 10])
-    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 100, reserved: 100 })
-  })
-
-  test('of two tenants do not touch each other, and one without any money has none', async () => {
-    const [one, other] = [await rich(world, 100), await world.clientOf()]
-    const judged = await requestAll(one.tenant_id, await recipient(one), [100])
-    expect(judged).toEqual([{ became: 'accepted', available_minor: 100 }])
-    const poor = await requestAll(other.tenant_id, await recipient(other), [1])
-    expect(poor).toEqual([{ became: 'insufficient_balance', available_minor: 0 }])
-    const strange = await requestAll(other.tenant_id, await recipient(one), [1])
-    expect(strange).toEqual([{ became: 'recipient_not_found', available_minor: null }])
-  })
-})
-
-test('one key 100 times at once: one payout, the others replay it', async () => {
-  const client = await rich(world, 1000)
-  const to = await recipient(client)
-  const body = { idempotency_key: freshKey(), amount_minor: 1000 }
-  const answers = await times(100, () => payOut(client, to, body))
-  expect(accepted(answers)).toBe(100)
-  expect(new Set(answers.map((each) => each.body.id)).size).toBe(1)
-  const replayed = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
-  expect(replayed).toHaveLength(99)
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
-  const other = await payOut(client, to, { ...body, amount_minor: 1 })
-  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-})
-
-test('payouts, refunds and captures at once add up; a refund may make the balance negative', async () => {
-  const client = await rich(world, 3000)
-  const to = await recipient(client)
-  const paid = await times(6, () => capturedPayment(client, { amount_minor: 500 }))
-  const held = await times(6, () => heldPayment(client, { amount_minor: 500 }))
-  const asked = { payouts: 0 }
-  await Promise.all([
-    ...paid.map(async ({ id }) => expect((await refund(client, id)).status).toBe(201)),
-    ...held.map(async ({ id }) => expect((await client.post(`/v1/payments/${id}/capture`)).status).toBe(200)),
-    times(80, async () => {
-      const { status } = await payOut(client, to, { amount_minor: 100 })
-      if (status === 201) asked.payouts += 1
+test('every story of random operations ends as the model says', async () => {
+  await assertAll(
+    asyncProperty(array(step, { minLength: STEPS, maxLength: STEPS }), async (steps) => {
+      const client = await world.clientOf()
+      const to = {
+        ba_manual: await recipient(client, 'ba_manual'),
+        ba_pending: await recipient(client, 'ba_pending'),
+      }
+      const model: Model = { client, to, balance: 0, payments: [], payouts: [] }
+      await ACTS.capture(model, { act: 'capture', amount: 1000, pick: 0 })
+      for (const each of steps) {
+        await ACTS[each.act](model, each)
+        for (const { id, status } of model.payouts) await payoutIn(client, id, status)
+        await world.drain()
+        await expect
+          .poll(() => accountOf(world, client.tenant_id), { timeout: 10_000 })
+          .toEqual({ balance: model.balance, reserved: reserved(model) })
+      }
     }),
-  ])
-  const account = await accountOf(world, client.tenant_id)
-  expect(account).toEqual({ balance: 6000, reserved: asked.payouts * 100 })
-  expect(asked.payouts).toBeGreaterThanOrEqual(30)
-  // All that is left is paid out; then a refund takes more than there is.
-  const rest = account.balance - account.reserved
-  if (rest > 0) await payOut(client, to, { amount_minor: rest })
-  await refund(client, held[0].id)
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 5500, reserved: 6000 })
-  const refused = await payOut(client, to, { amount_minor: 1 })
-  expect(refused.body.error.context).toMatchObject({ available_minor: -500 })
-})
-
-test('a payout that is canceled or failed while others ask frees its amount for one of them only', async () => {
-  const client = await rich(world, 1000)
-  const to = await recipient(client)
-  const { body } = await payOut(client, to, { amount_minor: 1000 })
-  const [ends, answers] = await Promise.all([
-    times(20, (nth) =>
-      nth % 2 === 0
-        ? client.post(`/v1/payouts/${body.id}/cancel`)
-        : client.post(`/v1/payouts/${body.id}/fail`, { reason: 'by hand' }),
-    ),
-    times(50, () => payOut(client, to, { amount_minor: 1000 })),
-  ])
-  expect(ends.filter(({ status }) => status === 200)).toHaveLength(1)
-  for (const end of ends.filter(({ status }) => status !== 200))
-    expect(['payout_not_cancelable', 'payout_not_failable']).toContain(end.body.error.code)
-  expect(accepted(answers)).toBeLessThanOrEqual(1)
-  if (accepted(answers) === 0) await payOut(client, to, { amount_minor: 1000 })
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
-})
-
-test('payouts of several currencies and tenants at once do not block each other for good', async () => {
-  const clients = await times(3, () => world.clientOf())
-  await Promise.all(
-    clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))),
+    {
+      numRuns: STORIES,
+      ...(process.env.PAYOUT_MODEL_SEED && { seed: Number(process.env.PAYOUT_MODEL_SEED) }),
+    },
   )
-  const answers = await Promise.all(
-    clients.flatMap((client) =>
-      ['usd', 'EUR'].map(async (currency) => {
-        const to = await recipient(client, 'ba_success', { currency: currency.toLowerCase() })
-        return await times(20, () => payOut(client, to, { amount_minor: 100, currency }))
+  await checkBooks(world)
+}, 600_000)
+
+describe('at the same moment', () => {
+  // These are about what is accepted: the processor is not asked.
+  beforeAll(async () => await pauseJobs(world.sql, { queue: 'payouts' }))
+
+  const times = <T>(count: number, work: (nth: number) => Promise<T>) =>
+    Promise.all(Array.from({ length: count }, (_, nth) => work(nth)))
+  const accepted = (answers: { status: number }[]) => answers.filter(({ status }) => status === 201).length
+
+  test('100 payouts of the whole balance at once: one is accepted, and the others are told what is left', async () => {
+    const client = await rich(world, 1000)
+    const to = await recipient(client)
+    const answers = await times(100, () => payOut(client, to, { amount_minor: 1000 }))
+    expect(accepted(answers)).toBe(1)
+    for (const { status, body } of answers.filter((each) => each.status !== 201)) {
+      expect([status, body.error.code]).toEqual([422, 'insufficient_balance'])
+      expect(body.error.context).toEqual({ available_minor: 0, requested_minor: 1000, currency: 'usd' })
+    }
+    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
+  })
+
+  test('many payouts of parts, and from two keys of one tenant: never more than there is, and all of it', async () => {
+    const client = await rich(world, 1000)
+    const to = await recipient(client)
+    const answers = await times(60, () => payOut(client, to, { amount_minor: 100 }))
+    expect(accepted(answers)).toBe(10)
+    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
+  })
+
+  describe('several payouts in one statement', () => {
+    async function requestAll(tenant_id: string, recipient_id: string, amounts: number[]) {
+      const requests = amounts.map((amount_minor): PayoutRequest => ({
+        tenant_id,
+        payout_id: newId(),
+        job_id: newId(),
+        event_id: newId(),
+        rung: false,
+        idempotency_key: freshKey(),
+        route: 'POST /v1/payouts',
+        fingerprint: '',
+        request_id: null,
+        amount_minor,
+        currency: 'usd',
+        recipient_id,
+        description: null,
+        metadata: {},
+        processor: 'stripe',
+      }))
+      const became = await requestPayouts(world.sql, requests)
+      return requests.map(({ payout_id }) => became.get(payout_id)!)
+    }
+
+    test('are judged one after the other: one that is too large takes nothing from the next', async () => {
+      const client = await rich(world, 100)
+      const to = await recipient(client)
+      const judged = await requestAll(client.tenant_id, to, [60, 60, 30, 20, 10])
+      expect(judged.map(({ became }) => became === 'accepted')).toEqual([true, false, true, false, true])
+      expect(judged.map(({ available_minor }) => available_minor)).toEqual([100, 40, 40, 10, 10])
+      expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 100, reserved: 100 })
+    })
+
+    test('of two tenants do not touch each other, and one without any money has none', async () => {
+      const [one, other] = [await rich(world, 100), await world.clientOf()]
+      const judged = await requestAll(one.tenant_id, await recipient(one), [100])
+      expect(judged).toEqual([{ became: 'accepted', available_minor: 100 }])
+      const poor = await requestAll(other.tenant_id, await recipient(other), [1])
+      expect(poor).toEqual([{ became: 'insufficient_balance', available_minor: 0 }])
+      const strange = await requestAll(other.tenant_id, await recipient(one), [1])
+      expect(strange).toEqual([{ became: 'recipient_not_found', available_minor: null }])
+    })
+  })
+
+  test('one key 100 times at once: one payout, the others replay it', async () => {
+    const client = await rich(world, 1000)
+    const to = await recipient(client)
+    const body = { idempotency_key: freshKey(), amount_minor: 1000 }
+    const answers = await times(100, () => payOut(client, to, body))
+    expect(accepted(answers)).toBe(100)
+    expect(new Set(answers.map((each) => each.body.id)).size).toBe(1)
+    const replayed = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
+    expect(replayed).toHaveLength(99)
+    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
+    const other = await payOut(client, to, { ...body, amount_minor: 1 })
+    expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+
+  test('payouts, refunds and captures at once add up; a refund may make the balance negative', async () => {
+    const client = await rich(world, 3000)
+    const to = await recipient(client)
+    const paid = await times(6, () => capturedPayment(client, { amount_minor: 500 }))
+    const held = await times(6, () => heldPayment(client, { amount_minor: 500 }))
+    const asked = { payouts: 0 }
+    await Promise.all([
+      ...paid.map(async ({ id }) => expect((await refund(client, id)).status).toBe(201)),
+      ...held.map(async ({ id }) =>
+        expect((await client.post(`/v1/payments/${id}/capture`)).status).toBe(200),
+      ),
+      times(80, async () => {
+        const { status } = await payOut(client, to, { amount_minor: 100 })
+        if (status === 201) asked.payouts += 1
       }),
-    ),
-  )
-  expect(answers.map(accepted)).toEqual([10, 10, 10, 10, 10, 10])
+    ])
+    const account = await accountOf(world, client.tenant_id)
+    expect(account).toEqual({ balance: 6000, reserved: asked.payouts * 100 })
+    expect(asked.payouts).toBeGreaterThanOrEqual(30)
+    // All that is left is paid out; then a refund takes more than there is.
+    const rest = account.balance - account.reserved
+    if (rest > 0) await payOut(client, to, { amount_minor: rest })
+    await refund(client, held[0].id)
+    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 5500, reserved: 6000 })
+    const refused = await payOut(client, to, { amount_minor: 1 })
+    expect(refused.body.error.context).toMatchObject({ available_minor: -500 })
+  })
+
+  test('a payout that is canceled or failed while others ask frees its amount for one of them only', async () => {
+    const client = await rich(world, 1000)
+    const to = await recipient(client)
+    const { body } = await payOut(client, to, { amount_minor: 1000 })
+    const [ends, answers] = await Promise.all([
+      times(20, (nth) =>
+        nth % 2 === 0
+          ? client.post(`/v1/payouts/${body.id}/cancel`)
+          : client.post(`/v1/payouts/${body.id}/fail`, { reason: 'by hand' }),
+      ),
+      times(50, () => payOut(client, to, { amount_minor: 1000 })),
+    ])
+    expect(ends.filter(({ status }) => status === 200)).toHaveLength(1)
+    for (const end of ends.filter(({ status }) => status !== 200))
+      expect(['payout_not_cancelable', 'payout_not_failable']).toContain(end.body.error.code)
+    expect(accepted(answers)).toBeLessThanOrEqual(1)
+    if (accepted(answers) === 0) await payOut(client, to, { amount_minor: 1000 })
+    expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
+  })
+
+  test('payouts of several currencies and tenants at once do not block each other for good', async () => {
+    const clients = await times(3, () => world.clientOf())
+    await Promise.all(
+      clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))),
+    )
+    const answers = await Promise.all(
+      clients.flatMap((client) =>
+        ['usd', 'EUR'].map(async (currency) => {
+          const to = await recipient(client, 'ba_success', { currency: currency.toLowerCase() })
+          return await times(20, () => payOut(client, to, { amount_minor: 100, currency }))
+        }),
+      ),
+    )
+    expect(answers.map(accepted)).toEqual([10, 10, 10, 10, 10, 10])
+  })
 })

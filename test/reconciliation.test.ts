@@ -28,6 +28,7 @@ import {
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
+import { settleTopUp, topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
@@ -68,6 +69,8 @@ describe('while the webhooks host is down', () => {
     const asked = (await refund(client, four.id, { amount_minor: 400 })).body
     expect(asked.status).toBe('pending')
     await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'succeeded' })
+    const brought = (await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })).body
+    await settleTopUp(world, brought.processor_reference, 'succeeded')
 
     await paymentIn(client, one.id, 'captured')
     await paymentIn(client, two.id, 'canceled')
@@ -80,6 +83,9 @@ describe('while the webhooks host is down', () => {
     )
     await eventually(async () =>
       expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('succeeded'),
+    )
+    await eventually(async () =>
+      expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body.status).toBe('succeeded'),
     )
     await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'failed' })
     await eventually(async () =>
@@ -202,8 +208,18 @@ describe.concurrent('a drift', () => {
       return drifts[0]
     }, 30_000)
   }
-  const mended = async (filter: string) =>
-    await eventually(async () => expect(await driftsOf(client, filter)).toEqual([]), 30_000)
+  /** What is kept of a payment is as it was ten seconds ago: the first look at it is due. */
+  async function age(payment_id: string): Promise<void> {
+    const { sql } = world
+    await sql`update payments set updated_at = updated_at - interval '10 seconds' where id = ${payment_id}`
+    await sql`update refunds set updated_at = updated_at - interval '10 seconds' where payment_id = ${payment_id}`
+    await sql`update drifts set since = since - interval '10 seconds' where payment_id = ${payment_id}`
+  }
+  const byPayment = (payment_id: string) => `?payment_id=${payment_id}`
+  async function mended(payment_id: string): Promise<void> {
+    await age(payment_id)
+    await eventually(async () => expect(await driftsOf(client, byPayment(payment_id))).toEqual([]), 30_000)
+  }
 
   test('of a refund whose effect is unknown is shown with its age and counted, and closed when it is known', async () => {
     const { id, processor_reference } = await capturedPayment(client)
@@ -212,7 +228,7 @@ describe.concurrent('a drift', () => {
       fault: 'error_500_before',
     })
     const { body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
-    const filter = `?payment_id=${id}`
+    const filter = byPayment(id)
     const drift = await onlyDrift(filter)
     expect(drift).toMatchObject({
       tenant_id: world.tenant_id,
@@ -245,7 +261,7 @@ describe.concurrent('a drift', () => {
       metadata: { sluice_refund_id: body.id, sluice_payment_id: id, sluice_tenant_id: world.tenant_id },
     })
     await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'unknown'`
-    await mended(filter)
+    await mended(id)
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
   })
 
@@ -256,7 +272,7 @@ describe.concurrent('a drift', () => {
     )
     await world.sql`update payments set amount_capturable_minor = 900, updated_at = clock_timestamp() where id = ${id}`
     await deliver(world, { ...held!, id: `${held!.id}_again` })
-    const filter = `?payment_id=${id}`
+    const filter = byPayment(id)
     const differs = { state: 'differs', detail: 'the amounts that can be captured differ' }
     expect(await onlyDrift(filter)).toMatchObject(differs)
     const [job] = await world.sql`
@@ -268,14 +284,14 @@ describe.concurrent('a drift', () => {
     await followUnknownJobs(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
-    await mended(filter)
+    await mended(id)
   })
 
   test('of a payment that does not change here is looked at, and closed when it changes', async () => {
     const { id, processor_reference } = await heldPayment(client)
     // As if its job had been lost.
-    await world.sql`update payments set status = 'capturing', updated_at = now() where id = ${id}`
-    const filter = `?payment_id=${id}`
+    await world.sql`update payments set status = 'capturing', updated_at = now() - interval '10 seconds' where id = ${id}`
+    const filter = byPayment(id)
     expect(await onlyDrift(filter)).toMatchObject({
       subject: 'payment',
       subject_id: id,
@@ -286,7 +302,7 @@ describe.concurrent('a drift', () => {
     })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
-    await mended(filter)
+    await mended(id)
   })
 
   test('of an authorization without a job is shown while the processor works on it, and closed when it ends', async () => {
@@ -309,11 +325,12 @@ describe.concurrent('a drift', () => {
     // An earlier version closed the job when the processor had taken it in, and wrote nothing of the payment.
     for (const { id } of [left, given_up])
       await world.sql`
-        update payments set status = 'pending', client_secret = null, processor_reference = null, updated_at = now() where id = ${id}`
+        update payments set status = 'pending', client_secret = null, processor_reference = null,
+          updated_at = now() - interval '10 seconds' where id = ${id}`
     const canceled = await client.post(`/v1/payments/${given_up.id}/cancel`, undefined, ASYNC)
     expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
     for (const { id } of [left, given_up]) {
-      expect(await onlyDrift(`?payment_id=${id}`)).toMatchObject({
+      expect(await onlyDrift(byPayment(id))).toMatchObject({
         state: 'stale',
         ours: { status: 'pending' },
         theirs: { status: 'processing' },
@@ -329,7 +346,7 @@ describe.concurrent('a drift', () => {
       client_secret: expect.any(String),
     })
     await paymentIn(client, given_up.id, 'canceled')
-    for (const { id } of [left, given_up]) await mended(`?payment_id=${id}`)
+    for (const { id } of [left, given_up]) await mended(id)
     await client.post(`/v1/payments/${left.id}/cancel`)
   })
 
@@ -337,7 +354,7 @@ describe.concurrent('a drift', () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    const filter = `?payment_id=${id}`
+    const filter = byPayment(id)
     expect(await onlyDrift(filter)).toMatchObject({
       state: 'differs',
       ours: { status: 'failed', amount_captured_minor: 0 },
@@ -346,7 +363,7 @@ describe.concurrent('a drift', () => {
     await world.sql`
       update payments set status = 'authorized', amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
     await paymentIn(client, id, 'captured')
-    await mended(filter)
+    await mended(id)
   })
 
   test('is none while a refund is pending on both sides, and one when the processor does not know it', async () => {
@@ -359,13 +376,15 @@ describe.concurrent('a drift', () => {
           select state from notifications where kind = 'reconciliation.look' and object_id = ${reference}`
         expect(['applied', 'ignored']).toContain(look?.state)
       }, 30_000)
+    await age(id)
     await looked(body.processor_reference)
-    const filter = `?payment_id=${id}`
+    const filter = byPayment(id)
     expect(await driftsOf(client, filter)).toEqual([])
 
     const name = async (reference: string) =>
       await world.sql`
-        update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() where id = ${body.id}`
+        update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() - interval '10 seconds'
+        where id = ${body.id}`
     await name('re_nobody')
     await looked('re_nobody')
     expect(await onlyDrift(filter)).toMatchObject({
@@ -377,7 +396,7 @@ describe.concurrent('a drift', () => {
       detail: 'the processor does not know the refund',
     })
     await name(body.processor_reference)
-    await mended(filter)
+    await mended(id)
     await world.provider('stripe').control('POST', `/refunds/${body.processor_reference}/settle`, {
       status: 'succeeded',
     })
@@ -396,7 +415,7 @@ describe.concurrent('a drift', () => {
       ({ type }) => type === 'refund.created',
     )
     await deliver(world, { ...event!, id: 'evt_told_again' })
-    const filter = `?payment_id=${id}`
+    const filter = byPayment(id)
     expect(await onlyDrift(filter)).toMatchObject({
       subject: 'refund',
       state: 'differs',
@@ -404,7 +423,7 @@ describe.concurrent('a drift', () => {
       theirs: { status: 'succeeded', amount_minor: 400, processor_reference: body.processor_reference },
     })
     await world.sql`update refunds set status = 'succeeded', updated_at = clock_timestamp() where id = ${body.id}`
-    await mended(filter)
+    await mended(id)
   })
 
   type Amounts = { what: string; harm: string; hides: string[]; mend: string; kind: string; found: object }
@@ -449,7 +468,7 @@ describe.concurrent('a drift', () => {
       await set(harm)
       const told = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
       await deliver(world, { ...told, id: `${told.id}_again` })
-      const filter = `?payment_id=${id}`
+      const filter = byPayment(id)
       expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
       for (const hide of hides) {
         // The next look is due.
@@ -465,7 +484,7 @@ describe.concurrent('a drift', () => {
         expect(await driftsOf(client, filter)).toMatchObject([{ state: 'differs' }])
       }
       await set(mend)
-      await mended(filter)
+      await mended(id)
     },
   )
 

@@ -234,7 +234,7 @@ test('each part is given the variables that it reads, and no secret of another',
   })
 })
 
-test('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async () => {
+test.concurrent('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async ({ onTestFinished }) => {
   const world = await createWorld({ parts: [], notifications: false })
   onTestFinished(() => world.close())
   const { path: DATA_DIR, remove } = await makeFolder()
@@ -251,7 +251,7 @@ test('a part that cannot start ends everything, with its own line', { timeout: 6
   await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
 })
 
-test('areas that are switched off are not shown as something to try', async () => {
+test.concurrent('areas that are switched off are not shown as something to try', async ({ onTestFinished }) => {
   const world = await createWorld({ parts: [], notifications: false })
   onTestFinished(() => world.close())
   const { path: DATA_DIR, remove } = await makeFolder()
@@ -265,7 +265,7 @@ test('areas that are switched off are not shown as something to try', async () =
   expect(started.output()).not.toContain('Create a customer:')
 })
 
-test('secrets that are gone are not made anew beside a database that needs them', async () => {
+test.concurrent('secrets that are gone are not made anew beside a database that needs them', async ({ onTestFinished }) => {
   const { path: DATA_DIR, remove } = await makeFolder()
   onTestFinished(remove)
   // As root, what others cannot enter has its database elsewhere, where it stays when the folder is removed.

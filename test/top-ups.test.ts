@@ -1,18 +1,25 @@
 // Top-ups: money that a tenant brings in comes once, whatever gets lost, and may be taken back.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
+import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
+import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
+import { everyRow } from '#test/databases.ts'
+import { waitingForLocks } from '#test/locks.ts'
+import { lookLater } from '#test/looks.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
+import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
+const BY = { who: 'ada', reason: 'as support told' }
 
 /** A top-up that the processor has taken. */
 async function taken(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
@@ -55,6 +62,20 @@ async function recordOf(world: World, reference: string): Promise<any> {
 async function eventsOf(world: World, reference: string): Promise<StripeEvent[]> {
   const all = await listEvents(world, undefined, { all_kinds: true })
   return all.filter(({ data }) => data.object.id === reference)
+}
+
+/** A top-up of which nobody knows whether the processor has it; it has not. */
+async function unknownTopUp(world: World, shop: Client): Promise<{ id: string; job_id: string }> {
+  const description = `unknown-${freshKey()}`
+  await fault(world, { match: { contains: description }, fault: 'error_500_before' })
+  const { body } = await topUp(shop, { ...MANUAL, description })
+  const job_id = await eventually(async () => {
+    const [job] = await world.sql<{ id: string }[]>`
+      select id from jobs where subject_id = ${body.id} and state = 'unknown'`
+    expect(job).toBeDefined()
+    return job!.id
+  })
+  return { id: body.id, job_id }
 }
 
 const balanceOf = async (client: Client) =>
@@ -192,7 +213,11 @@ describe('with a processor that tells', () => {
     const answer = await topUp(shop, { description, ...MANUAL }, { prefer: 'wait=2' })
     await failing.hit()
     expect(answer.status).toBe(status)
-    if (code === null) return
+    if (code === null) {
+      // Not after half a minute.
+      await world.sql`update jobs set run_at = now() where subject_id = ${answer.body.id}`
+      return
+    }
     const { top_up_id } = answer.body.error.context
     expect(answer.body.error.code).toBe(code)
     expect((await shop.get(`/v1/wallet/top_ups/${top_up_id}`)).body).toMatchObject({
@@ -233,14 +258,6 @@ describe('with a processor that tells', () => {
     [{ amount_minor: 1_000_000_000_000 }, 'amount_too_large'],
   ])('%j is refused as %s', async (body, code) => {
     expect((await topUp(world.client, body)).body.error.code).toBe(code)
-  })
-
-  test('it needs a scope of its own', async () => {
-    const reader = await world.clientOf({ scopes: ['wallet:read'] })
-    expect((await topUp(reader)).body.error.message).toBe('Missing scope: wallet:write')
-    const writer = await world.clientOf({ scopes: ['wallet:write'] })
-    expect((await topUp(writer)).status).toBe(201)
-    expect((await writer.get('/v1/wallet/top_ups')).body.error.message).toBe('Missing scope: wallet:read')
   })
 
   test('they are listed newest first, by status, currency and time', async () => {
@@ -288,32 +305,20 @@ describe('with a processor that tells', () => {
 
     test('a stored error that hides nothing leaves it unknown, until an operator says what became of it', async () => {
       const shop = await world.clientOf()
-      const unknown = async () => {
-        const description = `unknown-${freshKey()}`
-        await fault(world, { match: { contains: description }, fault: 'error_500_before' })
-        const { body } = await topUp(shop, { description, ...MANUAL })
-        const job_id = await eventually(async () => {
-          const [job] =
-            await world.sql`select id from jobs where subject_id = ${body.id} and state = 'unknown'`
-          expect(job).toBeDefined()
-          return job!.id as string
-        })
-        return { id: body.id as string, job_id }
-      }
       const resolve = async (job_id: string, ...as: string[]) =>
         await runCommand(
           'src/commands/jobs.ts',
           ['resolve', job_id, '--as', ...as, '--by', 'ada', '--reason', 'as support told'],
           { DATABASE_URL: world.config.DATABASE_URL },
         )
-      const never = await unknown()
+      const never = await unknownTopUp(world, shop)
       const failed = await resolve(never.job_id, 'failed')
       expect([failed.code, failed.stderr]).toEqual([0, ''])
       expect(await storyOf(shop, world, never.id)).toMatchObject({
         top_up: ['failed', 'processor_error', false, true],
         moved: [],
       })
-      const by_hand = await unknown()
+      const by_hand = await unknownTopUp(world, shop)
       // Somebody made it in the dashboard, and noted which.
       const reference = await topUpElsewhere(world, marksOf(by_hand.id, shop.tenant_id))
       expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
@@ -329,9 +334,9 @@ describe('with a processor that tells', () => {
   })
 })
 
-describe('whatever order the notifications come in', () => {
-  let world: World
-  beforeAll(async () => (world = await createWorld({ notifications: false })))
+describe('told when the test tells it', () => {
+  let world: WiredWorld
+  beforeAll(async () => (world = await createWiredWorld()))
   afterAll(async () => await world?.close())
 
   const TOLD = {
@@ -361,7 +366,7 @@ describe('whatever order the notifications come in', () => {
     ordersOf(['created', ...steps(end)]).map((order) => [end, order] as const),
   )
 
-  test.each(cases)('%s, told as %j', async (end, order) => {
+  test.concurrent.each(cases)('%s, told as %j', async (end, order) => {
     const shop = await world.clientOf()
     const top_up = await taken(shop)
     for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
@@ -377,7 +382,7 @@ describe('whatever order the notifications come in', () => {
     expect(await storyOf(shop, world, top_up.id)).toEqual(TOLD[end])
   })
 
-  test.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
+  test.concurrent.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
     '%s, told as it happens',
     async (end) => {
       const shop = await world.clientOf()
@@ -392,7 +397,7 @@ describe('whatever order the notifications come in', () => {
     },
   )
 
-  test.each(ordersOf(['succeeded', 'reversed']))(
+  test.concurrent.each(ordersOf(['succeeded', 'reversed']))(
     'told as %s, %s before our own call is answered',
     async (...order) => {
       const shop = await world.clientOf()
@@ -449,49 +454,222 @@ describe('whatever order the notifications come in', () => {
     await world.drain()
     await checkBooks(world)
   })
-})
 
-describe('with a processor that does not tell', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({
-      parts: ['api', 'worker'],
-      env: { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' },
-    })
-  })
-  afterAll(async () => await world?.close())
+  /** The processor tells the last that happened to it. */
+  async function tell(reference: string): Promise<void> {
+    const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
+    expect((await deliver(world, event)).status).toBe(200)
+    await tried(world, [event])
+  }
 
-  const driftsOf = async (client: Client, id: string) => {
-    const { status, body } = await client.get('/v1/reconciliation?subject=top_up')
-    expect(status).toBe(200)
+  async function driftsOf(shop: Client, id: string): Promise<any[]> {
+    const { body } = await shop.get('/v1/reconciliation?subject=top_up')
     return body.filter((each: any) => each.subject_id === id)
   }
 
-  test('its events are read, and one that nobody told of is looked at', async () => {
-    const shop = await world.clientOf()
-    const one = await taken(shop)
-    await settleTopUp(world, one.processor_reference, 'succeeded')
-    await settleTopUp(world, one.processor_reference, 'reversed')
-    await inStatus(shop, one.id, 'failed')
-    expect(await storyOf(shop, world, one.id)).toEqual(REVERSED)
+  const topUpOf = async (shop: Client, id: string) => (await shop.get(`/v1/wallet/top_ups/${id}`)).body
+  const balancesOf = async (shop: Client) => (await shop.get('/v1/wallet/balances')).body
 
-    await fault(world, { match: { path: '^/v1/events' }, times: 1000, fault: 'drop_before' })
-    const two = await taken(shop)
-    await settleTopUp(world, two.processor_reference, 'succeeded')
-    await inStatus(shop, two.id, 'succeeded')
-    expect(await driftsOf(shop, two.id)).toEqual([])
+  test.each([
+    ['another amount and currency', { amount: '1', currency: 'jpy' }, 'succeeded'],
+    ['another amount', { amount: '499' }, 'succeeded'],
+    ['another currency', { currency: 'eur' }, 'succeeded'],
+    ['another amount, and taken back', { amount: '5000' }, 'reversed'],
+  ] as const)(
+    '%s under our ids is not booked, but a drift until the real one is there',
+    async (_, other, end) => {
+      const shop = await world.clientOf()
+      const { id, job_id } = await unknownTopUp(world, shop)
+      const marks = marksOf(id, shop.tenant_id)
+      const strange = await topUpElsewhere(world, { ...marks, ...other })
+      await settleTopUp(world, strange, 'succeeded')
+      if (end === 'reversed') await settleTopUp(world, strange, end)
+      await tell(strange)
+      const theirs = {
+        amount_minor: Number('amount' in other ? other.amount : 500),
+        processor_reference: strange,
+      }
+      expect(await driftsOf(shop, id)).toMatchObject([
+        {
+          state: 'differs',
+          ours: { status: 'pending', amount_minor: 500 },
+          theirs: { status: end, ...theirs },
+        },
+      ])
+      expect(await topUpOf(shop, id)).toMatchObject({ status: 'pending', processor_reference: null })
+      expect(await balancesOf(shop)).toEqual([])
+
+      const real = await topUpElsewhere(world, marks)
+      await resolveAsDone(world.sql, { job_id, ...BY }, real)
+      await settleTopUp(world, real, 'succeeded')
+      await tell(real)
+      expect(await topUpOf(shop, id)).toMatchObject({ status: 'succeeded', processor_reference: real })
+      expect(await balancesOf(shop)).toMatchObject([{ currency: 'usd', balance_minor: 500 }])
+      await lookLater(world, 'top_up', id)
+      await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
+    },
+  )
+
+  test('it stays a drift when ours is given up, until the processor has given the money back', async () => {
+    const shop = await world.clientOf()
+    const { id, job_id } = await unknownTopUp(world, shop)
+    const strange = await topUpElsewhere(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
+    await settleTopUp(world, strange, 'succeeded')
+    await tell(strange)
+    await resolveAsFailed(world.sql, { job_id, ...BY })
+    const again = { ...(await listEvents(world)).findLast(({ data }) => data.object.id === strange)! }
+    again.id += '_again'
+    await deliver(world, again)
+    await tried(world, [again])
+    expect(await driftsOf(shop, id)).toMatchObject([
+      { state: 'differs', ours: { status: 'failed' }, theirs: { amount_minor: 1 } },
+    ])
+    await lookLater(world, 'top_up', id)
+    await world.drain()
+    expect(await driftsOf(shop, id)).toHaveLength(1)
+    await settleTopUp(world, strange, 'reversed')
+    await lookLater(world, 'top_up', id)
+    await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
+    expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: null })
+    expect(await balancesOf(shop)).toEqual([])
+  })
+
+  test('what is given up while the processor tells of it is a drift all the same', async () => {
+    const shop = await world.clientOf()
+    const { id, job_id } = await unknownTopUp(world, shop)
+    const reference = await topUpElsewhere(world, marksOf(id, shop.tenant_id))
+    await settleTopUp(world, reference, 'succeeded')
+    // The operator's statement and then the worker's wait for the row.
+    const { given_up, told } = await world.sql.begin(async (tx) => {
+      await tx`select from top_ups where id = ${id} for update`
+      const acts = { given_up: resolveAsFailed(world.sql, { job_id, ...BY }) }
+      await waitingForLocks(world.sql, 1)
+      const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
+      expect((await deliver(world, event)).status).toBe(200)
+      await waitingForLocks(world.sql, 2)
+      return { ...acts, told: event }
+    })
+    expect(await given_up).toMatchObject({ after: 'failed' })
+    await tried(world, [told])
+    await world.drain()
+    expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: reference })
+    expect(await balancesOf(shop)).toEqual([])
+    expect(await driftsOf(shop, id)).toMatchObject([
+      { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
+    ])
+  })
+
+  test.each(['tells', 'is looked at'])(
+    'money that came although ours was given up is a drift, which closes when the processor has taken it back and %s',
+    async (how) => {
+      const shop = await world.clientOf()
+      const { id, job_id } = await unknownTopUp(world, shop)
+      await resolveAsFailed(world.sql, { job_id, ...BY })
+      const given_up = await topUpOf(shop, id)
+      expect(given_up).toMatchObject({ status: 'failed', processor_reference: null })
+
+      const reference = await topUpElsewhere(world, marksOf(id, shop.tenant_id))
+      await settleTopUp(world, reference, 'succeeded')
+      await tell(reference)
+      expect(await driftsOf(shop, id)).toMatchObject([
+        { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
+      ])
+      // It is known by its reference from now on; nothing else has changed.
+      expect(await topUpOf(shop, id)).toEqual({
+        ...given_up,
+        processor_reference: reference,
+        updated_at: expect.any(String),
+      })
+      await lookLater(world, 'top_up', id)
+      await world.drain()
+      expect(await driftsOf(shop, id)).toHaveLength(1)
+
+      await settleTopUp(world, reference, 'reversed')
+      if (how === 'tells') await tell(reference)
+      else {
+        await world.sql`delete from notifications where object_id = ${reference}`
+        await lookLater(world, 'top_up', id)
+      }
+      await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
+      expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: given_up.failure })
+      expect(await balancesOf(shop)).toEqual([])
+      const events = await world.sql<
+        { type: string }[]
+      >`select type from events where subject_id = ${id} order by id`
+      expect(events.map(({ type }) => type)).toEqual(['top_up.created', 'top_up.failed'])
+    },
+  )
+
+  test('an answer about another amount than was asked for leaves it unknown, until the right one is found', async () => {
+    const shop = await world.clientOf()
+    world.wire.replaceInAnswers('"amount":500', '"amount":900')
+    onTestFinished(() => world.wire.replaceInAnswers(null))
+    const { body } = await topUp(shop, MANUAL)
+    const job_id = await eventually(async () => {
+      const [job] = await world.sql`select id, state, last_error from jobs where subject_id = ${body.id}`
+      expect(job).toMatchObject({
+        state: 'unknown',
+        last_error: { message: expect.stringMatching(/^tu_\w+ is another top-up$/) },
+      })
+      return job!.id as string
+    })
+    expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
+    world.wire.replaceInAnswers(null)
+    await retryJob(world.sql, { job_id, ...BY })
+    await eventually(async () =>
+      expect(await topUpOf(shop, body.id)).toMatchObject({
+        status: 'pending',
+        processor_reference: expect.stringMatching(/^tu_/),
+      }),
+    )
+  })
+
+  test('what was taken back at once is posted after what came, each time', async () => {
+    const shop = await world.clientOf()
+    for (let each = 0; each < 10; each += 1) {
+      const { body } = await topUp(shop, MANUAL, { prefer: 'wait=20' })
+      await settleTopUp(world, body.processor_reference, 'succeeded')
+      await settleTopUp(world, body.processor_reference, 'reversed')
+      await tell(body.processor_reference)
+    }
+    const { body: moved } = await shop.get('/v1/wallet/transactions?limit=100')
+    expect(moved.map(({ kind, balance_after_minor }: any) => [kind, balance_after_minor])).toEqual(
+      Array.from({ length: 10 }, () => [
+        ['top_up_reversed', 0],
+        ['top_up', 500],
+      ]).flat(),
+    )
+  })
+
+  test('the token of a source is in no table in clear once the processor has it', async () => {
+    const shop = await world.clientOf()
+    const source = `src_manual_${freshKey()}`
+    const { body } = await topUp(shop, { source }, { prefer: 'wait=20' })
+    for (const status of ['succeeded', 'reversed'] as const) {
+      await settleTopUp(world, body.processor_reference, status)
+      await tell(body.processor_reference)
+    }
+    const rows = await everyRow(world.sql)
+    expect(rows).toContain(body.processor_reference)
+    expect(rows.split('\n').filter((row) => row.includes(source))).toEqual([])
+  })
+
+  test('one that nobody told of is looked at', async () => {
+    const shop = await world.clientOf()
+    const { id, processor_reference } = await taken(shop)
+    await settleTopUp(world, processor_reference, 'succeeded')
+    expect(await lookLater(world, 'top_up', id)).toBe(true)
+    await inStatus(shop, id, 'succeeded')
+    expect(await driftsOf(shop, id)).toEqual([])
   })
 
   test('one whose effect is unknown, or that came although it had failed here, is a drift', async () => {
     const shop = await world.clientOf()
-    const description = `unknown-${freshKey()}`
-    await fault(world, { match: { contains: description }, fault: 'error_500_before' })
-    const { body } = await topUp(shop, { ...MANUAL, description })
-    await eventually(async () =>
-      expect(await driftsOf(shop, body.id)).toMatchObject([
-        { state: 'unknown', payment_id: null, ours: { status: 'pending', amount_minor: 500 }, theirs: null },
-      ]),
-    )
+    const { id } = await unknownTopUp(world, shop)
+    await followUnknownJobs(world.sql)
+    expect(await driftsOf(shop, id)).toMatchObject([
+      { state: 'unknown', payment_id: null, ours: { status: 'pending', amount_minor: 500 }, theirs: null },
+    ])
     const top_up = await taken(shop)
     await world.sql`
       update top_ups set status = 'failed', failed_at = now(), failure = '{"code": "processor_error", "message": "-"}'

@@ -46,6 +46,13 @@ export async function captureJob(
   return job!
 }
 
+/** The lease of a worker that is gone lapses now. */
+export async function lapse({ sql }: Deployment, { payment_id }: Authorized): Promise<void> {
+  await sql`
+    update jobs set lease_until = now() - interval '2 seconds'
+    where subject_id = ${payment_id} and name = 'payment.capture' and state = 'running'`
+}
+
 /**
  * Of each attempt at the capture, whose it was and what came of it; null: nobody knows. Without those given back untried,
  * as a busy machine's are.

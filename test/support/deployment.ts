@@ -3,7 +3,7 @@ import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey, HOST, type Environment } from './environment.ts'
 import { PARTS, type PartName } from './parts.ts'
-import { COMPILE_CACHE, startProcess, type Process } from './process.ts'
+import { startProcess, type Process } from './process.ts'
 import { asUser } from './users.ts'
 
 export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'> & {
@@ -19,6 +19,8 @@ export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'>
   output(): string
   /** Kills the APIs and workers that still run. */
   killAll(): Promise<void>
+  /** Kills the workers that still run. */
+  killWorkers(): Promise<void>
   close(): Promise<void>
 }
 
@@ -49,19 +51,19 @@ export async function createDeployment({
       server_url,
       redis_up,
       notifications: webhooks,
-      launch: (_name, file, how) => startProcess(file, { ...how, env: COMPILE_CACHE }),
+      launch: (_name, file, how) => startProcess(file, how),
       env: { API_PORT: String(api_port), ...more },
     }),
   )
   const { env, sql, redis, provider } = environment
-  const hosts: Process[] = []
-  const others: Process[] = []
+  const running: Record<PartName, Process[]> = { api: [], webhooks: [], worker: [] }
+  const all = () => Object.values(running).flat()
   const kill = async (processes: Process[]) => void (await Promise.all(processes.map((one) => one.end())))
-  ends.defer(() => kill([...hosts, ...others]))
+  ends.defer(() => kill(all()))
   async function start(name: PartName, own: Record<string, string> = {}): Promise<Process> {
     const { file, ready } = PARTS[name]
     const started = await startProcess(file, { env: asUser(name, { ...env, ...own }), ready })
-    ;(name === 'webhooks' ? hosts : others).push(started)
+    running[name].push(started)
     return started
   }
   if (webhooks) await start('webhooks')
@@ -77,8 +79,12 @@ export async function createDeployment({
     webhooks: createClient(`http://${HOST}:${env['WEBHOOKS_PORT']}`, ''),
     startApi: (own) => start('api', own),
     startWorker: (own) => start('worker', own),
-    output: () => [...hosts, ...others].map((one) => one.output()).join('\n'),
-    killAll: () => kill(others),
+    output: () =>
+      all()
+        .map((one) => one.output())
+        .join('\n'),
+    killAll: () => kill([...running.api, ...running.worker]),
+    killWorkers: () => kill(running.worker),
     close: () => kept.disposeAsync(),
   }
 }

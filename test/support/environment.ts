@@ -8,7 +8,6 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { freePort } from '#start/ports.ts'
 import { createDatabase } from './databases.ts'
-import { COMPILE_CACHE } from './process.ts'
 import {
   providerVariables,
   startProviders,
@@ -38,9 +37,8 @@ export function variables(places: {
   }
 }
 
-/** Of small systems beside each other: soon there, on any free port, with few connections, and what happens is in the log. */
+/** Of small systems beside each other: on any free port, with few connections, and what happens is in the log. */
 export const SMALL = {
-  ...COMPILE_CACHE,
   NODE_ENV: 'test',
   LOG_LEVEL: 'info',
   DATABASE_POOL: '8',

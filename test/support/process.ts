@@ -31,7 +31,7 @@ export type Process = {
 }
 
 /**
- * Starts `node <file>` with this environment and no other; resolves when it has written a line that holds `ready`, or at once
+ * Starts `node <file>` with this environment and, beside where compiled code is kept, no other; resolves when it has written a line that holds `ready`, or at once
  * without. Throws with what it wrote when it ends before, as it does after 60 s. It does not outlive this process, however that
  * ends.
  */
@@ -61,7 +61,7 @@ export async function startProcess(
 ): Promise<Process> {
   const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
     cwd,
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const pid = child.pid!

@@ -23,8 +23,8 @@ export type Proxy = {
   delay(ms: number): void
   /** Answers in the server's place, from what a client has sent; null: the server answers. Ends all connections. */
   answerWith(answer: ((request: Buffer) => string) | null): void
-  /** From now on `text` in answers is replaced by another of the same length. */
-  replaceInAnswers(text: string, by: string): void
+  /** From now on `text` in answers is replaced by another of the same length; null: nothing is. */
+  replaceInAnswers(text: string | null, by?: string): void
   /** Ends all connections; new ones are made. */
   cut(): void
   close(): Promise<void>
@@ -143,8 +143,8 @@ export async function startProxy(url: string): Promise<Proxy> {
       stand_in = answer
       cut()
     },
-    replaceInAnswers(text, by) {
-      replaced = [text, by]
+    replaceInAnswers(text, by = '') {
+      replaced = text === null ? null : [text, by]
     },
     cut,
     async close() {

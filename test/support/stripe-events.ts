@@ -54,6 +54,11 @@ export function pick(events: StripeEvent[], types: readonly string[]): StripeEve
   })
 }
 
+/** What there is to tell of one object at Stripe, oldest first; sought among `all` when they are at hand. */
+export async function eventsOf(world: World, reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
+  return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
+}
+
 /** An event that the emulator did not make. */
 export function madeUp(type: string, object: Record<string, unknown>): StripeEvent {
   counter += 1
@@ -71,6 +76,31 @@ export async function deliver(world: World, event: StripeEvent): Promise<Webhook
 /** Posts events, as many at once as a processor has connections; answers in their order. */
 export async function deliverAll(world: World, events: readonly StripeEvent[]): Promise<WebhookAnswer[]> {
   return await spread(events, 100, (event) => deliver(world, event))
+}
+
+/** Delivers the first event of every order, and the next ones when these were tried. */
+export async function deliverInRounds(world: World, orders: StripeEvent[][]): Promise<void> {
+  for (let round = 0; round < orders[0]!.length; round++) {
+    const events = orders.map((order) => order[round]!)
+    for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
+    await tried(world, events)
+  }
+}
+
+/**
+ * Each object is told of in an order of its own, which names all its events by their place in time; then all is told
+ * once more, and nothing is left to do.
+ */
+export async function tellInOrders(world: World, references: string[], orders: number[][]): Promise<void> {
+  const all = await listEvents(world)
+  const told = await Promise.all(references.map((reference) => eventsOf(world, reference, all)))
+  for (const [nth, events] of told.entries()) expect(events).toHaveLength(orders[nth]!.length)
+  await deliverInRounds(
+    world,
+    orders.map((order, nth) => order.map((index) => told[nth]![index]!)),
+  )
+  await deliverAll(world, told.flat())
+  await world.drain()
 }
 
 /** Does the work of each item, so many at once; answers in their order. */
@@ -154,6 +184,11 @@ export async function storyOf(world: World, payment_id: string) {
 export function shuffled<T>(items: readonly T[]): T[] {
   const drawn = items.map((item) => ({ item, at: Math.random() }))
   return drawn.toSorted((a, b) => a.at - b.at).map(({ item }) => item)
+}
+
+/** As many orders as there are items, each of which begins with another one. */
+export function rotationsOf<T>(items: readonly T[]): T[][] {
+  return items.map((_, first) => [...items.slice(first), ...items.slice(0, first)])
 }
 
 /** Every order of the items. */
