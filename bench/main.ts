@@ -10,13 +10,25 @@ import { growth } from './measures/growth.ts'
 import { life } from './measures/life.ts'
 import { list } from './measures/list.ts'
 import type { Measure } from './measures/measure.ts'
+import { payouts } from './measures/payouts.ts'
 import { queue } from './measures/queue.ts'
 import { start } from './measures/start.ts'
 import { webhooks } from './measures/webhooks.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
-const MEASURES: Measure[] = [customers, list, captures, life, webhooks, backlog, queue, start, growth]
+const MEASURES: Measure[] = [
+  customers,
+  list,
+  captures,
+  life,
+  payouts,
+  webhooks,
+  backlog,
+  queue,
+  start,
+  growth,
+]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
 
