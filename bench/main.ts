@@ -44,7 +44,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
 --profile DIR    CPU profiles of the product's processes, for Chrome's developer tools, and the statements on which PostgreSQL
-                 spent most time; with \`life\` also for each payment (the run is slower)
+                 spent most time; with \`life\` and \`payouts\` also for each payment or payout (the run is slower)
 
 It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.

@@ -1,6 +1,8 @@
 // Paying out: accepted against the balance, compared with one INSERT, and on to paid, compared with a chain without any protection.
+import { join } from 'node:path'
 import { alternate } from '../compare.ts'
 import { closedLoop } from '../load.ts'
+import { forgetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
 import { atLeast, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
@@ -23,8 +25,8 @@ export const payouts: Measure = {
   },
 }
 
-async function measureCreating(system: System, { env }: Parts, payers: Payer[]): Promise<Row[]> {
-  const { seconds, rounds, log } = system.options
+async function measureCreating(system: System, { env, sql }: Parts, payers: Payer[]): Promise<Row[]> {
+  const { seconds, rounds, profile, log } = system.options
   log('creating payouts')
   await using floor = await durableFloor(system)
   await using api = await system.startProduct('api', { ...env, TENANT_WINDOW: '1000000' })
@@ -37,6 +39,11 @@ async function measureCreating(system: System, { env }: Parts, payers: Payer[]):
     product: () => create(payers, seconds),
     one: () => create(payers.slice(0, 1), seconds),
   })
+  if (profile !== null) {
+    await forgetStatements(sql)
+    const { count } = await create(payers, seconds)
+    await writeStatements(sql, join(profile, 'statements-payouts.txt'), count)
+  }
   const row = { measure: 'payouts', unit: 'req/s' } as const
   const durable = { name: 'durable floor', value: results.floor.rate }
   const many = { ...row, name: 'Create payout, 100 tenants' }
