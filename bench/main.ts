@@ -10,13 +10,25 @@ import { growth } from './measures/growth.ts'
 import { life } from './measures/life.ts'
 import { list } from './measures/list.ts'
 import type { Measure } from './measures/measure.ts'
+import { payouts } from './measures/payouts.ts'
 import { queue } from './measures/queue.ts'
 import { start } from './measures/start.ts'
 import { webhooks } from './measures/webhooks.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
-const MEASURES: Measure[] = [customers, list, captures, life, webhooks, backlog, queue, start, growth]
+const MEASURES: Measure[] = [
+  customers,
+  list,
+  captures,
+  life,
+  payouts,
+  webhooks,
+  backlog,
+  queue,
+  start,
+  growth,
+]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.
 
@@ -32,7 +44,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
 --profile DIR    CPU profiles of the product's processes, for Chrome's developer tools, and the statements on which PostgreSQL
-                 spent most time; with \`life\` also for each payment (the run is slower)
+                 spent most time; with \`life\` and \`payouts\` also for each payment or payout (the run is slower)
 
 It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.

@@ -15,13 +15,13 @@ export async function forgetStatements(sql: Sql): Promise<void> {
 }
 
 /**
- * Writes the statements that took most time to `file`, and answers a line of each: whole, or for each of `of` payments that were
- * made meanwhile.
+ * Writes the statements that took most time to `file`, and answers a line of each: whole, or for each of `of` stories that were
+ * told meanwhile.
  */
 export async function writeStatements(sql: Sql, file: string, of: number | null = null): Promise<string[]> {
   const rows = await sql<{ figures: string; query: string }[]>`
     select format('%s ms%s, %s calls, %s rows, %s blocks hit, %s WAL bytes, %s ms each',
-        round((total_exec_time / each)::numeric, 3), case when ${of}::integer is not null then ' a payment' end,
+        round((total_exec_time / each)::numeric, 3), case when ${of}::integer is not null then ' a story' end,
         round((calls / each)::numeric, 2), round((rows / each)::numeric, 2), round((shared_blks_hit / each)::numeric, 1),
         round(wal_bytes / each::numeric), round(mean_exec_time::numeric, 3)) as figures, query
     from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()

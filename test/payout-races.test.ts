@@ -235,7 +235,9 @@ describe('at the same moment', () => {
     test('of two tenants do not touch each other, and one without any money has none', async () => {
       const [one, other] = [await rich(world, 100), await world.clientOf()]
       const judged = await requestAll(one.tenant_id, await recipient(one), [100])
-      expect(judged).toEqual([{ became: 'accepted', available_minor: 100 }])
+      expect(judged).toMatchObject([
+        { became: 'accepted', available_minor: 100, payout: { status: 'pending' } },
+      ])
       const poor = await requestAll(other.tenant_id, await recipient(other), [1])
       expect(poor).toEqual([{ became: 'insufficient_balance', available_minor: 0 }])
       const strange = await requestAll(other.tenant_id, await recipient(one), [1])

@@ -81,6 +81,7 @@ describe('a payout', () => {
         canceled_at: null,
         metadata: { a: 1 },
       })
+      expect((await own.get(`/v1/payouts/${answer.body.id}`)).body).toEqual(answer.body)
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 500, reserved: 300 })
       expect((await own.get('/v1/wallet/balances')).body).toEqual([
         { currency: 'usd', balance_minor: 500, pending_payouts_minor: 300, available_minor: 200 },

@@ -1,5 +1,5 @@
-// The chain floor, the API: an authorization and a capture without any protection, written naively. Transaction, bell, wait,
-// answer.
+// The chain floor, the API: an authorization, a capture and a payout without any protection, written naively. Transaction, bell,
+// wait, answer.
 import { randomUUIDv7 } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -29,7 +29,19 @@ const paymentBody = z.strictObject({
   metadata: z.json().default({}),
 })
 
-async function perform(name: 'authorize' | 'capture', job_id: string, data: object): Promise<void> {
+const payoutBody = z.strictObject({
+  idempotency_key: z.string().min(1).max(255),
+  amount_minor: z.int().positive(),
+  currency: z.string().length(3),
+  destination: z.string().max(255),
+  metadata: z.json().default({}),
+})
+
+async function perform(
+  name: 'authorize' | 'capture' | 'payout',
+  job_id: string,
+  data: object,
+): Promise<void> {
   const done = new Promise<void>((resolve) => waiting.set(job_id, resolve))
   await queue.add(name, { ...data, job_id }, { jobId: job_id })
   await done
@@ -41,8 +53,8 @@ await serve((app) => {
     const [id, job_id] = [randomUUIDv7(), randomUUIDv7()]
     await sql.begin(async (tx) => {
       await tx`insert into floor_payments (id, status, amount) values (${id}, 'authorizing', ${amount_minor})`
-      await tx`insert into floor_jobs (id, payment_id, state) values (${job_id}, ${id}, 'ready')`
-      await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${id}, 'payment.created')`
+      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payment.created')`
     })
     await perform('authorize', job_id, { payment_id: id, amount: amount_minor, currency, payment_method })
     return await reply.code(201).send({ id, status: 'authorized' })
@@ -54,11 +66,24 @@ await serve((app) => {
     const [payment] = await sql.begin(async (tx) => {
       const rows = await tx`
         update floor_payments set status = 'capturing' where id = ${id} and status = 'authorized' returning reference, amount`
-      await tx`insert into floor_jobs (id, payment_id, state) values (${job_id}, ${id}, 'ready')`
-      await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${id}, 'payment.capturing')`
+      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payment.capturing')`
       return rows
     })
     await perform('capture', job_id, { payment_id: id, ...payment })
     return { id, status: 'captured' }
+  })
+
+  app.post('/payouts', async (request, reply) => {
+    const { amount_minor, currency, destination } = payoutBody.parse(request.body)
+    const [id, job_id] = [randomUUIDv7(), randomUUIDv7()]
+    await sql.begin(async (tx) => {
+      await tx`
+        insert into floor_payouts (id, status, amount, created_at) values (${id}, 'pending', ${amount_minor}, clock_timestamp())`
+      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payout.created')`
+    })
+    await perform('payout', job_id, { payout_id: id, amount: amount_minor, currency, destination })
+    return await reply.code(201).send({ id, status: 'processing' })
   })
 })

@@ -1,15 +1,49 @@
-// The chain floor, the webhooks host: a notification is verified, and stored and applied in a transaction, its content believed.
+// The chain floor, the webhooks host: a notification is verified, and stored and applied in a transaction. What it says is
+// believed, but a payout that is on its way is looked at, so that the provider is asked as often as the product asks it.
+import { randomUUIDv7 } from 'node:crypto'
+import type { TransactionSql } from 'postgres'
 import { verifyStripe } from '#providers/signatures.ts'
+import { stripePayouts } from '#providers/stripe/payouts.ts'
 import { need, openPool, serve } from './serve.ts'
 
 const sql = openPool()
 const secrets = [need('STRIPE_WEBHOOK_SECRET')]
 const STATUS: Record<string, string> = { requires_capture: 'authorized', succeeded: 'captured' }
 
+const payouts = stripePayouts({
+  secret_key: need('STRIPE_SECRET_KEY'),
+  api_base: need('STRIPE_API_BASE'),
+})
+
 type Event = {
   id: string
   type: string
-  data: { object: { status: string; metadata: { sluice_payment_id: string } } }
+  data: {
+    object: { object: string; id: string; status: string; metadata: Record<string, string> }
+  }
+}
+
+async function applyToPayment(tx: TransactionSql, { data: { object } }: Event): Promise<void> {
+  const status = STATUS[object.status]!
+  await tx`
+    update floor_payments set status = ${status}
+    where id = ${object.metadata['sluice_payment_id']!} and status not in (${status}, 'captured')`
+}
+
+async function applyToPayout(tx: TransactionSql, event: Event, status: string): Promise<void> {
+  const id = event.data.object.metadata['sluice_payout_id']!
+  const moved = await tx`
+    update floor_payouts set status = ${status}, paid_at = case ${status} when 'paid' then clock_timestamp() end
+    where id = ${id} and status not in (${status}, 'paid')`
+  if (moved.count > 0)
+    await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, ${`payout.${status}`})`
+}
+
+async function payoutStatus(reference: string): Promise<string> {
+  const outcome = await payouts.findPayout(reference)
+  if (outcome.kind !== 'done' || outcome.value === null)
+    throw new Error(`the provider did not tell: ${outcome.kind}`)
+  return outcome.value.status
 }
 
 await serve((app) => {
@@ -23,15 +57,15 @@ await serve((app) => {
     if (verifyStripe(raw, signature, secrets, Math.floor(Date.now() / 1000)) !== 'valid')
       return await reply.code(400).send({ error: 'invalid_signature' })
     const text = raw.toString('utf8')
-    const { id, type, data } = JSON.parse(text) as Event
-    const status = STATUS[data.object.status]!
+    const event = JSON.parse(text) as Event
+    const { id, type, data } = event
+    const { object, id: reference, status } = data.object
+    const seen = type === 'payout.updated' ? await payoutStatus(reference) : status
     await sql.begin(async (tx) => {
       await tx`
         insert into floor_notifications (id, kind, payload, state) values (${id}, ${type}, ${text}::text::jsonb, 'received')
         on conflict do nothing`
-      await tx`
-        update floor_payments set status = ${status}
-        where id = ${data.object.metadata.sluice_payment_id} and status not in (${status}, 'captured')`
+      await (object === 'payout' ? applyToPayout(tx, event, seen) : applyToPayment(tx, event))
       await tx`update floor_notifications set state = 'applied', applied_at = now() where id = ${id}`
     })
     return { received: true }

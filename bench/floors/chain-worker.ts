@@ -4,21 +4,22 @@ import { randomUUIDv7 } from 'node:crypto'
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { stripeProcessor } from '#providers/stripe/payments.ts'
+import { stripePayouts } from '#providers/stripe/payouts.ts'
 import { need, openPool } from './serve.ts'
 
 /** As in the product. */
 const CONCURRENCY = 100
 
-type Ask = { payment_id: string; job_id: string }
-type Authorize = Ask & { amount: number; currency: string; payment_method: string }
-type Capture = Ask & { reference: string; amount: number }
+type Ask = { job_id: string; amount: number }
+type Authorize = Ask & { payment_id: string; currency: string; payment_method: string }
+type Capture = Ask & { payment_id: string; reference: string }
+type Payout = Ask & { payout_id: string; currency: string; destination: string }
 
 const sql = openPool()
 const publisher = new Redis(need('REDIS_URL'))
-const processor = stripeProcessor({
-  secret_key: need('STRIPE_SECRET_KEY'),
-  api_base: need('STRIPE_API_BASE'),
-})
+const stripe = { secret_key: need('STRIPE_SECRET_KEY'), api_base: need('STRIPE_API_BASE') }
+const processor = stripeProcessor(stripe)
+const payouts = stripePayouts(stripe)
 
 async function authorize(job: Authorize): Promise<void> {
   const { payment_id, job_id, amount: amount_minor, currency, payment_method } = job
@@ -37,7 +38,7 @@ async function authorize(job: Authorize): Promise<void> {
   const { reference } = outcome.value
   await sql.begin(async (tx) => {
     await tx`update floor_payments set status = 'authorized', reference = ${reference} where id = ${payment_id}`
-    await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.authorized')`
+    await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.authorized')`
     await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
   })
 }
@@ -49,15 +50,40 @@ async function capture({ payment_id, job_id, reference, amount }: Capture): Prom
   }
   await sql.begin(async (tx) => {
     await tx`update floor_payments set status = 'captured' where id = ${payment_id}`
-    await tx`insert into floor_events (id, payment_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.captured')`
+    await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${payment_id}, 'payment.captured')`
     await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
   })
 }
 
+async function payOut({
+  payout_id,
+  job_id,
+  amount: amount_minor,
+  currency,
+  destination,
+}: Payout): Promise<void> {
+  const outcome = await payouts.payOut(
+    { destination, amount_minor, currency, description: null, metadata: { sluice_payout_id: payout_id } },
+    job_id,
+  )
+  if (outcome.kind !== 'done') throw new Error(`the provider did not pay out: ${outcome.kind}`)
+  const { reference } = outcome.value
+  await sql.begin(async (tx) => {
+    // It may have been told of already.
+    await tx`
+      update floor_payouts set status = case status when 'pending' then 'processing' else status end, reference = ${reference}
+      where id = ${payout_id}`
+    await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${payout_id}, 'payout.processing')`
+    await tx`update floor_jobs set state = 'succeeded' where id = ${job_id}`
+  })
+}
+
+const PERFORM: Record<string, (data: never) => Promise<void>> = { authorize, capture, payout: payOut }
+
 const worker = new Worker(
   need('QUEUE_NAME'),
   async ({ name, data }) => {
-    await (name === 'authorize' ? authorize(data as Authorize) : capture(data as Capture))
+    await PERFORM[name]!(data as never)
     await publisher.publish(`${need('QUEUE_NAME')}:done`, (data as Ask).job_id)
   },
   {

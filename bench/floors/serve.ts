@@ -24,10 +24,11 @@ export const customerBody = z.strictObject({
   metadata: z.json().default({}),
 })
 
+/** Listens on the port of the environment, or on a free one. */
 export async function serve(routes: (app: FastifyInstance) => void): Promise<void> {
   const app = Fastify()
   routes(app)
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const url = await app.listen({ host: '127.0.0.1', port: Number(process.env.PORT ?? 0) })
   console.log(JSON.stringify({ url }))
   process.once('SIGTERM', () => process.exit(0))
 }

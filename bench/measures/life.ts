@@ -37,7 +37,7 @@ export const life: Measure = {
     await warm(start.target)
 
     const sides = { floor: floor.target, parts: parts.target, start: start.target }
-    const { value: rows, peak_mb } = await peakRss(parts.memory, async () => {
+    const { value: rows, peak_mb } = await peakRss([parts.api, parts.worker], async () => {
       const all: Row[] = []
       for (const { clients, times } of CLIENTS) {
         log(`payments live, ${clients} clients`)

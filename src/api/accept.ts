@@ -24,6 +24,8 @@ export type Answers<T> = {
   idsOf: (resource: T) => Record<string, string>
 }
 
+type Accepted<T> = 'accepted' | { created: T }
+
 type Work<T> = {
   job: Pick<JobDefinition, 'queue'>
   answers: Answers<T>
@@ -31,11 +33,12 @@ type Work<T> = {
   id: string
   body: { idempotency_key?: string | undefined }
   /**
-   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`; `{ joined }` when the
-   * request joins a job that exists already (null: there is no job to wait for); `known` when the key was used
-   * before; undefined when its guard refused and nothing was written. Throws refusals that do not depend on the rows.
+   * Writes what is asked for, in one statement with the key and the job. Returns `accepted`, or `{ created }` with the
+   * resource as it was written; `{ joined }` when the request joins a job that exists already (null: there is no job to
+   * wait for); `known` when the key was used before; undefined when its guard refused and nothing was written. Throws
+   * refusals that do not depend on the rows.
    */
-  step: (asked: JobRequest) => Promise<'accepted' | { joined: string | null } | 'known' | undefined>
+  step: (asked: JobRequest) => Promise<Accepted<T> | { joined: string | null } | 'known' | undefined>
   /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
   reached: (resource: T) => boolean
   /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
@@ -72,11 +75,14 @@ export async function accept<T>(
   )
   if (taken.kind === 'refused') throw await why_not()
   const replayed = taken.kind === 'replayed'
+  const value = taken.kind === 'taken' ? taken.value : undefined
+  const joined = typeof value === 'object' && 'joined' in value ? value : undefined
+  const created = typeof value === 'object' && 'created' in value ? value.created : undefined
   // The job was created just now, so it cannot end before we listen.
-  const fresh = taken.kind === 'taken' && taken.value === 'accepted'
+  const fresh = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? taken.remembered
-    : { resource_id: id, job_id: taken.value === 'accepted' ? ids.job_id : taken.value.joined }
+    : { resource_id: id, job_id: joined === undefined ? ids.job_id : joined.joined }
   request.subject_id = resource_id
   if (replayed) reply.header('idempotent-replayed', 'true')
   const preferred_ms = preferredWait(request, reply)
@@ -89,7 +95,10 @@ export async function accept<T>(
   using hints = waiters.listen(job_id, wait_ms)
   if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })
-  const { resource, job } = await lastFound(find, hints, fresh ? await hints.next() : wait_ms > 0)
+  const { resource, job } =
+    created !== undefined && wait_ms === 0
+      ? { resource: created, job: undefined }
+      : await lastFound(find, hints, fresh ? await hints.next() : wait_ms > 0)
 
   if (preferred_ms === undefined && !by_default) {
     reply.code(successOf(request))

@@ -18,8 +18,10 @@ export async function openChainTables({ floor_url }: System): Promise<postgres.S
   const sql = postgres(floor_url, { max: 1, onnotice: () => {} })
   await sql.unsafe(`
     create table if not exists floor_payments (id uuid primary key, status text not null, reference text, amount bigint not null);
-    create table if not exists floor_jobs (id uuid primary key, payment_id uuid not null, state text not null);
-    create table if not exists floor_events (id uuid primary key, payment_id uuid not null, type text not null, created_at timestamptz not null default now());
+    create table if not exists floor_payouts (id uuid primary key, status text not null, reference text, amount bigint not null,
+      created_at timestamptz not null, paid_at timestamptz);
+    create table if not exists floor_jobs (id uuid primary key, subject_id uuid not null, state text not null);
+    create table if not exists floor_events (id uuid primary key, subject_id uuid not null, type text not null, created_at timestamptz not null default now());
     create table if not exists floor_notifications (id text primary key, kind text not null, payload jsonb not null, state text not null,
       received_at timestamptz not null default now(), applied_at timestamptz)`)
   return sql

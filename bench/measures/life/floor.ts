@@ -1,5 +1,8 @@
-// The chain floor, in which payments live: an API, a webhooks host and a worker that do the same without any protection.
+// The chain floor with a provider that notifies: an API, a webhooks host and a worker that do the same without any protection.
 import { randomUUIDv7 } from 'node:crypto'
+import type postgres from 'postgres'
+import { freePort } from '#start/ports.ts'
+import { HOST } from '#test/environment.ts'
 import { providerVariables } from '#test/providers.ts'
 import { request } from '../../load.ts'
 import type { System } from '../../system.ts'
@@ -9,15 +12,17 @@ import type { Target } from './live.ts'
 
 export async function openLifeFloor(
   system: System,
-): Promise<{ target: Target; [Symbol.asyncDispose](): Promise<void> }> {
+): Promise<{ target: Target; sql: postgres.Sql; [Symbol.asyncDispose](): Promise<void> }> {
   await using ends = new AsyncDisposableStack()
   const sql = await openChainTables(system)
   ends.defer(() => sql.end())
   const name = `floor-${randomUUIDv7()}`
   const queue = { REDIS_URL: system.redis_url, QUEUE_NAME: name }
-  const webhooks = ends.use(await system.startFloor('chain-webhooks'))
-  const providers = await system.startNotifying(ends, String(webhooks.told['url']))
+  // The host asks the provider, which notifies the host: one of them has to know where the other will be.
+  const PORT = String(await freePort(HOST))
+  const providers = await system.startNotifying(ends, `http://${HOST}:${PORT}`)
   const env = { ...queue, ...providerVariables((each) => providers.get(each)!.url) }
+  ends.use(await system.startFloor('chain-webhooks', { ...env, PORT }))
   ends.use(await system.startFloor('chain-worker', env))
   const api = ends.use(await system.startFloor('chain-api', env))
   const headers = { 'content-type': 'application/json' }
@@ -36,5 +41,5 @@ export async function openLifeFloor(
     },
   }
   const kept = ends.move()
-  return { target, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
 }

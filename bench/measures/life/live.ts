@@ -5,32 +5,40 @@ import { median } from '../../compare.ts'
 import { costs, cpuTimes } from '../../cpu.ts'
 import { closedLoop, type Load } from '../../load.ts'
 
-/** A system in which payments live. */
-export type Target = {
+/** A system that its provider tells what happens there. */
+export type Notified = {
   /** Of its API. */
   url: string
-  /** Its emulator's own; no other system has payments there. */
+  /** Its emulator's own; no other system asks for anything there. */
   provider: Provider
-  /** A request that authorizes one more payment. */
-  authorize: () => string
-  /** The request that captures the payment which was authorized with this answer. */
-  capture: (answer: string) => string
   /** Whether there is anything that it was asked or told and has not done yet. */
   isBusy: () => Promise<boolean>
   /** How many notifications came since this time (ISO 8601), and how many of them are applied or ignored. */
   count: (since: string) => Promise<{ told: number; over: number }>
 }
 
-/** `rate`, `count` and the processor time are those of whole payments. */
-export type Life = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
-  /** From the last capture's answer to the moment at which nothing was left to apply, in seconds. */
+/** A system in which payments live. */
+export type Target = Notified & {
+  /** A request that authorizes one more payment. */
+  authorize: () => string
+  /** The request that captures the payment which was authorized with this answer. */
+  capture: (answer: string) => string
+}
+
+/** `rate`, `count` and the processor time are those of whole stories, of which `work` has begun each. */
+export type Whole = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
+  /** From the last answer to the moment at which nothing was left to apply, in seconds. */
   lag_s: number
+  /** Requests to the provider's API for one of them. */
+  asked: number
+  /** Notifications of one of them. */
+  told: number
+}
+
+/** Of whole payments. */
+export type Life = Whole & {
   authorize_p50_ms: number
   capture_p50_ms: number
-  /** Requests to the provider's API for one payment. */
-  asked: number
-  /** Notifications of one payment. */
-  told: number
 }
 
 const POLL_MS = 20
@@ -38,45 +46,62 @@ const LONGEST_LAG_MS = 120_000
 
 /**
  * Each client authorizes a payment, captures it, and begins again, for `seconds`. The run ends when every notification is applied,
- * and its rate is over all this time. Without `notified` the provider tells nothing. Throws when anything is missing in the end:
- * then it is no measurement.
+ * and its rate is over all this time. Without `notified` the provider tells nothing.
  */
 export async function live(
-  { url, provider, authorize, capture, isBusy, count }: Target,
+  target: Target,
   { clients, seconds, notified }: { clients: number; seconds: number; notified: boolean },
 ): Promise<Life> {
-  const sender = await provider.control('POST', '/webhooks', { drop_percent: notified ? 0 : 100 })
-  const since = new Date().toISOString()
-  const asked = await countRequests(provider)
+  const { url, authorize, capture } = target
   const latencies = { authorize: [] as number[], capture: [] as number[] }
   // Whoever was told of an authorization asks next: there is never more than one in it.
   const authorized: string[] = []
+  const whole = await untilApplied(target, notified, async () => {
+    await closedLoop({
+      url,
+      connections: clients,
+      seconds,
+      expect: [201, 200],
+      next: () => authorized.pop() ?? authorize(),
+      last: () => authorized.pop(),
+      onBody(body, { status, latency_ms }) {
+        latencies[status === 201 ? 'authorize' : 'capture'].push(latency_ms)
+        if (status === 201) authorized.push(capture(body))
+      },
+    })
+    return latencies.capture.length
+  })
+  return {
+    ...whole,
+    authorize_p50_ms: median(latencies.authorize),
+    capture_p50_ms: median(latencies.capture),
+  }
+}
 
+/**
+ * Lets `work` be done, which answers how many stories it has begun, and waits until nothing of them is left to do. Throws when a
+ * notification is missing in the end: then it is no measurement.
+ */
+export async function untilApplied(
+  { provider, isBusy, count }: Notified,
+  notified: boolean,
+  work: () => Promise<number>,
+): Promise<Whole> {
+  const sender = await provider.control('POST', '/webhooks', { drop_percent: notified ? 0 : 100 })
+  const since = new Date().toISOString()
+  const asked = await countRequests(provider)
   const cpu_before = cpuTimes()
   const began = performance.now()
-  await closedLoop({
-    url,
-    connections: clients,
-    seconds,
-    expect: [201, 200],
-    next: () => authorized.pop() ?? authorize(),
-    last: () => authorized.pop(),
-    onBody(body, { status, latency_ms }) {
-      latencies[status === 201 ? 'authorize' : 'capture'].push(latency_ms)
-      if (status === 201) authorized.push(capture(body))
-    },
-  })
-  const captured = performance.now()
-  for (;;) {
-    const { waiting, sending } = await provider.control('GET', '/webhooks')
-    if (waiting + sending === 0 && !(await isBusy())) break
-    if (performance.now() - captured > LONGEST_LAG_MS)
+  const stories = await work()
+  const answered = performance.now()
+  // What is still to happen at the provider keeps it busy too; then comes what is told of it, and what that makes it do.
+  while ((await isBusy()) || (await isTelling(provider)) || (await isBusy())) {
+    if (performance.now() - answered > LONGEST_LAG_MS)
       throw new Error(`notifications are not applied after ${LONGEST_LAG_MS / 1000} s`)
     await sleep(POLL_MS)
   }
   const elapsed_s = (performance.now() - began) / 1000
-  const payments = latencies.capture.length
-  const cpu = costs(cpu_before, cpuTimes(), payments)
+  const cpu = costs(cpu_before, cpuTimes(), stories)
 
   const { delivered, given_up } = await provider.control('GET', '/webhooks')
   const sent = delivered - sender.delivered
@@ -84,16 +109,19 @@ export async function live(
   if (told !== sent || over !== sent || given_up !== sender.given_up || sent > 0 !== notified)
     throw new Error(`of ${sent} notifications that were sent, ${told} are stored and ${over} applied`)
   return {
-    rate: payments / elapsed_s,
-    count: payments,
-    lag_s: elapsed_s - (captured - began) / 1000,
-    authorize_p50_ms: median(latencies.authorize),
-    capture_p50_ms: median(latencies.capture),
-    asked: ((await countRequests(provider)) - asked) / payments,
-    told: sent / payments,
+    rate: stories / elapsed_s,
+    count: stories,
+    lag_s: elapsed_s - (answered - began) / 1000,
+    asked: ((await countRequests(provider)) - asked) / stories,
+    told: sent / stories,
     cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0),
     cpu,
   }
+}
+
+async function isTelling(provider: Provider): Promise<boolean> {
+  const { waiting, sending } = await provider.control('GET', '/webhooks')
+  return waiting + sending > 0
 }
 
 async function countRequests(provider: Provider): Promise<number> {

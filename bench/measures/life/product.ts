@@ -20,9 +20,11 @@ import type { Target } from './live.ts'
 const NEVER_READ = { RECONCILE_AFTER_S: '1000000' }
 
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
+/** `env`: with which one more of them is started. */
+export type Parts = Product & { keys: Key[]; api: Running; worker: Running; env: Record<string, string> }
 
 /** API, webhooks host and worker on a database and a Redis of their own, with an emulator that notifies them. */
-export async function openParts(system: System): Promise<Product & { memory: Running[] }> {
+export async function openParts(system: System): Promise<Parts> {
   await using ends = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
   const sql = openSql(ends, database_url)
@@ -39,7 +41,7 @@ export async function openParts(system: System): Promise<Product & { memory: Run
   const keys = await createKeys(sql, 100)
   const target = targetOf({ sql, keys, url: api.url, provider: providers.get('stripe')! })
   const kept = ends.move()
-  return { target, sql, memory: [api, worker], [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  return { target, sql, keys, api, worker, env, [Symbol.asyncDispose]: () => kept.disposeAsync() }
 }
 
 /** Everything as a developer starts it, with the servers and the emulator that it brings. */

@@ -31,6 +31,8 @@ export type Judgement = {
     | 'insufficient_balance'
   /** What was available when it was judged; null where it did not come to that. */
   available_minor: number | null
+  /** As it was accepted; undefined where it was not. */
+  payout: Payout | undefined
 }
 
 /**
@@ -53,8 +55,7 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
     description: sql`description`,
     metadata: sql`jsonb_build_object('sluice_payout_id', payout_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const wanted = sql`select nth, tenant_id, currency, amount_minor, payout_id from given where became is null`
-  const rows = await sql<(Judgement & { payout_id: string })[]>`
+  const rows = await sql<(Payout & Omit<Judgement, 'payout'> & { payout_id: string })[]>`
     with recursive given as (
       select a.*, r.destination, case
           when ${isKnown(sql, 'payout')} then 'known'
@@ -68,9 +69,9 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
         description text, metadata jsonb, processor text)
       left join lateral (
         select * from recipients r where r.tenant_id = a.tenant_id and r.id = a.recipient_id offset 0) r on true
-    ), ${reserving(sql, wanted)},
+    ), ${reserving(sql, sql`select * from given where became is null`)},
     asked as (
-      select g.* from given g join judged j on j.payout_id = g.payout_id and j.reserved
+      select * from judged where reserved
     ), p as (
       insert into payouts (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata,
         processor)
@@ -82,10 +83,20 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
     remembered as (${remember(sql, 'payout', keys)}),
     event as (${announce(sql, 'payout', announced)}),
     job as (${askFor(sql, createPayout, sql`asked`, request)})
-    select g.payout_id, j.available_minor,
-      coalesce(g.became, case when j.reserved then 'accepted' else 'insufficient_balance' end) as became
-    from given g left join judged j on j.payout_id = g.payout_id`
-  return new Map(rows.map(({ payout_id, ...judgement }) => [payout_id, judgement]))
+    select became.*, p.*
+    from (
+      select payout_id, available_minor, case when reserved then 'accepted' else 'insufficient_balance' end as became
+      from judged
+      union all
+      select payout_id, null, became from given where became is not null
+    ) became
+    left join (select ${payoutColumns(sql)} from p) p on p.id = became.payout_id`
+  return new Map(
+    rows.map(({ payout_id, became, available_minor, ...payout }) => [
+      payout_id,
+      { became, available_minor, payout: became === 'accepted' ? payout : undefined },
+    ]),
+  )
 }
 
 export type PayoutCancelRequest = JobRequest & { payout_id: string }

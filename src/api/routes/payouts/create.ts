@@ -96,8 +96,9 @@ export function createPayoutRoute(
         body,
         async step(asked) {
           judged = await create({ ...body, ...asked, payout_id, processor: AREAS.payouts.provider })
-          const { became } = judged
-          return became === 'accepted' || became === 'known' ? became : undefined
+          const { became, payout } = judged
+          if (payout !== undefined) return { created: payout }
+          return became === 'known' ? became : undefined
         },
         reached: ({ status }) => status === 'processing' || status === 'paid',
         why_not: () => refusalOf(judged, body),

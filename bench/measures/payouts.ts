@@ -1,0 +1,64 @@
+// Paying out: accepted against the balance, compared with one INSERT, and on to paid, compared with a chain without any protection.
+import { join } from 'node:path'
+import { alternate } from '../compare.ts'
+import { closedLoop } from '../load.ts'
+import { forgetStatements, writeStatements } from '../statements.ts'
+import type { System } from '../system.ts'
+import { atLeast, cost, info, type Row } from '../table.ts'
+import { durableFloor } from './customers.ts'
+import { openParts, type Parts } from './life/product.ts'
+import type { Measure } from './measure.ts'
+import { measurePaid } from './payouts/paid.ts'
+import { openPayers, payoutRequests, type Payer } from './payouts/payers.ts'
+
+export const payouts: Measure = {
+  name: 'payouts',
+  about:
+    'POST /v1/payouts of 100 tenants and of one against the durable floor, and to paid against the chain floor',
+  async run(system) {
+    await using parts = await openParts(system)
+    const payers = await openPayers(parts.sql, parts.target.url, parts.keys)
+    const paid = await measurePaid(system, parts, payers)
+    // All are rung for, and no worker takes part: what is measured is accepting, as with customers.
+    await parts.worker.stop()
+    return [...(await measureCreating(system, parts, payers)), ...paid]
+  },
+}
+
+async function measureCreating(system: System, { env, sql }: Parts, payers: Payer[]): Promise<Row[]> {
+  const { seconds, rounds, profile, log } = system.options
+  log('creating payouts')
+  await using floor = await durableFloor(system)
+  await using api = await system.startProduct('api', { ...env, TENANT_WINDOW: '1000000' })
+  const create = (some: Payer[], run_s: number) =>
+    closedLoop({ url: api.url, connections: 64, seconds: run_s, expect: 201, next: payoutRequests(some) })
+  await create(payers, Math.min(3, seconds))
+  await floor.run(Math.min(3, seconds))
+  const results = await alternate(rounds, {
+    floor: () => floor.run(seconds),
+    product: () => create(payers, seconds),
+    one: () => create(payers.slice(0, 1), seconds),
+  })
+  if (profile !== null) {
+    await forgetStatements(sql)
+    const { count } = await create(payers, seconds)
+    await writeStatements(sql, join(profile, 'statements-payouts.txt'), count)
+  }
+  const row = { measure: 'payouts', unit: 'req/s' } as const
+  const durable = { name: 'durable floor', value: results.floor.rate }
+  const many = { ...row, name: 'Create payout, 100 tenants' }
+  const one = { ...row, name: 'Create payout, one tenant' }
+  const costs = { ...results.floor, name: 'durable floor' }
+  return [
+    info({ ...row, name: 'Durable floor, again', measured: results.floor.rate }),
+    atLeast({ ...many, measured: results.product.rate }, durable, 0.5),
+    info({ ...one, measured: results.one.rate }, durable),
+    info({ ...one, measured: results.one.rate }, { name: '100 tenants', value: results.product.rate }),
+    info(
+      { ...row, unit: 'ms', name: `${many.name}, p99 at that rate`, measured: results.product.p99_ms },
+      { name: 'durable floor', value: results.floor.p99_ms },
+    ),
+    cost(many, results.product, costs),
+    cost(one, results.one, costs),
+  ]
+}

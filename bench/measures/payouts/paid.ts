@@ -1,0 +1,117 @@
+// Payouts until they are paid: asked for, taken by the provider, and paid in the books once it has told so.
+import type postgres from 'postgres'
+import { SOON_MS } from '#emulators/stripe/later.ts'
+import { alternate } from '../../compare.ts'
+import { closedLoop } from '../../load.ts'
+import type { System } from '../../system.ts'
+import { cost, info, type Row } from '../../table.ts'
+import { openLifeFloor } from '../life/floor.ts'
+import { untilApplied, type Notified, type Whole } from '../life/live.ts'
+import type { Parts } from '../life/product.ts'
+import { floorPayout, payoutRequests, type Payer } from './payers.ts'
+
+const CLIENTS = [1, 64]
+/** The bank's two steps. */
+const BANK_MS = 2 * SOON_MS
+
+const row = { measure: 'payouts', unit: 'payouts/s' } as const
+
+/** A system in which payouts are paid. */
+type Side = Notified & {
+  /** A request for one more payout, which is answered once the provider has taken it. */
+  payOut: () => string
+  /** From being accepted to being paid, of those that were accepted since this time (ISO 8601). */
+  times: (since: string) => Promise<Times>
+}
+type Times = { p50_ms: number; p99_ms: number }
+
+/** How fast payouts are paid, as rows of the table. */
+export async function measurePaid(system: System, parts: Parts, payers: Payer[]): Promise<Row[]> {
+  const { seconds, rounds, log } = system.options
+  await using chain = await openLifeFloor(system)
+  const product = productSide(parts, payers)
+  const floor = floorSide(chain)
+  for (const side of [product, floor]) await pay(side, 64, Math.min(3, seconds))
+  const rows: Row[] = []
+  for (const clients of CLIENTS) {
+    log(nameOf(clients))
+    const results = await alternate(rounds, {
+      floor: () => pay(floor, clients, seconds),
+      product: () => pay(product, clients, seconds),
+    })
+    rows.push(...rowsOf(clients, results))
+  }
+  return rows
+}
+
+function rowsOf(clients: number, { floor, product }: Record<'floor' | 'product', Whole & Times>): Row[] {
+  const name = nameOf(clients)
+  const chain = (value: number) => ({ name: 'chain floor', value })
+  const beside = `beside the ${BANK_MS} ms of the bank`
+  return [
+    info({ ...row, name, measured: product.rate }, chain(floor.rate)),
+    info(
+      { ...row, unit: 'ms', name: `${name}, p50 ${beside}`, measured: product.p50_ms - BANK_MS },
+      chain(floor.p50_ms - BANK_MS),
+    ),
+    info(
+      { ...row, unit: 'ms', name: `${name}, p99 ${beside}`, measured: product.p99_ms - BANK_MS },
+      chain(floor.p99_ms - BANK_MS),
+    ),
+    info(
+      { ...row, unit: 'requests', name: `${name}, to the provider`, measured: product.asked },
+      chain(floor.asked),
+    ),
+    info(
+      { ...row, unit: 'requests', name: `${name}, notifications`, measured: product.told },
+      chain(floor.told),
+    ),
+    cost({ ...row, name }, product, { ...floor, name: 'chain floor' }),
+  ]
+}
+
+function nameOf(clients: number): string {
+  return `Payout to paid, ${clients === 1 ? '1 client' : `${clients} clients`}`
+}
+
+/** Each client asks for a payout, waits until the provider has taken it, and begins again. The run ends when all are paid. */
+async function pay(side: Side, clients: number, seconds: number): Promise<Whole & Times> {
+  const since = new Date().toISOString()
+  const whole = await untilApplied(side, true, async () => {
+    const { url, payOut: next } = side
+    return (await closedLoop({ url, connections: clients, seconds, expect: 201, next })).count
+  })
+  return { ...whole, ...(await side.times(since)) }
+}
+
+function productSide({ target, sql }: Parts, payers: Payer[]): Side {
+  return {
+    ...target,
+    payOut: payoutRequests(payers, { prefer: 'wait=10' }),
+    async isBusy() {
+      const [found] = await sql<{ open: boolean }[]>`select exists (select from payouts where open) as open`
+      return found!.open || (await target.isBusy())
+    },
+    times: (since) => timesOf(sql, 'payouts', since),
+  }
+}
+
+function floorSide({ target, sql }: Awaited<ReturnType<typeof openLifeFloor>>): Side {
+  return {
+    ...target,
+    payOut: floorPayout,
+    async isBusy() {
+      const [found] = await sql<{ open: boolean }[]>`
+        select exists (select from floor_payouts where status <> 'paid') as open`
+      return found!.open
+    },
+    times: (since) => timesOf(sql, 'floor_payouts', since),
+  }
+}
+
+async function timesOf(sql: postgres.Sql, table: string, since: string): Promise<Times> {
+  const [times] = await sql<Times[]>`
+    select percentile_cont(0.5) within group (order by took) as p50_ms, percentile_cont(0.99) within group (order by took) as p99_ms
+    from (select extract(epoch from paid_at - created_at)::float8 * 1000 as took from ${sql(table)} where created_at >= ${since}) paid`
+  return times!
+}
