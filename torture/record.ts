@@ -6,7 +6,15 @@ import type { Sightings } from './sightings.ts'
 
 /** What goes on after it was created. */
 export type Created = 'customer' | 'merchant' | 'recipient' | 'payment' | 'top_up' | 'payout' | 'kyc'
-export type Kind = Created | 'capture' | 'cancel' | 'refund' | 'cancel_payout' | 'fail_payout' | 'decide' | 'link'
+export type Kind =
+  | Created
+  | 'capture'
+  | 'cancel'
+  | 'refund'
+  | 'cancel_payout'
+  | 'fail_payout'
+  | 'decide'
+  | 'link'
 
 /** A request that was answered 2xx, or 402: it is on record for good. */
 export type Accepted = {

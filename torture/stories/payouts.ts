@@ -123,7 +123,12 @@ export async function raceForBalance(story: Story): Promise<void> {
   )
   const won = asked.filter(({ answer }) => answer.status < 300)
   if (won.length !== fit)
-    seen.problems.push({ problem: 'a race for a balance has another number of winners', fit, won: won.length, story: story.key })
+    seen.problems.push({
+      problem: 'a race for a balance has another number of winners',
+      fit,
+      won: won.length,
+      story: story.key,
+    })
   for (const { key, answer } of asked)
     if (answer.status === 201) await endsAs(rich, { noun: 'payout', key, id: answer.body.id }, 'paid')
     else if (answer.status >= 400 && !lacksBalance(answer)) astray(rich, key, answer)

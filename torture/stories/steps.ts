@@ -1,15 +1,7 @@
 // Steps of stories about payouts, top-ups and verifications: ask for one, read it until it is as awaited.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Answer } from '#test/client.ts'
-import {
-  ask,
-  asOther,
-  insist,
-  LOOK_AGAIN_MS,
-  OUTSIDE_PATIENCE_MS,
-  seenOf,
-  type Story,
-} from '../calls.ts'
+import { ask, asOther, insist, LOOK_AGAIN_MS, OUTSIDE_PATIENCE_MS, seenOf, type Story } from '../calls.ts'
 import { note, type Created, type Kind } from '../record.ts'
 import type { Noun } from '../sightings.ts'
 

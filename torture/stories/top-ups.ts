@@ -21,8 +21,7 @@ export async function topUpStory(story: Story): Promise<void> {
   const begun = await beginTopUp(story, amount_minor, 'src_manual', 'pending')
   const reference = begun && (await referenceOf(story, begun))
   if (reference === null) return
-  const settle = async (status: string) =>
-    await atProcessor(story, `/topups/${reference}/settle`, { status })
+  const settle = async (status: string) => await atProcessor(story, `/topups/${reference}/settle`, { status })
   if (end !== 'reversed') {
     await settle(end)
     return await endsAs(story, begun!, end)

@@ -52,7 +52,9 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
 
 /** What was refused, canceled or came back has not been paid; what was failed by hand may be, and then that is on record. */
 async function paidAfterItsEnd({ sql, provider }: System): Promise<Problem[]> {
-  const payouts = await sql<{ id: string; status: string; by_hand: boolean; drifts: number; there: string | null }[]>`
+  const payouts = await sql<
+    { id: string; status: string; by_hand: boolean; drifts: number; there: string | null }[]
+  >`
     select p.id, p.status, coalesce((p.failure -> 'manual')::boolean, false) as by_hand, p.processor_status as there, (
       select count(*) from drifts d
       where d.tenant_id = p.tenant_id and d.subject = 'payout' and d.subject_id = p.id and d.mended_at is null) as drifts
