@@ -39,6 +39,8 @@ const WAYS: Way[] = [
   comesTo('ba_lateReturn', 'failed'),
   comesTo('ba_refused', 'failed'),
   settledByBank,
+  sentBack,
+  reversed,
   canceledInTime,
   canceledAtOnce,
   failedAtOnce,
@@ -55,6 +57,29 @@ async function settledByBank(story: Story, amount_minor: number): Promise<void> 
   const status = random.pick(['paid', 'failed', 'canceled'])
   await atProcessor(story, `/payouts/${reference}/settle`, { status })
   await endsAs(story, payout!, status)
+}
+
+/** By the bank, after it was seen to be paid. */
+async function sentBack(story: Story, amount_minor: number): Promise<void> {
+  const payout = await payOut(story, amount_minor, 'ba_manual', 'processing')
+  const reference = payout && (await referenceOf(story, payout))
+  if (reference === null) return
+  for (const status of ['paid', 'failed']) {
+    await atProcessor(story, `/payouts/${reference}/settle`, { status })
+    await endsAs(story, payout!, status)
+  }
+}
+
+/** In parts; it has failed when all of it is back. */
+async function reversed(story: Story, amount_minor: number): Promise<void> {
+  const payout = await payOut(story, amount_minor, 'acct_success', 'paid')
+  const reference = payout && (await referenceOf(story, payout))
+  if (reference === null) return
+  const path = `/transfers/${reference}/reverse`
+  await atProcessor(story, path, { amount: story.random.between(1, amount_minor - 1) })
+  if (story.random.next() < 0.3) return
+  await atProcessor(story, path, {})
+  await endsAs(story, payout!, 'failed')
 }
 
 /** The processor lets go of it, as long as the bank has not paid it. */
