@@ -6,7 +6,7 @@ import { nothingSeen, type Seen } from './record.ts'
 import { tell } from './stories.ts'
 import type { System } from './system.ts'
 
-/** Some 270 requests a second. */
+/** Some 300 requests a second. */
 export const STORIES_PER_S = 60
 /** With more under way new ones wait. */
 const MOST_AT_ONCE = 900

@@ -185,7 +185,11 @@ async function payOut(
   return null
 }
 
-const lacksBalance = ({ body }: Answer) => body.error.code === 'insufficient_balance'
+function lacksBalance({ body: { error } }: Answer): boolean {
+  return (
+    error.code === 'insufficient_balance' && error.context.available_minor < error.context.requested_minor
+  )
+}
 
 async function recipient(story: Story, destination: string): Promise<string> {
   const type = TYPES[destination.split('_')[0] as keyof typeof TYPES]

@@ -4,13 +4,12 @@ import type { System } from '../system.ts'
 
 /** Of more, that they are there is all that is told. */
 const MOST_TOLD = 20
-const STILL_OUT = new Set(['pending', 'in_transit'])
 
 export const OVERDRAWN = 'payouts were accepted for more than there was'
 
 /** What problems of money there are, beside those that hold of any deployment. */
 export async function moneyProblems(system: System): Promise<Problem[]> {
-  const found = await Promise.all([overdrawn(system), paidAfterItsEnd(system), unheard(system)])
+  const found = await Promise.all([overdrawn(system), paidAfterItsEnd(system)])
   return found.flat()
 }
 
@@ -76,22 +75,4 @@ async function paidAfterItsEnd({ sql, provider }: System): Promise<Problem[]> {
       ? [{ problem: 'a payout that was failed by hand was paid, and nobody is told', ...payout }]
       : []
   })
-}
-
-/** What we take to be on its way at the processor is. */
-async function unheard({ sql, provider }: System): Promise<Problem[]> {
-  const { url, api_key } = provider('stripe')
-  const payouts = await sql<{ id: string; reference: string }[]>`
-    select id, processor_reference as reference from payouts
-    where processor_status = 'processing' and processor_reference is not null`
-  const problems: Problem[] = []
-  for (const payout of payouts) {
-    const response = await fetch(`${url}/v1/payouts/${payout.reference}`, {
-      headers: { authorization: `Bearer ${api_key}` },
-    })
-    const { status } = (await response.json()) as { status: string }
-    if (!STILL_OUT.has(status))
-      problems.push({ problem: 'what became of a payout is lost', ...payout, there: status })
-  }
-  return problems
 }

@@ -11,6 +11,7 @@ import { notStored } from '../notifications.ts'
 import { isFinal, type Accepted, type Seen } from '../record.ts'
 import { checkSightings } from '../sightings.ts'
 import type { System } from '../system.ts'
+import { elsewhereOtherwise } from './elsewhere.ts'
 import { announcedBackwards, endsOf, type Ends } from './ends.ts'
 import { moneyProblems } from './money.ts'
 
@@ -50,17 +51,19 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 /** Everything that contradicts the invariants, after waiting for what may still come. */
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
-  const [books, lying, late, doubled, notifications, requests, ended, money, backwards] = await Promise.all([
-    problemsLeft(system),
-    leftLying(system),
-    lateWrites(system),
-    doubledWork(system),
-    notificationsOnce(system),
-    acceptedRequests(system, seen),
-    endsOf(system, seen),
-    moneyProblems(system),
-    announcedBackwards(system),
-  ])
+  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere] =
+    await Promise.all([
+      problemsLeft(system),
+      leftLying(system),
+      lateWrites(system),
+      doubledWork(system),
+      notificationsOnce(system),
+      acceptedRequests(system, seen),
+      endsOf(system, seen),
+      moneyProblems(system),
+      announcedBackwards(system),
+      elsewhereOtherwise(system),
+    ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
   const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
   return {
@@ -76,6 +79,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...ended.problems,
       ...money,
       ...backwards,
+      ...elsewhere,
       ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
