@@ -1,12 +1,19 @@
-// What a client asks for, again until it is answered for good; each call with its answer goes into the history of its payment.
+// What a client asks for, again until it is answered for good; each call with its answer goes into the history of its
+// payment, or what it showed is kept.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BY_CARD, type Answer, type Client } from '#test/client.ts'
 import type { Provider } from '#test/providers.ts'
 import { keep, saidBy, type Asked, type Call, type Outside } from './history/call.ts'
 import type { Random } from './random.ts'
-import { note, type Kind, type Seen } from './record.ts'
+import { note, type Created, type Kind, type Seen } from './record.ts'
+import { sight, type Noun } from './sightings.ts'
 
 const AGAIN_MS = 250
+export const LOOK_AGAIN_MS = 1000
+/** What never came as a notification is read later, and a minute later when a worker died in the middle of reading. */
+export const OUTSIDE_PATIENCE_MS = 150_000
+/** A client who wants to know what came of it. */
+const WAITS = { prefer: 'wait=5' }
 /** What a client may be answered for good. */
 const REFUSALS = new Set([402, 404, 409, 422])
 
@@ -19,9 +26,14 @@ export type Story = {
   /** The place of the client who asks first; when it is not answered the next one asks. */
   first: number
   processor: Provider['control']
+  /** The clients of another tenant, who has nothing yet. */
+  newTenant: () => Promise<Client[]>
   seen: Seen
   limit_ms: number
 }
+
+/** The same, asked first by the other client. */
+export const asOther = (story: Story): Story => ({ ...story, first: story.first + 1 })
 
 /** A payment as it was created; `key` is that of its creation, and names its history. */
 export type Made = { key: string; id: string; created_at: string; processor_reference: string }
@@ -52,6 +64,15 @@ export async function createPayment(
   return { ...(answer.body as Made), key }
 }
 
+const GOES_ON: ReadonlySet<Kind> = new Set<Created>([
+  'customer',
+  'merchant',
+  'recipient',
+  'payment',
+  'top_up',
+  'payout',
+  'kyc',
+])
 const PATHS = { capture: 'capture', cancel: 'cancel', refund: 'refunds' }
 
 /** Asks for a change of a payment until it is answered for good. Null: it was refused, or nobody knows yet. */
@@ -74,8 +95,8 @@ export async function act(
 }
 
 export function seenOf(kind: Kind, key: string, { body }: Answer): Parameters<typeof note>[1] {
-  // A payment goes on after it was created; only what was asked for is final.
-  const status = kind === 'customer' || kind === 'payment' ? null : (body.status as string)
+  // What was created goes on; only what was asked for then is final.
+  const status = GOES_ON.has(kind) ? null : (body.status as string)
   const amount = kind === 'capture' ? body.amount_captured_minor : body.amount_minor
   return { kind, key, id: body.id as string, status, amount_minor: (amount as number | undefined) ?? null }
 }
@@ -135,13 +156,20 @@ export async function outside(
   await processor('POST', path, body).catch(() => undefined)
 }
 
-type About = { payment: string; asked: Asked }
+/** A call about a payment goes into its history; of others, what they showed is kept. */
+type About = { payment: string; asked: Asked } | { shows: Noun }
 
 /** Repeats under the same key while it is not answered, not yet (202), or told to come again (503). */
-export async function insist(story: Story, path: string, body: unknown, about?: About): Promise<Answer> {
+export async function insist(
+  story: Story,
+  path: string,
+  body: unknown,
+  about?: About,
+  headers: Record<string, string> = WAITS,
+): Promise<Answer> {
   const deadline = performance.now() + story.limit_ms
   for (let turn = 0; ; turn++) {
-    const post = (client: Client) => client.post(path, body, { prefer: 'wait=5' })
+    const post = (client: Client) => client.post(path, body, headers)
     const answer = await ask(story, story.first + turn, post, about)
     if (answer !== null && answer.status !== 503) {
       const final = answer.status === 200 || answer.status === 201
@@ -174,16 +202,19 @@ export async function ask(
 ): Promise<Answer | null> {
   seen.requests++
   const nth = place % clients.length
-  const call = about && { asked: about.asked, api: nth + 1, start: performance.now(), answer: null }
+  const start = performance.now()
+  const place_asked = { api: nth + 1, start }
+  const call = about && 'asked' in about ? { asked: about.asked, ...place_asked, answer: null } : undefined
   // From the beginning: what is never answered may have an effect, too.
-  if (call) keep(seen.histories, about.payment, call)
+  if (call && about && 'asked' in about) keep(seen.histories, about.payment, call)
   const answer = await send(clients[nth]!).catch(() => null)
+  const end = performance.now()
   if (call) {
-    const end = performance.now()
-    const said = saidBy(about.asked, answer)
+    const said = saidBy(call.asked, answer)
     const answered: Call['answer'] = said && { end, said }
     Object.assign(call, { answer: answered })
-  }
+  } else if (about && 'shows' in about && answer !== null)
+    sight(seen.sightings, about.shows, answer, { ...place_asked, end })
   const status = answer?.status ?? 0
   seen.answers.set(status, (seen.answers.get(status) ?? 0) + 1)
   if (answer?.headers.get('idempotent-replayed') === 'true') seen.replays.push(performance.now())

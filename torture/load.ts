@@ -1,12 +1,12 @@
 // The mixed load: stories begin at a steady rate, each told by clients of both APIs.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client } from '#test/client.ts'
 import { act, createPayment, type Story } from './calls.ts'
 import { seeded } from './random.ts'
 import { nothingSeen, type Seen } from './record.ts'
 import { tell } from './stories.ts'
+import type { System } from './system.ts'
 
-/** Some 270 requests a second. */
+/** Some 300 requests a second. */
 export const STORIES_PER_S = 60
 /** With more under way new ones wait. */
 const MOST_AT_ONCE = 900
@@ -28,11 +28,11 @@ export type Load = {
 
 /** Begins `stories_per_s` stories a second until it is stopped. The processor is told what others do there. */
 export function startLoad(
-  clients: Client[],
-  processor: Story['processor'],
+  { clients, provider, newTenant }: Pick<System, 'clients' | 'provider' | 'newTenant'>,
   seed: number,
   stories_per_s: number,
 ): Load {
+  const processor = provider('stripe').control
   const seen = nothingSeen()
   const open = new Set<Promise<void>>()
   const began = performance.now()
@@ -47,6 +47,7 @@ export function startLoad(
       clients,
       first: first % clients.length,
       processor,
+      newTenant,
       seen,
       limit_ms: PATIENCE_MS,
     }

@@ -17,12 +17,14 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const STOP_LIMIT_MS = 15_000
 
 const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
+Clients create customers, payments, top-ups, payouts and verifications, and capture, refund, cancel, fail and decide them while
+banks, persons and others act at the processor.
 
   npm run torture -- --seed 7 --minutes 2 --queue redis
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to five minutes more
---rate N          stories a second (${STORIES_PER_S}: some 270 requests); a machine that is busy with it cannot tell how soon anything recovers
+--rate N          stories a second (${STORIES_PER_S}: some 300 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica

@@ -1,6 +1,7 @@
 // One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
+import { OVERDRAWN } from './verdict/money.ts'
 
 export type Mutation = {
   name: string
@@ -80,6 +81,32 @@ export const MUTATIONS: Mutation[] = [
         file: 'migrations/0003_payments.sql',
         from: 'amount_refunded_minor <= amount_refund_reserved_minor\n      and amount_refund_reserved_minor <= amount_captured_minor)',
         to: 'amount_refunded_minor <= amount_refund_reserved_minor)',
+      },
+    ],
+  },
+  {
+    name: 'reservation',
+    about: 'a payout asks not what is available',
+    expect: OVERDRAWN,
+    faults: ['provider-slow'],
+    patches: [
+      {
+        file: 'src/domain/payouts/reservation.ts',
+        from: 'w.amount_minor <= b.left_minor, b.left_minor,',
+        to: 'true, b.left_minor,',
+      },
+    ],
+  },
+  {
+    name: 'late-return',
+    about: 'what comes back of a payout that was paid is not posted',
+    expect: 'what was paid out differs',
+    faults: ['kill-worker'],
+    patches: [
+      {
+        file: 'src/domain/payouts/settle.ts',
+        from: 'from p where returned_minor > returned_before`',
+        to: 'from p where false`',
       },
     ],
   },

@@ -2,14 +2,25 @@
 
 import type { Problem } from '#test/invariants.ts'
 import type { Histories } from './history/call.ts'
+import type { Sightings } from './sightings.ts'
 
-export type Kind = 'customer' | 'payment' | 'capture' | 'cancel' | 'refund'
+/** What goes on after it was created. */
+export type Created = 'customer' | 'merchant' | 'recipient' | 'payment' | 'top_up' | 'payout' | 'kyc'
+export type Kind =
+  | Created
+  | 'capture'
+  | 'cancel'
+  | 'refund'
+  | 'cancel_payout'
+  | 'fail_payout'
+  | 'decide'
+  | 'link'
 
 /** A request that was answered 2xx, or 402: it is on record for good. */
 export type Accepted = {
   kind: Kind
   key: string
-  /** Of the customer, payment or refund. */
+  /** Of the customer, payment, refund, payout and so on. */
   id: string
   /** When, on the clock of `performance.now()`. */
   at: number
@@ -27,6 +38,9 @@ export type Seen = {
   replays: number[]
   problems: Problem[]
   histories: Histories
+  sightings: Sightings
+  /** By the key of a payout, top-up or verification: the statuses in which its story may leave it. */
+  ends: Map<string, string[]>
 }
 
 export function nothingSeen(): Seen {
@@ -37,10 +51,17 @@ export function nothingSeen(): Seen {
     replays: [],
     problems: [],
     histories: new Map(),
+    sightings: new Map(),
+    ends: new Map(),
   }
 }
 
-const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded'])
+const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded', 'approved', 'rejected'])
+
+/** What stays once a client was shown it, of what was asked for. */
+export function isFinal(status: string | null): boolean {
+  return status !== null && FINAL.has(status)
+}
 
 /** Notes what a client was answered; what contradicts an earlier answer is a problem. */
 export function note(seen: Seen, answer: Omit<Accepted, 'at'>): void {
@@ -50,7 +71,7 @@ export function note(seen: Seen, answer: Omit<Accepted, 'at'>): void {
     return
   }
   if (before.id !== answer.id) seen.problems.push({ problem: 'a key led to two resources', before, answer })
-  if (before.status !== null && FINAL.has(before.status) && before.status !== answer.status)
+  if (isFinal(before.status) && before.status !== answer.status)
     seen.problems.push({ problem: 'a state went backwards', before, answer })
   before.status = answer.status
   before.amount_minor = answer.amount_minor

@@ -14,8 +14,8 @@ import type { Planned } from './schedule.ts'
 import { makePrompt, makeUnreliable } from './notifications.ts'
 import { startSystem, type System } from './system.ts'
 import type { Place } from './queue-servers.ts'
-import { describe, type Inflicted } from './table.ts'
-import { judge, settle, type Verdict } from './verdict.ts'
+import { describe, describeEnds, type Inflicted } from './table.ts'
+import { judge, settle, type Verdict } from './verdict/verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const STORIES_LIMIT_MS = 160_000
@@ -93,7 +93,7 @@ async function runOn(
   )
   await alwaysSome(system, seeded(seed, -2_000_000))
   await makeUnreliable(system, length_ms)
-  const load = startLoad(system.clients, system.provider('stripe').control, seed, stories_per_s)
+  const load = startLoad(system, seed, stories_per_s)
   const began = performance.now()
   const ticker = setInterval(() => {
     const left_s = Math.round((length_ms - (performance.now() - began)) / 1000)
@@ -131,6 +131,7 @@ async function runOn(
   say(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
   )
+  say(describeEnds(verdict.ends))
   const { payments, calls, took_ms } = verdict.histories
   const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
   say(

@@ -42,6 +42,8 @@ export type System = {
   /** One for each API, of the same tenant. */
   clients: Client[]
   tenant_id: string
+  /** The same for a tenant of its own. */
+  newTenant: () => Promise<Client[]>
   /** Past the wire, too. */
   provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
@@ -171,6 +173,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     const workers = await Promise.all(
       [1, 2].map((index) => member(`worker-${index}`, 'worker', { ...env, ...inside })),
     )
+    const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
+    let tenants = 0
     const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
     const asAnotherApplication: System['asAnotherApplication'] = async (path, params) => {
@@ -197,8 +201,14 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       wires: { ...wires, provider: toProvider },
       apis,
       workers,
-      clients: ports.api.map((port) => createClient(`http://${HOST}:${port}`, secret)),
+      clients: clientsOf(secret),
       tenant_id,
+      async newTenant() {
+        const name = `tenant-${++tenants}`
+        // The database may be away.
+        const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
+        return clientsOf(key.secret)
+      },
       provider,
       asAnotherApplication,
       folder,

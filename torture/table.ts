@@ -1,14 +1,14 @@
 // What each kind of fault did to the system, as one table.
 import type { Problem } from '#test/invariants.ts'
 import type { Seen } from './record.ts'
-import type { Verdict } from './verdict.ts'
+import type { Verdict } from './verdict/verdict.ts'
 
 /** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
 const LOST =
-  /lost|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way/
-const DOUBLE = /twice|two /
+  /lost|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way|not ended/
+const DOUBLE = /twice|two |accepted for more|ended was paid/
 
 const COLUMNS = [
   'fault', 'times', 'accepted', 'finished', 'jobs_lost', 'double_effects', 'replays_absorbed', 'fenced', 'recovery p50', 'max',
@@ -67,6 +67,15 @@ export function describe(inflicted: Inflicted[], seen: Seen, { problems, finishe
         .join('  '),
     )
     .join('\n')
+}
+
+/** One line: how many of each there are beside payments, by status. */
+export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
+  const inWords = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .map(([status, count]) => `${count} ${status}`)
+      .join(', ') || 'none'
+  return `payouts: ${inWords(payout)}; top-ups: ${inWords(top_up)}; verifications: ${inWords(kyc)}`
 }
 
 function seconds(ms: number | undefined): string {

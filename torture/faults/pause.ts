@@ -1,10 +1,23 @@
 // The promise of a pause: a second after it was committed no provider call starts.
+import { PROCESSOR_QUEUES } from '#core/config/providers.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
 const PAUSE_TAKES_EFFECT_MS = 1000
 
-/** The calls that began too late for a pause of the payments' queue at `paused_ms`, which still holds. */
+/** The queues whose jobs ask the processor to do something; notifications only look. */
+export const CALLING = [...new Set<string>(PROCESSOR_QUEUES)].filter((queue) => queue !== 'notifications')
+
+export async function pauseCalls({ sql }: System): Promise<void> {
+  for (const queue of CALLING) await pauseJobs(sql, { queue, reason: 'torture' })
+}
+
+export async function resumeCalls({ sql }: System): Promise<void> {
+  for (const queue of CALLING) await resumeJobs(sql, { queue })
+}
+
+/** The calls that began too late for a pause of them all at `paused_ms`, which still holds. */
 export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS

@@ -1,10 +1,9 @@
 // Postgres: restarted, its sessions ended, its tables locked, its connections silent, cut and slow.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
-import { callsAfterPause } from './pause.ts'
+import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 import { cutAgain, freeze } from './redis.ts'
 
 /** There and back. */
@@ -83,13 +82,13 @@ async function slowDown(system: System): Promise<Problem[]> {
     await sleep(6000)
     const [{ done }] = await sql<[{ done: number }]>`
       select count(*) as done from jobs where queue = 'payments' and finished_at > ${began}`
-    await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+    await pauseCalls(system)
     const paused_ms = Date.now()
     await sleep(4000)
     const late = await callsAfterPause(system, paused_ms)
     return done === 0 ? [...late, { problem: 'nothing was done while the database was slow' }] : late
   } finally {
     wires.postgres.delay(0)
-    await resumeJobs(sql, { queue: 'payments' })
+    await resumeCalls(system)
   }
 }

@@ -1,14 +1,13 @@
 // Redis: wiped, killed, refusing, silent, slow, away while a worker starts.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Proxy } from '#test/proxy.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
-import { callsAfterPause } from './pause.ts'
+import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 
 const onOne = { on: ['redis'], takes_ms: 3200, bar_ms: 5000, unnoticed: true } as const
 /** A Cluster may take its time to agree on who comes next. */
@@ -21,7 +20,7 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...onAny,
     name: 'pause-flushall',
-    about: 'the queue of payments paused, and FLUSHALL meanwhile: no call may start 1 s after the pause',
+    about: 'all queues that call the processor paused, and FLUSHALL meanwhile: no call may start 1 s later',
     takes_ms: 4900,
     inflict: pauseAndFlush,
   },
@@ -185,8 +184,8 @@ async function beWithoutRedis({ redis, sql }: System): Promise<Problem[]> {
 }
 
 async function pauseAndFlush(system: System, random: Random): Promise<Problem[]> {
-  const { sql, redis } = system
-  await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+  const { redis } = system
+  await pauseCalls(system)
   const paused_ms = Date.now()
   try {
     await sleep(random.between(500, 1500))
@@ -194,6 +193,6 @@ async function pauseAndFlush(system: System, random: Random): Promise<Problem[]>
     await sleep(random.between(2500, 3500))
     return await callsAfterPause(system, paused_ms)
   } finally {
-    await resumeJobs(sql, { queue: 'payments' })
+    await resumeCalls(system)
   }
 }

@@ -1,6 +1,5 @@
 // Time: clocks that differ, a loop that stands still, a day that passes between a call and its next attempt.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import { promptly } from '../notifications.ts'
@@ -8,6 +7,7 @@ import type { Random } from '../random.ts'
 import type { Member, System } from '../system.ts'
 import { askPayment, askRefund, captured } from './ask.ts'
 import type { Fault } from './fault.ts'
+import { CALLING, pauseCalls, resumeCalls } from './pause.ts'
 import { withAnswersOnTheirWay } from './processes.ts'
 
 const APART_MS = 5 * 60_000
@@ -71,7 +71,7 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
     const { offset_ms } = await control('GET', '/clock')
     await control('POST', '/clock', { advance_ms: -offset_ms })
     await control('POST', '/webhooks', { paused: false })
-    await resumeJobs(system.sql, { queue: 'payments' })
+    await resumeCalls(system)
   }
 }
 
@@ -94,10 +94,11 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
   })
 
   // Nothing else may be under way: a call that is being sent while the day passes would stay unknown for long.
-  await pauseJobs(sql, { queue: 'payments', reason: 'torture' })
+  await pauseCalls(system)
   await until('all others are settled', async () => {
     const others = await sql`
-      select from jobs where queue = 'payments' and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
+      select from jobs
+      where queue = any(${CALLING}::text[]) and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
     return others.length === 0
   })
   await Promise.all(workers.map((worker) => worker.kill()))
@@ -106,7 +107,7 @@ async function sendAndLookADayLater(system: System, random: Random): Promise<Pro
   await stripe.control('POST', '/clock', { advance_ms: DAY_MS })
   await sql`
     update jobs set first_sent_at = first_sent_at - ${DAY_MS} * interval '1 millisecond' where finished_at is null`
-  await resumeJobs(sql, { queue: 'payments' })
+  await resumeCalls(system)
   await Promise.all(workers.map((worker) => worker.start()))
   const keys = await until('both jobs are done, by another attempt', async () => {
     const calls = await sql<{ key: string; done: boolean }[]>`

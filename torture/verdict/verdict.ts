@@ -6,10 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { problemsLeft, type Problem } from '#test/invariants.ts'
 import { hasOpenWork } from '#test/open-work.ts'
-import { checkHistories, type Checked } from './history/check.ts'
-import { notStored } from './notifications.ts'
-import type { Accepted, Seen } from './record.ts'
-import type { System } from './system.ts'
+import { checkHistories, type Checked } from '../history/check.ts'
+import { notStored } from '../notifications.ts'
+import { isFinal, type Accepted, type Seen } from '../record.ts'
+import { checkSightings } from '../sightings.ts'
+import type { System } from '../system.ts'
+import { elsewhereOtherwise } from './elsewhere.ts'
+import { announcedBackwards, endsOf, type Ends } from './ends.ts'
+import { moneyProblems } from './money.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
 const SOON_S = 15
@@ -23,6 +27,7 @@ export type Verdict = {
   /** Jobs whose effect nobody knows; they are looked at again and never sent. */
   unknown: number
   histories: Omit<Checked, 'problems'>
+  ends: Ends
 }
 
 /**
@@ -46,14 +51,19 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 /** Everything that contradicts the invariants, after waiting for what may still come. */
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
-  const [books, lying, late, doubled, notifications, requests] = await Promise.all([
-    problemsLeft(system),
-    leftLying(system),
-    lateWrites(system),
-    doubledWork(system),
-    notificationsOnce(system),
-    acceptedRequests(system, seen),
-  ])
+  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere] =
+    await Promise.all([
+      problemsLeft(system),
+      leftLying(system),
+      lateWrites(system),
+      doubledWork(system),
+      notificationsOnce(system),
+      acceptedRequests(system, seen),
+      endsOf(system, seen),
+      moneyProblems(system),
+      announcedBackwards(system),
+      elsewhereOtherwise(system),
+    ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
   const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
   return {
@@ -66,6 +76,11 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...notifications,
       ...requests.problems,
       ...unexplained,
+      ...ended.problems,
+      ...money,
+      ...backwards,
+      ...elsewhere,
+      ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
         : []),
@@ -73,6 +88,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     finished: requests.finished,
     unknown: unknown!.count,
     histories,
+    ends: ended.ends,
   }
 }
 
@@ -130,8 +146,12 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
     where n.state not in ('applied', 'ignored')
       -- What belongs to another application is ignored after five minutes; here it came late.
       and not (n.state = 'parked' and n.reason = 'not_ours' and not exists (
-        select from payments p
-        where p.processor_reference = coalesce(n.payload #>> '{data,object,payment_intent}', n.object_id)))`
+        select from (
+          select processor_reference as reference from payments
+          union all select processor_reference from payouts
+          union all select processor_reference from top_ups
+          union all select provider_reference from verifications) ours
+        where ours.reference = coalesce(n.payload #>> '{data,object,payment_intent}', n.object_id)))`
   const { given_up } = await provider('stripe').control('GET', '/webhooks')
   const undelivered = given_up > 0 ? [{ problem: 'notifications did not arrive', given_up }] : []
   const { missed, taken } = await notStored(system)
@@ -153,18 +173,23 @@ type Known = { key: string; id: string; state: string | null; job_missing: boole
 
 /** Each request that a client saw accepted has its row and its job, and what the client was told is what became of it. */
 async function acceptedRequests(
-  { sql, tenant_id }: System,
+  { sql }: System,
   { accepted }: Seen,
 ): Promise<{ problems: Problem[]; finished: Set<string> }> {
   const keys = await sql<Known[]>`
     select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
       k.job_id is null or j.finished_at is not null as finished
-    from idempotency_keys k left join jobs j on j.id = k.job_id where k.tenant_id = ${tenant_id}`
+    from idempotency_keys k left join jobs j on j.id = k.job_id`
   const known = new Map(keys.map((row) => [row.key, row]))
   const rows = await sql<{ id: string; status: string; amount: number | null }[]>`
-    select id, 'customer' as status, null::bigint as amount from customers where tenant_id = ${tenant_id}
-    union all select id, status, amount_captured_minor from payments where tenant_id = ${tenant_id}
-    union all select id, status, amount_minor from refunds where tenant_id = ${tenant_id}`
+    select id, 'there' as status, null::bigint as amount from customers
+    union all select id, 'there', null from merchants
+    union all select id, 'there', null from recipients
+    union all select id, status, amount_captured_minor from payments
+    union all select id, status, amount_minor from refunds
+    union all select id, status, amount_minor from top_ups
+    union all select id, status, amount_minor from payouts
+    union all select id, status, null from verifications`
   const resources = new Map(rows.map((row) => [row.id, row]))
   const problems: Problem[] = []
   const finished = new Set<string>()
@@ -185,12 +210,10 @@ async function acceptedRequests(
 
 /** A final state is for ever, and so is its amount. */
 function contradicts(
-  { kind, status, amount_minor }: Accepted,
+  { status, amount_minor }: Accepted,
   now: { status: string; amount: number | null },
 ): boolean {
-  if (kind === 'customer' || kind === 'payment')
-    return kind === 'payment' && status === 'failed' && now.status !== 'failed'
-  if (status === 'captured' || status === 'succeeded')
-    return now.status !== status || now.amount !== amount_minor
-  return (status === 'canceled' || status === 'failed') && now.status !== status
+  if (!isFinal(status)) return false
+  const settled = status === 'captured' || status === 'succeeded'
+  return now.status !== status || (settled && now.amount !== amount_minor)
 }

@@ -1,0 +1,37 @@
+// What we take to be under way at the processor, or over there, as it stands there.
+import type { Problem } from '#test/invariants.ts'
+import type { System } from '../system.ts'
+
+const ON_ITS_WAY = ['pending', 'in_transit']
+
+/** Those whose work is still open, because nobody knows whether a call took effect, may stand as they do. */
+export async function elsewhereOtherwise(system: System): Promise<Problem[]> {
+  const { sql } = system
+  const idle = (table: string) => sql`
+    select r.* from ${sql(table)} r where not exists (
+      select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.id and j.finished_at is null)`
+  const payouts = await sql<{ id: string; reference: string }[]>`
+    select id, processor_reference as reference from (${idle('payouts')}) p
+    where processor_status = 'processing' and processor_reference like 'po%'`
+  const decided = await sql<{ id: string; reference: string }[]>`
+    select id, provider_reference as reference from (${idle('verifications')}) v
+    where decided_by = 'manual' and provider_reference is not null`
+  const problems: Problem[] = []
+  for (const payout of payouts) {
+    const there = await statusOf(system, `/v1/payouts/${payout.reference}`)
+    if (!ON_ITS_WAY.includes(there))
+      problems.push({ problem: 'what became of a payout is lost', ...payout, there })
+  }
+  for (const kyc of decided) {
+    const there = await statusOf(system, `/v1/identity/verification_sessions/${kyc.reference}`)
+    if (there === 'requires_input')
+      problems.push({ problem: 'a session waits for somebody about whom all is decided', ...kyc })
+  }
+  return problems
+}
+
+async function statusOf({ provider }: System, path: string): Promise<string> {
+  const { url, api_key } = provider('stripe')
+  const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${api_key}` } })
+  return ((await response.json()) as { status: string }).status
+}
