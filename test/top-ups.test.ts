@@ -643,7 +643,7 @@ describe('told when the test tells it', () => {
 
   test('the token of a source is in no table in clear once the processor has it', async () => {
     const shop = await world.clientOf()
-    const source = `src_manual_${freshKey()}`
+    const source = `src_manual_${freshKey().replaceAll('-', '_')}`
     const { body } = await topUp(shop, { source }, { prefer: 'wait=20' })
     for (const status of ['succeeded', 'reversed'] as const) {
       await settleTopUp(world, body.processor_reference, status)

@@ -179,7 +179,11 @@ const verifications: Noun = {
 const disputes: Noun = {
   name: 'disputes',
   drawn: record({
-    payment_method: constantFrom('pm_card_createDispute', 'pm_card_createDispute', 'pm_card_createDisputeInquiry'),
+    payment_method: constantFrom(
+      'pm_card_createDispute',
+      'pm_card_createDispute',
+      'pm_card_createDisputeInquiry',
+    ),
   }),
   async begin(ask, { payment_method }, settled) {
     const { id } = await capturedBy(ask, payment_method, 1000)

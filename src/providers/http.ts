@@ -104,7 +104,7 @@ function narrowed(permit: Permit, signal: AbortSignal | undefined): Permit {
 }
 
 type Lane = { pool: Pool; gate: Gate }
-type Limits = { deadline_ms: number; longest_bytes: number }
+type CallLimits = { deadline_ms: number; longest_bytes: number }
 
 function openLane(origin: string): Lane {
   const pool = new Pool(origin, {
@@ -120,7 +120,7 @@ function openLane(origin: string): Lane {
 }
 
 /** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */
-async function send(pool: Pool, request: HttpRequest, limits: Limits, permit: Permit): Promise<Answer> {
+async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit: Permit): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
     if (permit.signal.aborted) throw new NotStarted()
@@ -133,7 +133,7 @@ async function send(pool: Pool, request: HttpRequest, limits: Limits, permit: Pe
 function exchange(
   pool: Pool,
   request: HttpRequest,
-  { deadline_ms, longest_bytes }: Limits,
+  { deadline_ms, longest_bytes }: CallLimits,
   permit: Permit,
 ): Promise<Answer | 'lapsed'> {
   return new Promise((resolve, reject) => {
