@@ -134,9 +134,7 @@ function allProperties(target: Target, tally: Tally): Property[] {
         ]
       : []),
     story('payments', 0.5, paymentStories, (each) => livePayment(target, each)),
-    ...STORY_NOUNS.map((noun) =>
-      story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each)),
-    ),
+    ...STORY_NOUNS.map((noun) => story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each))),
   ]
 
   function story<T>(

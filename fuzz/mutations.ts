@@ -50,8 +50,23 @@ export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<
 /** Another id: another tenant's, nobody's, one that is written differently, or none. */
 function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
   const id = oneof(
-    constantFrom(...OTHERS, '@{other.key}', NOBODYS, '@{customer}', ...PAYMENTS, '@{refund}', '@{key}', '@{kyc}'),
-    constantFrom('@{upper.customer}', '@{upper.held}', '@{upper.captured}', '@{upper.refund}', '@{upper.payout}'),
+    constantFrom(
+      ...OTHERS,
+      '@{other.key}',
+      NOBODYS,
+      '@{customer}',
+      ...PAYMENTS,
+      '@{refund}',
+      '@{key}',
+      '@{kyc}',
+    ),
+    constantFrom(
+      '@{upper.customer}',
+      '@{upper.held}',
+      '@{upper.captured}',
+      '@{upper.refund}',
+      '@{upper.payout}',
+    ),
     badSegment,
   )
   return id.map((each) => (draft) => ({ ...draft, path: path.replace(/\{\w+\}/, each) }))
@@ -183,7 +198,9 @@ function otherField(names: string[]): Arbitrary<Mutation> {
     {
       weight: 2,
       arbitrary: tuple(name, nat({ max: 3 }), token).map(([each, at, json]) =>
-        change((fields) => fields.map(([own, value]) => [own, own === each ? inside(value, at, json) : value])),
+        change((fields) =>
+          fields.map(([own, value]) => [own, own === each ? inside(value, at, json) : value]),
+        ),
       ),
     },
     { weight: 1, arbitrary: name.map((each) => change((fields) => without(fields, each))) },

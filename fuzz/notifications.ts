@@ -71,7 +71,12 @@ function aboutOf(type: string): About {
 /** Marks by which an object is known as ours, or as nobody's, or as another tenant's. */
 const MARKS: Record<string, string>[] = [
   {},
-  { sluice_payout_id: '@{payout}', sluice_payment_id: '@{held}', sluice_top_up_id: '@{top_up}', sluice_kyc_id: '@{kyc}' },
+  {
+    sluice_payout_id: '@{payout}',
+    sluice_payment_id: '@{held}',
+    sluice_top_up_id: '@{top_up}',
+    sluice_kyc_id: '@{kyc}',
+  },
   { sluice_payout_id: NOBODYS, sluice_payment_id: NOBODYS, sluice_top_up_id: 'x', sluice_tenant_id: NOBODYS },
   { sluice_payment_id: '@{other.held}', sluice_payout_id: '@{other.payout}', sluice_kyc_id: '@{other.kyc}' },
 ]
@@ -90,7 +95,10 @@ const near: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPE
       status: constantFrom(...statuses),
       amount: oneof(constantFrom(100, 500, 1000), nat({ max: 1_000_000 })),
       marks: constantFrom(...MARKS),
-      api_version: oneof({ weight: 3, arbitrary: constantFrom(API_VERSION) }, constantFrom('2020-08-27', null)),
+      api_version: oneof(
+        { weight: 3, arbitrary: constantFrom(API_VERSION) },
+        constantFrom('2020-08-27', null),
+      ),
     })
   })
   .map(({ type, object, fields, id, status, amount, marks, api_version }) => ({
@@ -121,7 +129,16 @@ function asFields(object: Record<string, unknown>): Fields {
 }
 
 const NAMES = ['id', 'type', 'account', 'data', 'created', 'api_version', 'extra', '__proto__']
-const NAMES_INSIDE = ['id', 'object', 'payment_intent', 'amount', 'currency', 'status', 'metadata', '__proto__']
+const NAMES_INSIDE = [
+  'id',
+  'object',
+  'payment_intent',
+  'amount',
+  'currency',
+  'status',
+  'metadata',
+  '__proto__',
+]
 const replaced = (fields: Fields, name: string, token: string): Fields => [
   ...fields.filter(([each]) => each !== name),
   [name, token],

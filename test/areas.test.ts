@@ -90,58 +90,60 @@ test('every operation stands under a heading of its area; only lookups of keys b
   expect(strange).toEqual([])
   const without = operations.filter((route) => areaOf(route) === undefined).map(({ path }) => path)
   expect(without).toEqual(['/v1/idempotency_keys/{key}'])
-  expect([...new Set(operations.map(areaOf))].filter(Boolean).toSorted()).toEqual(
-    areaStates([]).deployed.toSorted(),
-  )
+  const areas = new Set(operations.map(areaOf))
+  expect(AREA_NAMES.filter((area) => areas.has(area))).toEqual(areaStates([]).deployed)
 })
 
-test.for(CAUSES)('$area, $as: each of its routes answers so, and the log, /readyz and a metric tell', async (cause) => {
-  const { area, as, changes } = cause
-  const lines: string[] = []
-  const log = createLog('info', 'test')
-  const write = (fields: object, text: string) => void lines.push(JSON.stringify({ ...fields, text }))
-  Object.assign(log, { info: write, warn: write })
-  const api = await startApi({ ...world.config, ...changes }, log)
-  const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
-  try {
-    const client = createClient(api.url, world.client.key)
-    const nobody = createClient(api.url, '')
-    const documented = routesOf(await readDocument(world.client))
-    const { paths, posts = {} }: (typeof AREAS)[Area] = AREAS[area]
-    const own = [
-      ...documented.filter((route) => areaOf(route) === area),
-      ...(as === 'not_deployed' ? paths.map((path) => ({ method: 'GET', path })) : []),
-      ...Object.keys(posts).map((path) => ({ method: 'POST', path })),
-    ]
-    const others = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
-    const codeOf = async (each: Client, { method, path }: { method: string; path: string }) => {
-      const { status, body } = await each.send(method, path.replace(/\{\w+\}/, newId()))
-      return [method, path, status, body?.error?.code, body?.error?.context?.area]
-    }
-    const answers = await Promise.all(own.map((route) => codeOf(client, route)))
-    expect(answers).toEqual(
-      own.map(({ method, path }) => [method, path, 500, 'misconfigured_gateway', area]),
-    )
-    expect(await codeOf(nobody, { method: 'GET', path: paths[0]! })).toContain('unauthorized')
-    for (const answer of await Promise.all(others.map((route) => codeOf(client, route))))
-      expect(answer).not.toContain(500)
-
-    const ready = await fetch(`${operations.url}/readyz`)
-    const { status, areas } = (await ready.json()) as { status: string; areas: AreaStates }
-    expect([ready.status, status]).toEqual([200, 'ready'])
-    expect(areas[as]).toContain(area)
-    expect(areas.deployed).toEqual(areaStates([]).deployed.filter((each) => each !== area))
-    expect(lines.join('\n')).toContain(JSON.stringify({ areas }).slice(1, -1))
-    const metrics = await (await fetch(`${operations.url}/metrics`)).text()
-    for (const each of AREA_NAMES)
-      expect(metrics).toContain(
-        `sluice_area_deployed{area="${each}"} ${areas.deployed.includes(each) ? 1 : 0}\n`,
+test.for(CAUSES)(
+  '$area, $as: each of its routes answers so, and the log, /readyz and a metric tell',
+  async (cause) => {
+    const { area, as, changes } = cause
+    const lines: string[] = []
+    const log = createLog('info', 'test')
+    const write = (fields: object, text: string) => void lines.push(JSON.stringify({ ...fields, text }))
+    Object.assign(log, { info: write, warn: write })
+    const api = await startApi({ ...world.config, ...changes }, log)
+    const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
+    try {
+      const client = createClient(api.url, world.client.key)
+      const nobody = createClient(api.url, '')
+      const documented = routesOf(await readDocument(world.client))
+      const { paths, posts = {} }: (typeof AREAS)[Area] = AREAS[area]
+      const own = [
+        ...documented.filter((route) => areaOf(route) === area),
+        ...(as === 'not_deployed' ? paths.map((path) => ({ method: 'GET', path })) : []),
+        ...Object.keys(posts).map((path) => ({ method: 'POST', path })),
+      ]
+      const others = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
+      const codeOf = async (each: Client, { method, path }: { method: string; path: string }) => {
+        const { status, body } = await each.send(method, path.replace(/\{\w+\}/, newId()))
+        return [method, path, status, body?.error?.code, body?.error?.context?.area]
+      }
+      const answers = await Promise.all(own.map((route) => codeOf(client, route)))
+      expect(answers).toEqual(
+        own.map(({ method, path }) => [method, path, 500, 'misconfigured_gateway', area]),
       )
-  } finally {
-    await operations.close()
-    await api.close()
-  }
-})
+      expect(await codeOf(nobody, { method: 'GET', path: paths[0] })).toContain('unauthorized')
+      for (const answer of await Promise.all(others.map((route) => codeOf(client, route))))
+        expect(answer).not.toContain(500)
+
+      const ready = await fetch(`${operations.url}/readyz`)
+      const { status, areas } = (await ready.json()) as { status: string; areas: AreaStates }
+      expect([ready.status, status]).toEqual([200, 'ready'])
+      expect(areas[as]).toContain(area)
+      expect(areas.deployed).toEqual(areaStates([]).deployed.filter((each) => each !== area))
+      expect(lines.join('\n')).toContain(JSON.stringify({ areas }).slice(1, -1))
+      const metrics = await (await fetch(`${operations.url}/metrics`)).text()
+      for (const each of AREA_NAMES)
+        expect(metrics).toContain(
+          `sluice_area_deployed{area="${each}"} ${areas.deployed.includes(each) ? 1 : 0}\n`,
+        )
+    } finally {
+      await operations.close()
+      await api.close()
+    }
+  },
+)
 
 test('where an area has a provider, credentials that are missing are noticed: by the API, or by a worker that does not start', () => {
   const needed = neededBy('worker')

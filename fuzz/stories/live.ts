@@ -82,7 +82,9 @@ async function make(
 function reachable({ next }: Noun, before: string, after: string, seen = new Set<string>()): boolean {
   if (before === after) return true
   seen.add(before)
-  return (next[before] ?? []).some((each) => !seen.has(each) && reachable({ next } as Noun, each, after, seen))
+  return (next[before] ?? []).some(
+    (each) => !seen.has(each) && reachable({ next } as Noun, each, after, seen),
+  )
 }
 
 /** The provider tells all that it ever told of it once more, in another order, as news: nothing may come of that. */
@@ -109,7 +111,9 @@ async function retold(
       return await send(webhooks.url, signed(asNotification({ ...event, id }), GENUINE, webhooks.secret))
     }),
   )
-  const refused = answers.filter(({ status }) => status !== 200).map(({ text }) => `it was not taken: ${text}`)
+  const refused = answers
+    .filter(({ status }) => status !== 200)
+    .map(({ text }) => `it was not taken: ${text}`)
   const now = await target.stored()
   const after = (await ask('GET', place)).body
   if (JSON.stringify(after) !== JSON.stringify(before))

@@ -52,8 +52,16 @@ const payouts: Noun = {
   name: 'payouts',
   drawn: record({
     destination: constantFrom(
-      ...['acct_success', 'ba_success', 'ba_noAccount', 'ba_lateReturn', 'ba_refused', 'card_success'],
-      ...['ba_manual', 'ba_manual', 'ba_pending', 'ba_pending'],
+      'acct_success',
+      'ba_success',
+      'ba_noAccount',
+      'ba_lateReturn',
+      'ba_refused',
+      'card_success',
+      'ba_manual',
+      'ba_manual',
+      'ba_pending',
+      'ba_pending',
     ),
     amount_minor: constantFrom(1, 100, 1000),
   }),
@@ -179,7 +187,11 @@ const verifications: Noun = {
 const disputes: Noun = {
   name: 'disputes',
   drawn: record({
-    payment_method: constantFrom('pm_card_createDispute', 'pm_card_createDispute', 'pm_card_createDisputeInquiry'),
+    payment_method: constantFrom(
+      'pm_card_createDispute',
+      'pm_card_createDispute',
+      'pm_card_createDisputeInquiry',
+    ),
   }),
   async begin(ask, { payment_method }, settled) {
     const { id } = await capturedBy(ask, payment_method, 1000)

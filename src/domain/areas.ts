@@ -47,7 +47,10 @@ const TABLE = {
       payouts:
         'Money that leaves your balance for a recipient. Its amount is reserved at once. [Payouts](/docs/guides/payouts).',
     },
-    scopes: { 'payouts:read': 'read payouts and their timelines', 'payouts:write': 'create, cancel and fail payouts' },
+    scopes: {
+      'payouts:read': 'read payouts and their timelines',
+      'payouts:write': 'create, cancel and fail payouts',
+    },
   },
   wallet: {
     paths: ['/v1/wallet'],
@@ -56,7 +59,10 @@ const TABLE = {
       wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
       top_ups: 'Money that you bring into your balance.',
     },
-    scopes: { 'wallet:read': 'read balances, their movements, top-ups and the timelines of those', 'wallet:write': 'create top-ups of a balance' },
+    scopes: {
+      'wallet:read': 'read balances, their movements, top-ups and the timelines of those',
+      'wallet:write': 'create top-ups of a balance',
+    },
   },
   recipients: {
     paths: ['/v1/recipients'],
@@ -84,7 +90,10 @@ const TABLE = {
       verifications:
         'Whether customers, merchants and recipients are who they say they are. [Verifications](/docs/guides/kyc).',
     },
-    scopes: { 'compliance:read': 'read verifications and their timelines', 'compliance:write': 'open and decide verifications, and ask for their links' },
+    scopes: {
+      'compliance:read': 'read verifications and their timelines',
+      'compliance:write': 'open and decide verifications, and ask for their links',
+    },
   },
   messages: {
     paths: ['/v1/messages'],
