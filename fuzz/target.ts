@@ -14,7 +14,7 @@ import { createThings } from './things.ts'
 import type { Sent } from './wire.ts'
 
 /** Stands in everything that the other tenant has: no answer may hold it. */
-export const MARK = 'belongs-to-another-tenant'
+const MARK = 'belongs-to-another-tenant'
 /** Between two looks at a system whose jobs cannot be seen. */
 const STILL_MS = 150
 

@@ -90,9 +90,8 @@ test('every operation stands under a heading of its area; only lookups of keys b
   expect(strange).toEqual([])
   const without = operations.filter((route) => areaOf(route) === undefined).map(({ path }) => path)
   expect(without).toEqual(['/v1/idempotency_keys/{key}'])
-  expect([...new Set(operations.map(areaOf))].filter(Boolean).toSorted()).toEqual(
-    areaStates([]).deployed.toSorted(),
-  )
+  const areas = new Set(operations.map(areaOf))
+  expect(AREA_NAMES.filter((area) => areas.has(area))).toEqual(areaStates([]).deployed)
 })
 
 test.for(CAUSES)(

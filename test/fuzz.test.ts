@@ -7,7 +7,7 @@ import { live } from '../fuzz/stories/live.ts'
 import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
 import { deployedTarget, type Target } from '../fuzz/target.ts'
 
-const RUNS = 16
+const RUNS = 8
 
 let deployment: Deployment
 let target: Target

@@ -52,8 +52,16 @@ const payouts: Noun = {
   name: 'payouts',
   drawn: record({
     destination: constantFrom(
-      ...['acct_success', 'ba_success', 'ba_noAccount', 'ba_lateReturn', 'ba_refused', 'card_success'],
-      ...['ba_manual', 'ba_manual', 'ba_pending', 'ba_pending'],
+      'acct_success',
+      'ba_success',
+      'ba_noAccount',
+      'ba_lateReturn',
+      'ba_refused',
+      'card_success',
+      'ba_manual',
+      'ba_manual',
+      'ba_pending',
+      'ba_pending',
     ),
     amount_minor: constantFrom(1, 100, 1000),
   }),
