@@ -140,15 +140,19 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     },
   )
 
-  test('an API told to stop under load finishes every request that it has begun; a second one beside it is refused', inTurn, async () => {
-    const api = await deployment.startApi()
-    await expect(deployment.startApi()).rejects.toThrow(/API_PORT: port \d+ is in use/)
-    const load = startLoad(deployment.client, { clients: 20, pause_ms: 100 })
-    await load.goesOn(20)
-    expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
-    const next = await deployment.startApi()
-    paid.push(...(await load.stop()))
-    await expectWhole(deployment, paid)
-    await next.end()
-  })
+  test(
+    'an API told to stop under load finishes every request that it has begun; a second one beside it is refused',
+    inTurn,
+    async () => {
+      const api = await deployment.startApi()
+      await expect(deployment.startApi()).rejects.toThrow(/API_PORT: port \d+ is in use/)
+      const load = startLoad(deployment.client, { clients: 20, pause_ms: 100 })
+      await load.goesOn(20)
+      expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
+      const next = await deployment.startApi()
+      paid.push(...(await load.stop()))
+      await expectWhole(deployment, paid)
+      await next.end()
+    },
+  )
 })

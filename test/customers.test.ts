@@ -127,7 +127,15 @@ test('a change sets the fields that it names, and null empties a field', async (
   expect(changed.body.updated_at > before.updated_at).toBe(true)
   const nulled = await world.client.patch(`/v1/customers/${before.id}`, { metadata: null })
   expect(nulled.body.metadata).toBeNull()
-  for (const field of ['id', 'tenant_id', 'kyc_status', 'created_at', 'deleted_at', 'idempotency_key', 'nope']) {
+  for (const field of [
+    'id',
+    'tenant_id',
+    'kyc_status',
+    'created_at',
+    'deleted_at',
+    'idempotency_key',
+    'nope',
+  ]) {
     const refused = await world.client.patch(`/v1/customers/${before.id}`, { [field]: before.id })
     expect([field, refused.status, refused.body.error.param]).toEqual([field, 400, field])
   }

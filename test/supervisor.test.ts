@@ -234,24 +234,30 @@ test('each part is given the variables that it reads, and no secret of another',
   })
 })
 
-test.concurrent('a part that cannot start ends everything, with its own line', { timeout: 60_000 }, async ({ onTestFinished }) => {
-  const world = await createWorld({ parts: [], notifications: false })
-  onTestFinished(() => world.close())
-  const { path: DATA_DIR, remove } = await makeFolder()
-  onTestFinished(remove)
-  const API_PORT = String(await freePort('127.0.0.1'))
-  const given = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
-  const { code, stdout, stderr } = await runCommand(START, [], given)
-  expect({ code, stdout, stderr }).toEqual({
-    code: 1,
-    stdout: '',
-    stderr: `QUEUES: no queue is called "paymens"; there are ${QUEUES.join(', ')}\n`,
-  })
-  await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
-  await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
-})
+test.concurrent(
+  'a part that cannot start ends everything, with its own line',
+  { timeout: 60_000 },
+  async ({ onTestFinished }) => {
+    const world = await createWorld({ parts: [], notifications: false })
+    onTestFinished(() => world.close())
+    const { path: DATA_DIR, remove } = await makeFolder()
+    onTestFinished(remove)
+    const API_PORT = String(await freePort('127.0.0.1'))
+    const given = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
+    const { code, stdout, stderr } = await runCommand(START, [], given)
+    expect({ code, stdout, stderr }).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `QUEUES: no queue is called "paymens"; there are ${QUEUES.join(', ')}\n`,
+    })
+    await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
+    await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
+  },
+)
 
-test.concurrent('areas that are switched off are not shown as something to try', async ({ onTestFinished }) => {
+test.concurrent('areas that are switched off are not shown as something to try', async ({
+  onTestFinished,
+}) => {
   const world = await createWorld({ parts: [], notifications: false })
   onTestFinished(() => world.close())
   const { path: DATA_DIR, remove } = await makeFolder()
@@ -265,7 +271,9 @@ test.concurrent('areas that are switched off are not shown as something to try',
   expect(started.output()).not.toContain('Create a customer:')
 })
 
-test.concurrent('secrets that are gone are not made anew beside a database that needs them', async ({ onTestFinished }) => {
+test.concurrent('secrets that are gone are not made anew beside a database that needs them', async ({
+  onTestFinished,
+}) => {
   const { path: DATA_DIR, remove } = await makeFolder()
   onTestFinished(remove)
   // As root, what others cannot enter has its database elsewhere, where it stays when the folder is removed.
