@@ -1,7 +1,23 @@
 // How `npm test` runs. With SLUICE_TEST_JSON set, the results also go to that file, as JSON.
+import { basename } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const resultFile = process.env.SLUICE_TEST_JSON
+
+/** Short files that run long: they start processes, and wait for leases to lapse and connections to be given up. */
+const LONG = /^(?:crash-|queues|supervisor|startup|webhook-orders)/
+
+/** Begins with the files that run long. Vitest takes the largest for those as long as it has measured none. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const { long = [], other = [] } = Object.groupBy(sorted, ({ moduleId }) =>
+      LONG.test(basename(moduleId)) ? 'long' : 'other',
+    )
+    return [...long, ...other]
+  }
+}
 
 export default defineConfig({
   test: {
@@ -9,6 +25,7 @@ export default defineConfig({
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],
