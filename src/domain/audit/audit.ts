@@ -125,7 +125,9 @@ async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditRepor
   const { balances, verified } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
-    reports.push(...(await inTurn(sql, options, { balances, verified }, ofTenant(sql, id), limitsOf(options))))
+    reports.push(
+      ...(await inTurn(sql, options, { balances, verified }, ofTenant(sql, id), limitsOf(options))),
+    )
   return reports
 }
 

@@ -16,14 +16,12 @@ const OPEN = ['pending', 'requires_input', 'processing'] as const
 export const KYC_STATUSES = [...OPEN, 'approved', 'rejected'] as const
 
 /** The status of a verification, as a field and as a filter. */
-export const verificationStatus = z
-  .enum(KYC_STATUSES)
-  .meta({
-    id: 'VerificationStatus',
-    description:
-      '`pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`: decided. Until then the verification is open.',
-    example: 'requires_input',
-  })
+export const verificationStatus = z.enum(KYC_STATUSES).meta({
+  id: 'VerificationStatus',
+  description:
+    '`pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`: decided. Until then the verification is open.',
+  example: 'requires_input',
+})
 export type VerificationStatus = z.output<typeof verificationStatus>
 
 /** Whether it is undecided. In these statuses the column `open` of its row is true. */
