@@ -273,6 +273,7 @@ describe('no role may do more than its process does', () => {
     expect(functions.filter(({ open }) => open).map(({ name }) => name)).toEqual([])
     const owners = functions.filter(({ definer }) => definer)
     expect(owners.map(({ name }) => name)).toEqual([
+      'bullmq.add_jobs_bulk(text,jsonb)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
@@ -281,7 +282,11 @@ describe('no role may do more than its process does', () => {
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
     ])
-    for (const { name, path } of owners) expect([name, path]).toEqual([name, 'search_path=public, pg_temp'])
+    for (const { name, path } of owners)
+      expect([name, path]).toEqual([
+        name,
+        `search_path=${name.startsWith('bullmq.') ? 'bullmq' : 'public'}, pg_temp`,
+      ])
   })
 
   test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async () => {

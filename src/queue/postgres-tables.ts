@@ -53,6 +53,6 @@ function grants(schema: string): string {
     revoke execute on all functions in schema ${schema} from public;
     grant execute on all functions ${to};
     -- It makes a temporary table and the sequence of a new queue, which the processes may not.
-    alter function ${schema}.add_jobs_bulk(text, jsonb) security definer;
+    alter function ${schema}.add_jobs_bulk(text, jsonb) security definer set search_path = ${schema}, pg_temp;
   end $$`
 }
