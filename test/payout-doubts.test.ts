@@ -1,18 +1,20 @@
 // Payouts where what is known here and what the processor did come apart: other amounts under our ids, news that are lost, calls that
 // are held back, wishes that come to nothing.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
-import { resolveAsFailed } from '#domain/interventions/act.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findDrifting, findStale, looksOf } from '#domain/reconciliation/looks.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey } from '#test/client.ts'
-import { eventually, fault } from '#test/payments.ts'
+import { createPayment, eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
-import { deliver, listEvents, tried } from '#test/stripe-events.ts'
+import { deliver, listEvents, stateOf, tried } from '#test/stripe-events.ts'
+import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -146,6 +148,100 @@ test('all books agree, before there is anything that is not ours', async () => {
   await world.drain()
   await checkBooks(world)
 }, 60_000)
+
+describe('a second one that bears our ids', () => {
+  const NOUNS = [
+    ['payout', 'payouts', 'destination=ba_manual'],
+    ['top_up', 'topups', 'source=src_manual'],
+    [
+      'payment',
+      'payment_intents',
+      'capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never',
+    ],
+  ] as const
+
+  test.each(NOUNS)('of a %s is a drift until an operator has seen to it', async (noun, path, fields) => {
+    const client = await rich(world, 1000)
+    const made = {
+      payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
+      top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
+      payment: async () => await createPayment(client),
+    }
+    const { body } = await made[noun]()
+    const told = await eventsOf(body.processor_reference)
+    for (const event of told) await deliver(world, event)
+    await tried(world, told)
+    const { url, api_key } = world.provider('stripe')
+    const answer = await fetch(`${url}/v1/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=77&currency=usd&${fields}&metadata[sluice_${noun}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+    })
+    const { id: reference } = (await answer.json()) as { id: string }
+    expect(body.processor_reference).not.toBe(reference)
+    if (noun !== 'payment')
+      await control(`/${path}/${reference}/settle`, { status: noun === 'payout' ? 'paid' : 'succeeded' })
+    const [first, ...rest] = await eventsOf(reference)
+    // Its notifications come more than once.
+    for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
+      await deliver(world, event)
+      await tried(world, [event])
+    }
+    const drifts = async () => (await client.get(`/v1/reconciliation?subject=${noun}`)).body
+    expect(await drifts()).toMatchObject([
+      {
+        subject_id: body.id,
+        state: 'differs',
+        detail: expect.stringContaining(`the processor has a second one, ${reference}, of 77`),
+        theirs: { processor_reference: body.processor_reference },
+      },
+    ])
+    const parked = async () =>
+      await world.sql<{ id: string }[]>`
+        select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'second'`
+    expect(await parked()).toHaveLength(1)
+    const { problems } = await auditEverything(world.sql)
+    expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
+      { problem: 'the processor has a second one of what was asked for once' },
+    ])
+    /** What the reconciler does, once a month has gone by. */
+    const reconcile = async () => {
+      await world.sql`
+        update ${world.sql(`${noun}s`)} set updated_at = updated_at - interval '30 days' where id = ${body.id}`
+      await world.sql`update drifts set since = since - interval '30 days' where subject_id = ${body.id}`
+      const { stale } = await findDrifting(world.sql, null)
+      await storeNotifications(
+        world.sql,
+        looksOf(stale.filter((each) => each.reference === body.processor_reference)),
+      )
+      await world.drain()
+    }
+    await reconcile()
+    expect(await drifts()).toHaveLength(1)
+    const [{ id: job_id } = { id: '' }] = await parked()
+    await discardJob(world.sql, { job_id, who: 'test', reason: 'it was taken back' })
+    await reconcile()
+    await eventually(async () => expect(await drifts()).toEqual([]))
+  })
+
+  test('is no matter when it has moved no money', async () => {
+    const client = await rich(world, 1000)
+    const { body } = await payOut(client, await recipient(client, 'ba_success'), {}, WAIT)
+    const { url, api_key } = world.provider('stripe')
+    const answer = await fetch(`${url}/v1/payouts`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=77&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+    })
+    const { id: reference } = (await answer.json()) as { id: string }
+    await settle(reference, 'failed')
+    const events = await eventsOf(reference)
+    for (const event of events) await deliver(world, event)
+    await tried(world, events)
+    expect((await client.get('/v1/reconciliation')).body).toEqual([])
+    for (const event of events) expect(await stateOf(world, event)).toBe('applied')
+  })
+})
 
 test('a payout of another amount that bears our ids settles nothing, and is a drift that stays', async () => {
   const client = await rich(world, 1000)
