@@ -57,8 +57,11 @@ export function notifications(
       (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
-            and case when jsonb_typeof(${amount}) = 'number'
-              then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
+            -- A dispute asks for no room.
+            and case when n.payload #>> '{data,object,object}' = 'dispute'
+                then p.currency = upper(n.payload #>> '{data,object,currency}')
+              when jsonb_typeof(${amount}) = 'number'
+                then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as finding(problem, wrong)
     where finding.wrong
       -- Each state by itself: an index of one state serves no list of states.
