@@ -11,6 +11,7 @@ import { everything } from '#domain/audit/scope.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { payOut, recipient, rich } from '#test/payouts.ts'
 import { deliver, madeUp } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { startWorker } from '#workers/main.ts'
@@ -22,6 +23,8 @@ let returned: any
 let held: any
 /** Of 500, taken and not settled by the processor. */
 let top_up: any
+/** Of 100 of another tenant, paid. */
+let payout: any
 
 beforeAll(async () => {
   world = await createWorld({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
@@ -36,6 +39,8 @@ beforeAll(async () => {
       { prefer: 'wait=20' },
     )
   ).body
+  const shop = await rich(world, 1000)
+  payout = (await payOut(shop, await recipient(shop, 'acct_success'), {}, { prefer: 'wait=20' })).body
   await deliver(world, madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' }))
   await world.drain()
 })
@@ -185,6 +190,60 @@ describe('each problem is named with its row until it is corrected', () => {
       () => `update events set type = 'top_up.told' where type = 'top_up.created'`,
       () => `update events set type = 'top_up.created' where type = 'top_up.told'`,
       () => ({ problem: 'an event tells what did not happen', id: top_up.id, what: 'top_up.told' }),
+    ],
+    [
+      'a payment that shows a dispute of nobody',
+      'payments',
+      () => set('payments', payment.id, `dispute = '{"id": "${held.id}", "status": "lost"}'`),
+      () => set('payments', payment.id, 'dispute = null'),
+      () => ({ problem: 'it shows a dispute that is not there', id: payment.id }),
+    ],
+    [
+      'a payout that is posted as a top-up',
+      'tenants',
+      () => `update ledger_transfers set kind = 'top_up' where subject_id = '${payout.id}'`,
+      () => `update ledger_transfers set kind = 'payout_paid' where subject_id = '${payout.id}'`,
+      () => ({
+        problem: 'a row points at nothing of its tenant',
+        id: payout.id,
+        what: 'ledger_transfers of kind top_up',
+      }),
+    ],
+    [
+      'a paid payout without a reference',
+      'payouts',
+      () => set('payouts', payout.id, 'processor_reference = null'),
+      () => set('payouts', payout.id, `processor_reference = '${payout.processor_reference}'`),
+      () => ({ problem: 'a payout is paid and the processor is not known to have paid it', id: payout.id }),
+    ],
+    [
+      'a paid payout that the processor has not paid',
+      'payouts',
+      () => set('payouts', payout.id, 'processor_status = null'),
+      () => set('payouts', payout.id, `processor_status = 'paid'`),
+      () => ({ problem: 'a payout is paid and the processor is not known to have paid it', id: payout.id }),
+    ],
+    [
+      'a payout that failed here and is paid there, without a drift',
+      'payouts',
+      () =>
+        set(
+          'payouts',
+          payout.id,
+          `status = 'failed', failure = '{}', failed_at = now(), updated_at = now() - interval '1 hour'`,
+        ),
+      () =>
+        set(
+          'payouts',
+          payout.id,
+          `status = 'paid', failure = null, failed_at = null, updated_at = '${payout.updated_at}'`,
+        ),
+      () => ({
+        problem: 'a payout has ended here, the processor has paid it, and no drift says so',
+        subject: 'payout',
+        subject_id: payout.id,
+        off_by: 100,
+      }),
     ],
     [
       'a job that succeeded and never called',

@@ -1,13 +1,14 @@
 // Payouts and what the processor tells of them: in any order, before or after it is known here; other amounts under our ids, news
 // that are lost, calls that are held back, wishes that come to nothing.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { resolveAsFailed } from '#domain/interventions/act.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookLater } from '#test/looks.ts'
-import { ASYNC, eventually, fault, heldPayment } from '#test/payments.ts'
+import { ASYNC, createPayment, eventually, fault, heldPayment } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import {
   deliver,
@@ -19,6 +20,7 @@ import {
   tellInOrders,
   tried,
 } from '#test/stripe-events.ts'
+import { topUp } from '#test/top-ups.ts'
 import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
 
 let world: WiredWorld
@@ -367,6 +369,92 @@ test('all books agree, before there is anything that is not ours', async () => {
   await world.drain()
   await checkBooks(world)
 }, 60_000)
+
+describe('a second one that bears our ids', () => {
+  const NOUNS = [
+    ['payout', 'payouts', 'destination=ba_manual'],
+    ['top_up', 'topups', 'source=src_manual'],
+    [
+      'payment',
+      'payment_intents',
+      'capture_method=manual&confirm=true&payment_method=pm_card_visa&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never',
+    ],
+  ] as const
+
+  test.each(NOUNS)('of a %s is a drift until an operator has seen to it', async (noun, path, fields) => {
+    const client = await rich(world, 1000)
+    const made = {
+      payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
+      top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
+      payment: async () => await createPayment(client),
+    }
+    const { body } = await made[noun]()
+    const told = await eventsOf(world, body.processor_reference)
+    for (const event of told) await deliver(world, event)
+    await tried(world, told)
+    const { url, api_key } = world.provider('stripe')
+    const answer = await fetch(`${url}/v1/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=77&currency=usd&${fields}&metadata[sluice_${noun}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+    })
+    const { id: reference } = (await answer.json()) as { id: string }
+    expect(body.processor_reference).not.toBe(reference)
+    if (noun !== 'payment')
+      await control(`/${path}/${reference}/settle`, { status: noun === 'payout' ? 'paid' : 'succeeded' })
+    const [first, ...rest] = await eventsOf(world, reference)
+    // Its notifications come more than once.
+    for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
+      await deliver(world, event)
+      await tried(world, [event])
+    }
+    const drifts = async () => (await client.get(`/v1/reconciliation?subject=${noun}`)).body
+    expect(await drifts()).toMatchObject([
+      {
+        subject_id: body.id,
+        state: 'differs',
+        detail: expect.stringContaining(`the processor has a second one, ${reference}, of 77`),
+        theirs: { processor_reference: body.processor_reference },
+      },
+    ])
+    const parked = async () =>
+      await world.sql<{ id: string }[]>`
+        select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'second'`
+    expect(await parked()).toHaveLength(1)
+    const { problems } = await auditEverything(world.sql)
+    expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
+      { problem: 'the processor has a second one of what was asked for once' },
+    ])
+    const reconcile = async () => {
+      await lookLater(world, noun, body.id)
+      await world.drain()
+    }
+    await reconcile()
+    expect(await drifts()).toHaveLength(1)
+    const [{ id: job_id } = { id: '' }] = await parked()
+    await discardJob(world.sql, { job_id, who: 'test', reason: 'it was taken back' })
+    await reconcile()
+    await eventually(async () => expect(await drifts()).toEqual([]))
+  })
+
+  test('is no matter when it has moved no money', async () => {
+    const client = await rich(world, 1000)
+    const { body } = await payOut(client, await recipient(client, 'ba_success'), {}, WAIT)
+    const { url, api_key } = world.provider('stripe')
+    const answer = await fetch(`${url}/v1/payouts`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `amount=77&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+    })
+    const { id: reference } = (await answer.json()) as { id: string }
+    await settle(reference, 'failed')
+    const events = await eventsOf(world, reference)
+    for (const event of events) await deliver(world, event)
+    await tried(world, events)
+    expect((await client.get('/v1/reconciliation')).body).toEqual([])
+    for (const event of events) expect(await stateOf(world, event)).toBe('applied')
+  })
+})
 
 test('a payout of another amount that bears our ids settles nothing, and is a drift that stays', async () => {
   const client = await rich(world, 1000)

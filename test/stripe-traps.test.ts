@@ -539,6 +539,36 @@ test('a refund is looked for on every page, within one deadline', async () => {
   )
 })
 
+test.each(['ba_1', 'acct_1'])(
+  'a payout to %s is found beside records that we cannot read',
+  async (destination) => {
+    const transfer = destination === 'acct_1'
+    const ours = {
+      id: transfer ? 'tr_2' : 'po_2',
+      object: transfer ? 'transfer' : 'payout',
+      status: 'paid',
+      reversed: false,
+      amount_reversed: 0,
+      amount: 500,
+      currency: 'usd',
+      metadata: { sluice_payout_id: 'x' },
+    }
+    // Stripe takes what an account owes it from the bank account.
+    const negative = { ...ours, id: transfer ? 'tr_1' : 'po_1', amount: -700, automatic: true, metadata: {} }
+    const { api_base, received } = await serve((socket, request) => {
+      const last = request.line.includes(`starting_after=${negative.id}`)
+      const data = last ? [{ ...negative, metadata: null }, ours] : [negative]
+      answer(200, { object: 'list', has_more: !last, data })(socket, request)
+    })
+    const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
+    closing.push(() => payouts.close())
+    const look = (payout_id: string) => payouts.searchPayout({ payout_id, destination, since_s: 0 })
+    expect(await look('x')).toMatchObject({ kind: 'done', value: { reference: ours.id, amount_minor: 500 } })
+    expect(received).toHaveLength(2)
+    expect(await look('y')).toEqual({ kind: 'done', value: null })
+  },
+)
+
 test.each([
   [1_795_478_400, '2026-11-24'],
   [253_402_300_799, '9999-12-31'],

@@ -41,6 +41,7 @@ export const SUBJECTS = {
     table: 'payments',
     view: paymentEventSchema,
     events: PAYMENT_EVENTS,
+    posts: ['capture'],
     under_way: { open: (sql) => sql`p.open` },
     at_provider: {
       provider: 'processor',
@@ -68,6 +69,7 @@ export const SUBJECTS = {
     part_of: { noun: 'payment', by: 'payment_id' },
     view: refundSchema,
     events: REFUND_EVENTS,
+    posts: ['refund', 'refund_failed'],
     under_way: {
       open: (sql) => sql`p.status = 'pending'`,
       left_to_provider: (sql) => sql`(p.imported or ${wasTaken(sql, 'refund', sql`p.payment_id`)})`,
@@ -87,6 +89,7 @@ export const SUBJECTS = {
     view: disputeSchema,
     // The payment's events tell of it.
     events: {},
+    posts: ['dispute_withdrawn', 'dispute_reinstated'],
     under_way: {
       open: (sql) => sql`p.closed_at is null`,
       statuses: ['needs_response', 'under_review', 'warning'],
@@ -103,6 +106,7 @@ export const SUBJECTS = {
     table: 'payouts',
     view: payoutSchema,
     events: PAYOUT_EVENTS,
+    posts: ['payout_paid', 'payout_returned'],
     reserves: (sql) => sql`p.open`,
     under_way: {
       open: (sql) => sql`p.open`,
@@ -132,6 +136,7 @@ export const SUBJECTS = {
     table: 'top_ups',
     view: topUpSchema,
     events: TOP_UP_EVENTS,
+    posts: ['top_up', 'top_up_reversed'],
     under_way: {
       open: (sql) => sql`p.status = 'pending'`,
       left_to_provider: (sql) => wasTaken(sql, 'top_up', sql`p.id`),
@@ -186,6 +191,12 @@ export type ProviderNoun = {
   [N in Noun]: (typeof SUBJECTS)[N] extends { at_provider: object } ? N : never
 }[Noun]
 export const PROVIDER_NOUNS = NOUNS.filter((noun): noun is ProviderNoun => 'at_provider' in SUBJECTS[noun])
+
+/** The nouns that money is posted for. */
+export type PostingNoun = {
+  [N in Noun]: (typeof SUBJECTS)[N] extends { posts: object } ? N : never
+}[Noun]
+export const POSTING_NOUNS = NOUNS.filter((noun): noun is PostingNoun => 'posts' in SUBJECTS[noun])
 
 /** One row of a noun. */
 export type SubjectKey = { tenant_id: string; subject: Noun; subject_id: string }

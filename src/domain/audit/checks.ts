@@ -38,7 +38,7 @@ export type AuditScope = {
   whose: Fragment
   /**
    * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a
-   * provider knows them, and which of them reserve their amount.
+   * provider knows them, which of them reserve their amount, and the kinds of transfers that are theirs.
    */
   subjects: readonly {
     noun: string
@@ -48,6 +48,7 @@ export type AuditScope = {
     provider?: string
     reference?: string
     reserves?: (sql: Sql | Tx) => Fragment
+    posts: readonly string[]
   }[]
 }
 
@@ -178,15 +179,20 @@ function toAvailable(sql: Sql | Tx): Fragment {
 
 /** Every job that succeeded has sent its provider call. */
 export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
-  const noun = sql`split_part(j.name, '.', 1)`
+  const noun = filedUnder(sql, subjects, sql`split_part(j.name, '.', 1)`)
+  return sql`
+    select 'a job succeeded without its provider call' as problem, j.tenant_id,
+      case when j.subject_id is not null then ${noun} end as subject, j.subject_id,
+      j.id::text as id, j.operation as what, ${noNumbers(sql)}
+    from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
+}
+
+/** The noun under whose rows jobs and events of `noun` are filed. */
+function filedUnder(sql: Sql | Tx, subjects: AuditScope['subjects'], noun: Fragment): Fragment {
   const parts = subjects
     .filter((each) => each.root !== each.noun)
     .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
-  return sql`
-    select 'a job succeeded without its provider call' as problem, j.tenant_id,
-      case when j.subject_id is null then null ${parts} else ${noun} end as subject, j.subject_id,
-      j.id::text as id, j.operation as what, ${noNumbers(sql)}
-    from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
+  return sql`case when false then null ${parts} else ${noun} end`
 }
 
 /** Every open job is claimed soon after it is due, or paused. */
@@ -209,7 +215,7 @@ function idAt(time: string): string {
 }
 
 /**
- * Rows point at rows of their own tenant. The tables that the hottest statements write have no foreign keys, which
+ * Rows point at rows of their own tenant, and of the noun that they name. The tables that the hottest statements write have no foreign keys, which
  * would cost a tenth: those statements take the tenant from the row that they lock, and this check makes sure that
  * they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
  * notifications have no time in theirs, so their ids are only covered by an audit of everything.
@@ -218,6 +224,9 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
   const ever = since === null || until === null
   const made = (id: Fragment) => (ever ? sql`true` : sql`${id} >= ${idAt(since)} and ${id} < ${idAt(until)}`)
   const nouns = sql`${subjects.map(({ noun }) => noun)}::text[]`
+  const postedFor = subjects.flatMap(({ noun, posts }) =>
+    posts.length === 0 ? [] : [sql`when t.kind = any(${[...posts]}::text[]) then ${noun}::text`],
+  )
   const written = (at: Fragment) => arrived(sql, at, { since, until })
   return sql`
     select 'a row points at nothing of its tenant' as problem, p.tenant_id, ${ofNone(sql)}, p.at::text as id,
@@ -232,10 +241,13 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
           then s.what || ' of a ' || s.noun || ', which is not known here' else s.what end,
         s.tenant_id, s.at
       from (
-        select 'jobs' as what, split_part(j.name, '.', 1) as noun, j.tenant_id, j.subject_id as at from all_jobs j
+        select 'jobs' as what, ${filedUnder(sql, subjects, sql`split_part(j.name, '.', 1)`)} as noun, j.tenant_id,
+          j.subject_id as at
+        from all_jobs j
         where ${made(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', split_part(e.type, '.', 1), e.tenant_id, e.subject_id from events e
+        select 'events', ${filedUnder(sql, subjects, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
+        from events e
         where ${written(sql`e.created_at`)}
         union all
         select 'notifications', n.subject, n.tenant_id, n.subject_id
@@ -244,10 +256,12 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
         union all
         select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${written(sql`d.created_at`)}
         union all
-        select 'ledger_transfers', null, t.tenant_id, t.subject_id from ledger_transfers t
+        select 'ledger_transfers of kind ' || t.kind, case when false then null ${postedFor} end, t.tenant_id,
+          t.subject_id
+        from ledger_transfers t
         where ${written(sql`t.created_at`)} and t.kind <> 'correction'
       ) s
-      where s.noun <> all(${nouns}) or not ${isThere(sql, subjects, sql`null`, sql`s.tenant_id`, sql`s.at`)}
+      where s.noun <> all(${nouns}) or not ${isThere(sql, subjects, sql`s.noun`, sql`s.tenant_id`, sql`s.at`)}
     ) p`
 }
 

@@ -26,6 +26,9 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
       ('what a dispute reinstated is not what was posted', given.posted <> d.amount_reinstated_minor,
         d.amount_reinstated_minor, given.posted),
       ('a dispute is posted in another currency', d.currency <> any(array[taken.currency, given.currency]), null, null),
+      -- The money may come a little later than the news.
+      ('a dispute is won and nothing came back', d.status = 'won' and d.amount_withdrawn_minor > 0
+        and d.amount_reinstated_minor = 0 and d.closed_at < now() - interval '1 day', d.amount_withdrawn_minor, 0),
       ('its payment does not show the latest dispute as it is', case
         when p.dispute ->> 'id' = d.id::text then p.dispute ->> 'status' <> d.status
           or (p.dispute ->> 'closed_at' is null) <> (d.closed_at is null)

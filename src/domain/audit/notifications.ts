@@ -3,12 +3,14 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noNumbers, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
+const SECOND = 'the processor has a second one of what was asked for once'
 const KNOWN_BY_NOW = 'a parked notification sleeps and what it waits for is known'
 const FITS_BY_NOW = 'a parked notification sleeps and what it tells fits by now'
 const DUE_FOR_LONG = 'a notification waits although it is due'
 /** Problems of parked and waiting notifications: they are found again by every audit, whatever time it covers. */
 export const FOUND_AT_ANY_TIME: ReadonlySet<string> = new Set([
   GIVEN_UP,
+  SECOND,
   KNOWN_BY_NOW,
   FITS_BY_NOW,
   DUE_FOR_LONG,
@@ -48,14 +50,18 @@ export function notifications(
         j.finished_at is not null and not n_is.over),
       ('a notification is over and its job is open', n_is.over and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
+      (${SECOND}, n.state = 'parked' and n.reason = 'second' and j.finished_at is null),
       (${KNOWN_BY_NOW}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
         and exists (${unionAll(sql, known)})),
       (${FITS_BY_NOW}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
           select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
-            and case when jsonb_typeof(${amount}) = 'number'
-              then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
+            -- A dispute asks for no room.
+            and case when n.payload #>> '{data,object,object}' = 'dispute'
+                then p.currency = upper(n.payload #>> '{data,object,currency}')
+              when jsonb_typeof(${amount}) = 'number'
+                then p.amount_refund_reserved_minor + (${amount})::numeric <= p.amount_captured_minor end))
     ) as finding(problem, wrong)
     where finding.wrong
       -- Each state by itself: an index of one state serves no list of states.

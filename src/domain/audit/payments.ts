@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant is there. */
+/** No more is captured than authorized, no more refunded than captured; the totals match the refunds and the ledger; its merchant and dispute are there. */
 function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
@@ -27,7 +27,10 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       ('what was captured is posted in another currency', c.currency <> p.currency, null, null),
       -- There is no foreign key: it would lock the merchant's row for each of its payments.
       ('its merchant is not there', p.merchant_id is not null and not exists (
-        select from merchants m where m.tenant_id = p.tenant_id and m.id = p.merchant_id offset 0), null, null)
+        select from merchants m where m.tenant_id = p.tenant_id and m.id = p.merchant_id offset 0), null, null),
+      ('it shows a dispute that is not there', p.dispute is not null and not exists (
+        select from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id
+          and d.id::text = p.dispute ->> 'id' offset 0), null, null)
     ) as finding(problem, wrong, expected, found)
     where finding.wrong`
 }

@@ -21,7 +21,15 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         p.processor_status in ('failed', 'canceled') and p.returned_minor <> p.paid_minor, p.paid_minor,
         p.returned_minor),
       ('a payout is paid at the processor and not posted', p.processor_status = 'paid' and p.paid_minor = 0,
-        p.amount_minor, p.paid_minor)
+        p.amount_minor, p.paid_minor),
+      ('a payout is paid and the processor is not known to have paid it', p.status = 'paid'
+        and (p.processor_reference is null or p.processor_status is distinct from 'paid'), null, null),
+      -- The drift is opened soon after.
+      ('a payout has ended here, the processor has paid it, and no drift says so',
+        p.status in ('failed', 'canceled') and p.processor_status = 'paid' and p.out_minor > 0
+        and p.updated_at < now() - interval '1 minute' and not exists (
+          select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'payout' and d.subject_id = p.id
+            and d.mended_at is null offset 0), 0, p.out_minor)
     ) as finding(problem, wrong, expected, found)
     where finding.wrong`
 }

@@ -16,8 +16,8 @@ export function everything(sql: Sql | Tx): AuditScope {
     under_way: new Map(NOUNS.map((noun) => [noun, sql`${sql(subjectOf(noun).table)}`])),
     whose: sql`true`,
     subjects: NOUNS.map((noun) => {
-      const { table, at_provider, reserves } = subjectOf(noun)
-      return { noun, table, root: rootOf(noun), filed_by: filedBy(noun), reserves, ...at_provider }
+      const { table, at_provider, reserves, posts = [] } = subjectOf(noun)
+      return { noun, table, root: rootOf(noun), filed_by: filedBy(noun), reserves, posts, ...at_provider }
     }),
   }
 }

@@ -12,6 +12,8 @@ const PARKED_REASONS = [
   'not_at_processor',
   /** A refund for which what is captured and not reserved here leaves no room yet, or a dispute of what is not captured. */
   'does_not_fit',
+  /** Its object is the second that the processor has of a row of ours. */
+  'second',
   /** The processor has refunded more or less than we know of; another notification may be on its way. */
   'refunds_differ',
   /** The processor could not be asked: it is away, or refuses our requests. */

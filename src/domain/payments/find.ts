@@ -73,15 +73,16 @@ export async function findPaymentByReference(
   return payment
 }
 
-/** The payment of these ids, unless it is known to the processor by another reference. */
+/** The payment of these ids; with a `reference` only unless it is known to the processor by another one. */
 export async function findPaymentByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
-  reference: string,
+  reference: string | null,
 ): Promise<KnownPayment | undefined> {
   const [payment] = await sql<KnownPayment[]>`
     select ${knownColumns(sql)} from payments
-    where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
+    where tenant_id = ${tenant_id} and id = ${id}
+      and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return payment
 }
 

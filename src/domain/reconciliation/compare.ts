@@ -62,7 +62,9 @@ function areApart(ours: Side[string], theirs: Side[string]): boolean {
   return ours != null && theirs != null && ours !== theirs
 }
 
-function inWords({ object_id, reason }: Ours['parked'][number]): string {
+function inWords({ object_id, reason, amount_minor }: Ours['parked'][number]): string {
+  if (reason === 'second')
+    return `the processor has a second one, ${object_id}${amount_minor === null ? '' : `, of ${amount_minor}`}`
   return reason === 'does_not_fit'
     ? `${object_id} of the processor does not fit beside what is captured and reserved here`
     : `news of ${object_id} is parked (${reason})`

@@ -208,9 +208,12 @@ export type Ours = {
   payment_id: string | null
   since: string
   worked_on: boolean
-  /** Notifications about it that were given up, or that have not fitted for more than `WAITS_MS`. */
-  parked: { object_id: string; reason: string }[]
+  /** Notifications about it that wait for an operator, or that have not fitted for more than `WAITS_MS`. */
+  parked: ParkedNews[]
 }
+
+/** `amount_minor`: of its object, as it was told of; null where it was not told. */
+type ParkedNews = { object_id: string; reason: string; amount_minor: number | null }
 
 /** For this long the processor may be ahead of us without a drift. */
 export const WAITS_MS = 5_000
@@ -238,12 +241,14 @@ export async function findOurs(
 
 /** The parked notifications about the row `p` that do not fit into our books, except `besides`. */
 export function parkedNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
+  const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
-    select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason)), '[]')
+    select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
+      'amount_minor', case when jsonb_typeof(${amount}) = 'number' then ${amount} end)), '[]')
     -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
     where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${besides}::uuid
-      and (n.reason = 'poison'
+      and (n.reason in ('poison', 'second')
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 

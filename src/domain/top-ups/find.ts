@@ -45,15 +45,16 @@ export async function findTopUpByReference(
   return row
 }
 
-/** The top-up of these ids, unless it is known to the processor by another reference. */
+/** The top-up of these ids; with a `reference` only unless it is known to the processor by another one. */
 export async function findTopUpByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
-  reference: string,
+  reference: string | null,
 ): Promise<KnownTopUp | undefined> {
   const [row] = await sql<KnownTopUp[]>`
     select ${knownColumns(sql)} from top_ups
-    where tenant_id = ${tenant_id} and id = ${id} and coalesce(processor_reference, ${reference}) = ${reference}`
+    where tenant_id = ${tenant_id} and id = ${id}
+      and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return row
 }
 

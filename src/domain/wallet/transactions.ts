@@ -4,25 +4,16 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import type { ListPage } from '../pages.ts'
+import { POSTING_NOUNS, SUBJECTS, type PostingNoun } from '../subjects.ts'
 
-/** The kinds of transactions, each with the noun that it is of; null: of nothing else. */
-const SUBJECT_OF = {
-  capture: 'payment',
-  refund: 'refund',
-  refund_failed: 'refund',
-  top_up: 'top_up',
-  top_up_reversed: 'top_up',
-  payout_paid: 'payout',
-  payout_returned: 'payout',
-  dispute_withdrawn: 'dispute',
-  dispute_reinstated: 'dispute',
-  fee: null,
-  correction: null,
-} as const
+type PostedKind = (typeof SUBJECTS)[PostingNoun]['posts'][number]
 
-const KINDS = Object.keys(SUBJECT_OF) as (keyof typeof SUBJECT_OF)[]
+const SUBJECT_OF = new Map<string, PostingNoun>(
+  POSTING_NOUNS.flatMap((noun) => SUBJECTS[noun].posts.map((kind) => [kind, noun] as const)),
+)
+const POSTED_KINDS = POSTING_NOUNS.flatMap((noun): readonly PostedKind[] => SUBJECTS[noun].posts)
 
-export const transactionKind = z.enum(KINDS).meta({
+export const transactionKind = z.enum([...POSTED_KINDS, 'fee', 'correction']).meta({
   id: 'WalletTransactionKind',
   description:
     '`capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: and came back. `top_up`: you brought money in; `top_up_reversed`: it was taken back. `payout_paid`: a payout was paid; `payout_returned`: it came back. `dispute_withdrawn`, `dispute_reinstated`: a buyer disputed a payment; you won. `fee`: what it cost. `correction`: a mistake was put right.',
@@ -43,7 +34,7 @@ export const walletTransactionSchema = z
       .int()
       .meta({ description: 'The balance of this currency after it.', example: 12_000 }),
     subject_type: z
-      .enum(['payment', 'refund', 'top_up', 'payout', 'dispute'])
+      .enum(POSTING_NOUNS)
       .nullable()
       .meta({ description: 'What caused it; null for what stands for itself.', example: 'payment' }),
     subject_id: z
@@ -102,7 +93,7 @@ export async function listTransactions(
       select * from (${transfers}) t order by t.created_at desc fetch first ${limit} rows with ties
     ) t
     order by t.created_at desc, t.id desc`
-  return rows.map((row) => ({ ...row, subject_type: SUBJECT_OF[row.kind] }))
+  return rows.map((row) => ({ ...row, subject_type: SUBJECT_OF.get(row.kind) ?? null }))
 }
 
 /**

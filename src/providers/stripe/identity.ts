@@ -39,8 +39,8 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
           deadline_ms,
           (page, within) =>
             sessions.list({ client_reference_id: kyc_id, created: { gte: since_s }, ...page }, within),
+          { name: 'sluice_kyc_id', id: kyc_id },
           (each) => toSession(each),
-          ({ metadata }) => metadata['sluice_kyc_id'] === kyc_id,
         ),
       ),
 

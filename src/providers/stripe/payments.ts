@@ -61,8 +61,8 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         })
         believe(found.object === 'search_result' && Array.isArray(found.data), 'not a search result')
         const payments = found.data
-          .map((each) => toPayment(each))
           .filter((each) => each.metadata['sluice_payment_id'] === payment_id)
+          .map((each) => toPayment(each))
         // A try that was declined leaves a payment of its own behind; the one that got furthest is the one that counts.
         return payments.sort((a, b) => PROGRESS.indexOf(b.status) - PROGRESS.indexOf(a.status))[0] ?? null
       }),
@@ -78,8 +78,8 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         findInList(
           deadline_ms,
           (page, options) => stripe.refunds.list({ payment_intent: payment_reference, ...page }, options),
+          { name: 'sluice_refund_id', id: refund_id },
           (each) => toRefund(each),
-          ({ metadata }) => metadata['sluice_refund_id'] === refund_id,
         ),
       ),
 

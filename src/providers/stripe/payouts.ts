@@ -2,11 +2,11 @@
 // account a transfer.
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
-import { NoAnswer } from '../http.ts'
 import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
 import { believe, isAmount, isId } from './answers.ts'
 import { nullIfMissing, withoutToken } from './classify.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { findInList } from './lists.ts'
 import { PAYOUT_STATUS } from './statuses.ts'
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
@@ -41,22 +41,22 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
       }),
 
     searchPayout: ({ payout_id, destination, since_s }) =>
-      call('search_payout', async () => {
-        const until = performance.now() + deadline_ms
-        let starting_after: string | undefined
-        for (;;) {
-          const left_ms = Math.ceil(until - performance.now())
-          if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
-          const params = { destination, created: { gte: since_s }, limit: 100, starting_after }
-          const within = { timeout: left_ms }
-          const page = isAccount(destination)
-            ? shown(await stripe.transfers.list(params, within), (each) => toTransfer(each))
-            : shown(await stripe.payouts.list(params, within), (each) => toPayout(each))
-          const found = page.payouts.find((each) => each.metadata['sluice_payout_id'] === payout_id)
-          if (found || !page.has_more) return found ?? null
-          starting_after = page.payouts.at(-1)?.reference
-          believe(starting_after !== undefined, 'more to come after an empty page')
-        }
+      call('search_payout', () => {
+        const since = { destination, created: { gte: since_s } }
+        const ours = { name: 'sluice_payout_id', id: payout_id }
+        return isAccount(destination)
+          ? findInList(
+              deadline_ms,
+              (page, within) => stripe.transfers.list({ ...since, ...page }, within),
+              ours,
+              (each) => toTransfer(each),
+            )
+          : findInList(
+              deadline_ms,
+              (page, within) => stripe.payouts.list({ ...since, ...page }, within),
+              ours,
+              (each) => toPayout(each),
+            )
       }),
 
     close,
@@ -135,11 +135,6 @@ function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPay
     failure: transfer.reversed ? { code: 'reversed', message: 'The transfer was reversed.' } : null,
     metadata: transfer.metadata ?? {},
   }
-}
-
-function shown<T>(page: Stripe.ApiList<T>, read: (each: T) => ProcessorPayout) {
-  believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-  return { payouts: page.data.map(read), has_more: page.has_more }
 }
 
 function idOf(value: string | { id: string } | null): string | null {

@@ -32,8 +32,8 @@ export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close()
           deadline_ms,
           (page, within) =>
             stripe.topups.list({ amount: amount_minor, created: { gte: since_s }, ...page }, within),
+          { name: 'sluice_top_up_id', id: top_up_id },
           (each) => toTopUp(each),
-          ({ metadata }) => metadata['sluice_top_up_id'] === top_up_id,
         ),
       ),
 

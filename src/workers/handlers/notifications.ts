@@ -5,11 +5,12 @@ import type { ProviderNoun } from '#domain/subjects.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
-import { discard, done, goOn, park, retry, unanswered, type Decision } from '../decision.ts'
+import { discard, done, park, retry, type Decision } from '../decision.ts'
 import { factsOf } from '../job-log.ts'
 import { handling, NEWER_MS, type JobOf } from './handler.ts'
+import { parkAsDrift } from './notifications/apply.ts'
 import { disputeNews } from './notifications/disputes.ts'
-import { compare, type ComparedNoun } from './notifications/drifts.ts'
+import type { ComparedNoun } from './notifications/drifts.ts'
 import { readNews } from './notifications/news.ts'
 import { becoming, over } from './notifications/parked.ts'
 import { paymentNews } from './notifications/payments.ts'
@@ -79,13 +80,8 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
     },
     'a notification is given up until it is retried',
   )
-  const of = row ? { tenant_id: row.tenant_id, subject: row.compared.noun, subject_id: row.id } : null
-  const tells = becoming(notification, 'parked', { reason: 'poison', of })
-  const parked = park(reason, { code: 'poison', tells })
-  if (!row) return parked
-  return goOn(tells, async () => {
-    const compared = await compare(context, row.compared, row, null)
-    // The attempt counts, so the attempts stay used up: the job comes back for this comparison only.
-    return compared.kind === 'done' ? parked : unanswered(compared, { tells, counts: true })
-  })
+  if (!row)
+    return park(reason, { code: 'poison', tells: becoming(notification, 'parked', { reason: 'poison' }) })
+  const why = { code: 'poison', reason } as const
+  return parkAsDrift(context, notification, { compared: row.compared, row, why, counts: true })
 }

@@ -1,14 +1,17 @@
 // What applying notifications of different nouns has in common.
+import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
-import type { SubjectKey } from '#domain/subjects.ts'
+import { findOurs } from '#domain/reconciliation/drift.ts'
+import type { ProviderNoun, SubjectKey } from '#domain/subjects.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
-import { done, goOn, type Decision } from '../../decision.ts'
+import { done, goOn, park, unanswered, type Decision } from '../../decision.ts'
+import { addLogFacts } from '../../job-log.ts'
 import type { Tells } from '../../settle.ts'
 import { compare, type ComparedNoun } from './drifts.ts'
-import { askAgain, over, parkFor, wasParkedFor } from './parked.ts'
+import { askAgain, becoming, over, parkFor, wasParkedFor } from './parked.ts'
 
 /** Whether we wrote the notification ourselves, to have an object looked at. */
 export function isLook({ kind }: StoredNotification): boolean {
@@ -17,24 +20,31 @@ export function isLook({ kind }: StoredNotification): boolean {
 
 /**
  * The provider's record of what news are about, and our row of it; the decision when one of them is missing. For nouns
- * that are part of no other: `find` reads our row by the reference, `ownerOf` also by our ids in the record.
+ * that are part of no other: `find` reads our row by the reference, `ownerOf` also by our ids in the record. `second`
+ * reads it by our ids alone: where the provider knows that row by another reference, the record is a second one of it.
  */
-export async function findBoth<Row extends { tenant_id: string; id: string }, Found>(
+export async function findBoth<
+  Row extends { tenant_id: string; id: string },
+  Found extends { status: string },
+>(
   context: WorkerContext,
   notification: StoredNotification,
-  { reference, marked }: News,
+  news: News,
   {
     compared: noun,
     find,
     ask,
     ownerOf,
+    second,
   }: {
     compared: ComparedNoun
     find: () => Promise<Row | undefined>
     ask: () => Promise<Outcome<Found | null>>
     ownerOf: (record: Found) => Promise<Row | undefined>
+    second?: (record: Found) => Promise<Row | undefined>
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
+  const { reference, marked } = news
   const is_look = isLook(notification)
   // Without our mark and unknown here it belongs to another application: no need to fetch it.
   if (!is_look && !marked && (await find()) === undefined)
@@ -48,9 +58,79 @@ export async function findBoth<Row extends { tenant_id: string; id: string }, Fo
     const compared = await compare(context, noun, row, null)
     if (compared.kind !== 'done') return { decision: askAgain(notification, compared) }
   }
+  const seconded = row === undefined && record !== null ? await second?.(record) : undefined
+  if (seconded !== undefined && record !== null)
+    return {
+      decision: await isSecond(context, notification, news, { compared: noun, row: seconded, record }),
+    }
   if (is_look) return { decision: over(notification, 'ignored') }
   const reason = record === null ? 'not_at_processor' : 'not_known_here'
   return { decision: parkFor(context, notification, reason, { waits_for: reference }) }
+}
+
+/** How a record stands at its provider that has moved no money, or whose money is back. */
+const MOVED_NOTHING = ['requires_action', 'failed', 'canceled', 'reversed']
+
+/**
+ * The provider has made a second one of what was asked for once, or another program uses our ids. Nothing is posted for
+ * it: if it moves money, the notification stays parked, and with it a drift of the row, until an operator has seen to it.
+ */
+async function isSecond(
+  context: WorkerContext,
+  notification: StoredNotification,
+  { reference }: News,
+  { compared: noun, row, record }: { compared: ComparedNoun; row: RowIds; record: { status: string } },
+): Promise<Decision> {
+  const { tenant_id, id: subject_id } = row
+  const of: SubjectKey & { subject: ProviderNoun } = { tenant_id, subject: noun.noun, subject_id }
+  addLogFacts({ tenant_id, [`${noun.noun}_id`]: subject_id })
+  const news = notification.id
+  const ours = await findOurs(context.sql, { ...of, news })
+  const is_shown = ours?.parked.some(({ object_id }) => object_id === reference)
+  if (is_shown !== true && !MOVED_NOTHING.includes(record.status)) {
+    const reason = `${reference} is the second that the processor has of this ${noun.noun}`
+    return parkAsDrift(context, notification, { compared: noun, row, why: { code: 'second', reason } })
+  }
+  if (notification.reason !== 'second') return await applied(notification, of, {})
+  return await applied(notification, of, { compareAfter: () => compare(context, noun, row, null, { news }) })
+}
+
+type RowIds = { tenant_id: string; id: string }
+
+/**
+ * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts`: the attempt
+ * stays used up, so that the job comes back for this comparison only.
+ */
+export function parkAsDrift(
+  context: WorkerContext,
+  notification: StoredNotification,
+  {
+    compared: noun,
+    row: { tenant_id, id },
+    why: { code, reason },
+    counts = false,
+  }: {
+    compared: ComparedNoun
+    row: RowIds
+    why: { code: 'poison' | 'second'; reason: string }
+    counts?: boolean
+  },
+): Decision {
+  const of = { tenant_id, subject: noun.noun, subject_id: id }
+  const tells = becoming(notification, 'parked', { reason: code, of })
+  return goOn(tells, async () => {
+    const compared = await compare(context, noun, { tenant_id, id }, null)
+    return compared.kind === 'done' ? park(reason, { code, tells }) : unanswered(compared, { tells, counts })
+  })
+}
+
+/** The ids of the row that a record bears, as we marked it; undefined when it is not marked. */
+export function idsIn(
+  metadata: Readonly<Record<string, string>>,
+  noun: ProviderNoun,
+): { tenant_id: string; id: string } | undefined {
+  const { sluice_tenant_id: tenant_id, [`sluice_${noun}_id`]: id } = metadata
+  return z.object({ tenant_id: z.uuid(), id: z.uuid() }).safeParse({ tenant_id, id }).data
 }
 
 /**

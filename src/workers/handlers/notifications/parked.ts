@@ -8,8 +8,8 @@ import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, settling, type Tells, type Told } from '../../settle.ts'
 
-/** The reasons with a schedule here. After `no_answer` see `askAgain`; `poison` waits for an operator. */
-type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison'>
+/** The reasons with a schedule here. After `no_answer` see `askAgain`; the others wait for an operator. */
+type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'second'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

@@ -1,5 +1,4 @@
 // Applies notifications about a payment.
-import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
@@ -14,7 +13,7 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { paymentTold, settlingPayment } from '../told.ts'
-import { applied, findBoth, isLook } from './apply.ts'
+import { applied, findBoth, idsIn, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
@@ -65,6 +64,7 @@ async function applyPayment(
     find: () => findPaymentByReference(sql, processor.name, reference),
     ask: () => processor.findPayment(reference),
     ownerOf: (record) => ownerOf(context, record),
+    second: (record) => namedBy(context, record, null),
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
@@ -100,15 +100,19 @@ async function applyPayment(
  * another reference.
  */
 export async function ownerOf(
-  { sql, processor }: WorkerContext,
+  context: WorkerContext,
   payment: ProcessorPayment,
 ): Promise<KnownPayment | undefined> {
-  const { sluice_tenant_id, sluice_payment_id } = payment.metadata
-  const ids = z
-    .object({ tenant_id: z.uuid(), id: z.uuid() })
-    .safeParse({ tenant_id: sluice_tenant_id, id: sluice_payment_id })
-  const known = ids.success && (await findPaymentByIds(sql, ids.data, payment.reference))
-  return known || (await findPaymentByReference(sql, processor.name, payment.reference))
+  const { reference } = payment
+  return (
+    (await namedBy(context, payment, reference)) ??
+    (await findPaymentByReference(context.sql, context.processor.name, reference))
+  )
+}
+
+async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorPayment, reference: string | null) {
+  const ids = idsIn(metadata, 'payment')
+  return ids && (await findPaymentByIds(sql, ids, reference))
 }
 
 // The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those

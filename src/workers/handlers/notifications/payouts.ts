@@ -1,5 +1,4 @@
 // Applies notifications about a payout or transfer.
-import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type KnownPayout } from '#domain/payouts/find.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
@@ -11,9 +10,9 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { payoutTold, settlingPayout } from '../told.ts'
-import { applied, isLook } from './apply.ts'
+import { applied, findBoth, idsIn, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
+import { wasDrift } from './parked.ts'
 
 export const comparedPayout: ComparedNoun = {
   noun: 'payout',
@@ -44,25 +43,16 @@ async function applyPayout(
   news: News,
 ): Promise<Decision> {
   const { sql, payouts } = context
-  const { reference, marked } = news
-  const is_look = isLook(notification)
-  const find = () => findPayoutByReference(sql, payouts.name, reference)
-  // Without our mark and unknown here it belongs to another application, or is one of the processor's own schedule.
-  if (!is_look && !marked && (await find()) === undefined)
-    return parkFor(context, notification, 'not_ours', { waits_for: reference })
-  const looked = await payouts.findPayout(reference)
-  if (looked.kind !== 'done') return askAgain(notification, looked)
-  const theirs = looked.value
-  const payout = theirs === null ? await find() : await ownerOf(context, theirs)
-  if (payout === undefined || theirs === null) {
-    if (payout !== undefined && (is_look || wasParkedFor(notification, 'not_at_processor'))) {
-      const compared = await compare(context, comparedPayout, payout, null)
-      if (compared.kind !== 'done') return askAgain(notification, compared)
-    }
-    if (is_look) return over(notification, 'ignored')
-    const reason = theirs === null ? 'not_at_processor' : 'not_known_here'
-    return parkFor(context, notification, reason, { waits_for: reference })
-  }
+  const { reference } = news
+  const both = await findBoth(context, notification, news, {
+    compared: comparedPayout,
+    find: () => findPayoutByReference(sql, payouts.name, reference),
+    ask: () => payouts.findPayout(reference),
+    ownerOf: (record) => ownerOf(context, record),
+    second: (record) => namedBy(context, record, null),
+  })
+  if ('decision' in both) return both.decision
+  const { row: payout, record: theirs } = both
   const { tenant_id, id } = payout
   const ids = { tenant_id, payout_id: id }
   const of: SubjectKey = { tenant_id, subject: 'payout', subject_id: id }
@@ -71,7 +61,7 @@ async function applyPayout(
   // A payout that has ended here may differ there, and so may its amount, and then no notification will change it.
   const ended = payout.status === 'failed' || payout.status === 'canceled'
   const other = isOfOtherMoney(payout, sideOfPayout(theirs))
-  if (!is_look && !ended && !other && !wasDrift(notification))
+  if (!isLook(notification) && !ended && !other && !wasDrift(notification))
     return await applied(notification, of, { tells })
   const compareAfter = async () => {
     const options = { reference, news: notification.id }
@@ -85,14 +75,15 @@ async function applyPayout(
  * answer that tells us the reference. An object that merely copies our ids is not ours: the row must not have another
  * reference.
  */
-async function ownerOf(
-  { sql, payouts }: WorkerContext,
-  payout: ProcessorPayout,
-): Promise<KnownPayout | undefined> {
-  const { sluice_tenant_id, sluice_payout_id } = payout.metadata
-  const ids = z
-    .object({ tenant_id: z.uuid(), id: z.uuid() })
-    .safeParse({ tenant_id: sluice_tenant_id, id: sluice_payout_id })
-  const known = ids.success && (await findPayoutByIds(sql, ids.data, payout.reference))
-  return known || (await findPayoutByReference(sql, payouts.name, payout.reference))
+async function ownerOf(context: WorkerContext, payout: ProcessorPayout): Promise<KnownPayout | undefined> {
+  const { reference } = payout
+  return (
+    (await namedBy(context, payout, reference)) ??
+    (await findPayoutByReference(context.sql, context.payouts.name, reference))
+  )
+}
+
+async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorPayout, reference: string | null) {
+  const ids = idsIn(metadata, 'payout')
+  return ids && (await findPayoutByIds(sql, ids, reference))
 }

@@ -1,5 +1,4 @@
 // Applies notifications about a top-up.
-import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
@@ -10,7 +9,7 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settlingTopUp, topUpTold } from '../told.ts'
-import { applied, findBoth } from './apply.ts'
+import { applied, findBoth, idsIn } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 
 const comparedTopUp: ComparedNoun = {
@@ -38,9 +37,10 @@ async function applyTopUp(
   const { reference } = news
   const both = await findBoth(context, notification, news, {
     compared: comparedTopUp,
-    find: () => findRow(context, news),
+    find: () => findTopUpByReference(context.sql, context.top_ups.name, reference),
     ask: () => context.top_ups.findTopUp(reference),
     ownerOf: (record) => ownerOf(context, record),
+    second: (record) => namedBy(context, record, null),
   })
   if ('decision' in both) return both.decision
   const { row: top_up, record } = both
@@ -60,13 +60,15 @@ async function applyTopUp(
 }
 
 /** Our row of a processor's top-up: by our own ids, because a notification may come before we have the reference. */
-async function ownerOf(
-  { sql, top_ups }: WorkerContext,
-  { metadata, reference }: ProcessorTopUp,
-): Promise<KnownTopUp | undefined> {
-  const ids = z
-    .object({ tenant_id: z.uuid(), id: z.uuid() })
-    .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_top_up_id'] })
-  const known = ids.success && (await findTopUpByIds(sql, ids.data, reference))
-  return known || (await findTopUpByReference(sql, top_ups.name, reference))
+async function ownerOf(context: WorkerContext, top_up: ProcessorTopUp): Promise<KnownTopUp | undefined> {
+  const { reference } = top_up
+  return (
+    (await namedBy(context, top_up, reference)) ??
+    (await findTopUpByReference(context.sql, context.top_ups.name, reference))
+  )
+}
+
+async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorTopUp, reference: string | null) {
+  const ids = idsIn(metadata, 'top_up')
+  return ids && (await findTopUpByIds(sql, ids, reference))
 }
