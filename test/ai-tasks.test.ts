@@ -1,7 +1,6 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { createVault } from '#core/secrets.ts'
-import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
@@ -29,7 +28,8 @@ const extract = (text: string, schema: object = PERSON) => ({ kind: 'extract', i
 async function start(task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
   return await world.client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
 }
-const look = async (id: string, client: Client = world.client) => (await client.get(`/v1/ai/tasks/${id}`)).body
+const look = async (id: string, client: Client = world.client) =>
+  (await client.get(`/v1/ai/tasks/${id}`)).body
 const eventsOf = async (id: string) =>
   (await world.sql`select type, data from events where subject_id = ${id} order by created_at`).map(
     ({ type, data }) => ({ type, data }),
@@ -111,6 +111,36 @@ test.for([
   expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
   const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
   expect(asked).toHaveLength(attempts)
+})
+
+test('trouble at the provider that passes fails no task, however many attempts it takes', async () => {
+  const mark = freshKey()
+  for (const [fault, times] of [
+    ['rate_limited_429', 3],
+    ['drop_before', 3],
+  ] as const)
+    await world.provider('ai').fault({ match: { contains: mark }, fault, times })
+  const { body } = await start(generate(mark), {})
+  await drainAtOnce(body.id)
+  expect(await look(body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
+})
+
+test('without an answer in a quarter of an hour and several attempts a task fails', async () => {
+  const { body } = await start(generate('Private words [[500]]'), {})
+  const attempted = (least: number) =>
+    eventually(async () => {
+      await world.sql`update jobs set run_at = least(run_at, now()) where subject_id = ${body.id}`
+      const task = await look(body.id)
+      expect(task.attempts).toBeGreaterThanOrEqual(least)
+      expect(task.status).not.toBe('failed')
+    })
+  await attempted(7)
+  await quarterBefore(body.id)
+  await drainAtOnce(body.id)
+  const failed = await look(body.id)
+  expect(failed).toMatchObject({ status: 'failed', output: null, failure: { code: 'ai_error' } })
+  expect(failed.failure.message).toContain('15 minutes')
+  expect(failed.failure.message).not.toContain('Private')
 })
 
 test('an answer that is cut off at its limit fails', async () => {
@@ -368,6 +398,14 @@ test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
     )
   },
 )
+
+test('the emulator keeps the latest completions, and counts all', () => {
+  const emulator = { completions: [] as Completion[] }
+  for (let seq = 1; seq <= 1_200; seq++) keepCompletion(emulator, { seq } as Completion)
+  expect([emulator.completions.length, emulator.completions[0]!.seq, completionsMade(emulator)]).toEqual([
+    1_000, 201, 1_200,
+  ])
+})
 
 test(
   'a worker that is killed during a call loses nothing: the call is made again',
