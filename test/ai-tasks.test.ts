@@ -313,6 +313,28 @@ test('lists are filtered, newest first, page by page; no other tenant sees a tas
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
 
+test('lists leave out outputs, and an output that is too long fails its task', async () => {
+  const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
+  const made = async (length: number) => {
+    const schema = { type: 'string', minLength: length, maxLength: length }
+    const body = { idempotency_key: freshKey(), ...extract('x', schema) }
+    return (await mine.post('/v1/ai/tasks', body, WAIT)).body
+  }
+  for (let nth = 0; nth < 3; nth++) expect((await made(250_000)).output.data).toHaveLength(250_000)
+  expect(await made(270_000)).toMatchObject({
+    status: 'failed',
+    failure: { code: 'ai_invalid_output', message: 'The answer is longer than 256 KiB.' },
+  })
+  const { body } = await mine.get('/v1/ai/tasks')
+  expect(body.map(({ status, output }: any) => [status, output])).toEqual([
+    ['failed', null],
+    ['succeeded', null],
+    ['succeeded', null],
+    ['succeeded', null],
+  ])
+  expect(JSON.stringify(body).length).toBeLessThan(10_000)
+})
+
 test.for([
   [{ type: 'object', properties: { $id: { type: 'string', default: 'x' } } }, { $id: 'x' }],
   [{ const: { $ref: '#/nowhere' } }, { $ref: '#/nowhere' }],

@@ -10,13 +10,15 @@ export type AiTaskFilters = ListPage & {
   kind?: AiTask['kind']
 }
 
-/** The AI tasks of a tenant, newest first. */
+const LISTED = Object.keys(aiTaskSchema.omit({ output: true }).shape)
+
+/** The AI tasks of a tenant, newest first, without their outputs: a hundred of them could be 25 MB. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
   // Open tasks are few and have an index of their own; only this changes the text of the statement.
   const open = status !== undefined && !isFinal(status)
   return await sql<AiTask[]>`
-    select ${aiTaskColumns(sql)} from ai_tasks
+    select ${columnList(sql, LISTED)}, null as output from ai_tasks
     where tenant_id = ${tenant_id}
       and ${createdWithin(sql, filters)}
       ${open ? sql`and status in ('queued', 'running')` : sql``}

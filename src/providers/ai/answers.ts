@@ -6,7 +6,7 @@ import type { AiAnswer, AiInput } from '../ai.ts'
 import { declined } from './classify.ts'
 import { validates } from './validation.ts'
 
-const LONGEST_OUTPUT_BYTES = 1024 * 1024
+const LONGEST_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /** The outcome of an answer. Nothing of its text is in a message. */
@@ -35,7 +35,7 @@ function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
 
 /** The output of a task; a text says why there is none. */
 async function outputOf(input: AiInput, text: string): Promise<{ [name: string]: Json } | string> {
-  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 1 MiB.'
+  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 256 KiB.'
   switch (input.kind) {
     case 'generate':
       return { text: storable(text, NO_SECRETS) as string }
