@@ -335,6 +335,19 @@ test('lists leave out outputs, and an output that is too long fails its task', a
   expect(JSON.stringify(body).length).toBeLessThan(10_000)
 })
 
+test('a number that would lose digits is no output', async () => {
+  const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
+  expect((await start(extract('x', schema))).body).toMatchObject({
+    status: 'failed',
+    output: null,
+    failure: {
+      code: 'ai_invalid_output',
+      message:
+        'The answer cannot be kept as it is: Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
+    },
+  })
+})
+
 test.for([
   [{ type: 'object', properties: { $id: { type: 'string', default: 'x' } } }, { $id: 'x' }],
   [{ const: { $ref: '#/nowhere' } }, { $ref: '#/nowhere' }],

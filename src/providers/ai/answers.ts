@@ -1,7 +1,7 @@
 // What a model answered, checked before it is believed.
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
-import { storable } from '#core/json.ts'
+import { problemOfNumber, storable } from '#core/json.ts'
 import type { AiAnswer, AiInput } from '../ai.ts'
 import { declined } from './classify.ts'
 import { validates } from './validation.ts'
@@ -40,7 +40,7 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
     case 'generate':
       return { text: storable(text, NO_SECRETS) as string }
     case 'classify': {
-      const answered = parsed(text)
+      const { value: answered } = parsed(text)
       const named =
         typeof answered === 'object' && answered !== null ? (answered as { label?: unknown }).label : answered
       // Servers that know no response format answer the bare label.
@@ -48,7 +48,9 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
       return label === undefined ? 'The answer is none of the labels.' : { label }
     }
     default: {
-      const data = storable(parsed(text), NO_SECRETS)
+      const { value, lossy } = parsed(text)
+      if (lossy !== undefined) return `The answer cannot be kept as it is: ${lossy}`
+      const data = storable(value, NO_SECRETS)
       if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
       const wrong = await validates(input.schema, data)
       return wrong ?? { data: data as Json }
@@ -56,15 +58,19 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
   }
 }
 
-/** Undefined for what is no JSON, or has numbers that no JSON can say again. */
-function parsed(text: string): unknown {
+/** No value: it is no JSON. `lossy`: why one of its numbers is not the one that the text says. */
+function parsed(text: string): { value?: unknown; lossy?: string } {
+  const problems: string[] = []
   try {
-    return JSON.parse(text, (_name, value: unknown) => {
-      if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('a number too large')
-      return value
+    const value: unknown = JSON.parse(text, (_name, each: unknown) => {
+      const problem = typeof each === 'number' ? problemOfNumber(each) : null
+      if (problem !== null) problems.push(problem)
+      return each
     })
+    const [lossy] = problems
+    return lossy === undefined ? { value } : { lossy }
   } catch {
-    return undefined
+    return {}
   }
 }
 
