@@ -1,5 +1,7 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createVault } from '#core/secrets.ts'
+import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
 import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
@@ -440,6 +442,22 @@ test('the emulator keeps the latest completions, and counts all', () => {
   expect([emulator.completions.length, emulator.completions[0]!.seq, completionsMade(emulator)]).toEqual([
     1_000, 201, 1_200,
   ])
+})
+
+test('what was stored and is no JSON sets its job aside', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
+  const { body } = await start(generate('Never sent.'), {})
+  const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputPlace(tenant_id, job!.id))
+  await sql`
+    update jobs set request = jsonb_set(request, '{sealed,input}', to_jsonb(${sealed}::text)) where id = ${job!.id}`
+  await sql`delete from pauses where queue = 'ai'`
+  await eventually(async () =>
+    expect((await sql`select last_error->>'message' as message from jobs where id = ${job!.id}`)[0]).toEqual({
+      message: 'the stored input cannot be read',
+    }),
+  )
 })
 
 test(

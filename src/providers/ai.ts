@@ -1,6 +1,6 @@
 // The AI provider: what is asked of it, and what comes back.
 import type { Json } from '#core/db.ts'
-import type { Outcome } from '#core/outcome.ts'
+import type { AiFailure, Outcome } from '#core/outcome.ts'
 
 /** What a task is about. */
 export type AiInput =
@@ -16,7 +16,7 @@ export type AiCall = {
 }
 
 export type AiAnswer = {
-  outcome: Outcome<{ output: Json; model: string }>
+  outcome: Outcome<{ output: Json; model: string }, AiFailure>
   /** Also of an answer that is no use; null where none was told. */
   usage: { input_tokens: number; output_tokens: number } | null
 }

@@ -1,5 +1,5 @@
 // Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
-import type { Failure } from '#core/outcome.ts'
+import type { AiFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { isCanceled } from '#domain/ai-tasks/find.ts'
@@ -14,7 +14,6 @@ import { settling, type Told } from '../settle.ts'
 import { calling, type JobOf } from './handler.ts'
 
 type AiTaskJob = JobOf<typeof runAiTask>
-type AiFailure = Extract<AiTaskTold, { status: 'failed' }>['failure']
 
 /** A task has failed after so many attempts in a row that brought no answer. */
 const MOST_ATTEMPTS = 5
@@ -45,7 +44,7 @@ async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
     if (error instanceof SealError) return retry(error.message, { why: 'misconfigured', unsent: true })
     throw error
   }
-  const input = aiTaskInput.safeParse(JSON.parse(text))
+  const input = aiTaskInput.safeParse(text)
   if (!input.success) return park('the stored input cannot be read', { unsent: true })
   return goOn(tell(job, { status: 'running' }), () => attempt(context, ai, job, input.data))
 }
@@ -88,13 +87,8 @@ function decide(job: AiTaskJob, { outcome, usage }: AiAnswer): Decision {
   return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, usage)
 }
 
-function fail(job: AiTaskJob, { code, message }: Failure, usage: AiAnswer['usage']): Decision {
-  const failure: AiFailure = { code: isAiFailure(code) ? code : 'ai_error', message }
+function fail(job: AiTaskJob, failure: AiFailure, usage: AiAnswer['usage']): Decision {
   return failed(failure, { tells: tell(job, { status: 'failed', failure, usage }) })
-}
-
-function isAiFailure(code: Failure['code']): code is AiFailure['code'] {
-  return code.startsWith('ai_')
 }
 
 /** Ends a task whose attempts died or threw too often. */
