@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createVault } from '#core/secrets.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
 import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
+import { whyInvalid } from '#providers/ai/validation.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
@@ -435,6 +436,52 @@ test.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
     )
   },
 )
+
+test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async () => {
+  const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
+  const ask = (client: typeof mine, task: object, headers = {}) =>
+    client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
+  // No two alike. Within the time of a test: each of them would take a second of one of two threads.
+  const schemas = Array.from({ length: 150 }, (_, nth) => ({
+    ...HOSTILE['a pattern that backtracks'],
+    $comment: `${nth}`,
+  }))
+  const hostile = await Promise.all(schemas.map((schema) => ask(mine, extract('x', schema))))
+  expect((await ask(other, generate('Quick.'), WAIT)).body.status).toBe('succeeded')
+  await eventually(async () =>
+    expect(await look(hostile.at(-1)!.body.id, mine)).toMatchObject({
+      status: 'failed',
+      failure: { message: 'The answer could not be checked against the schema within 1 s.' },
+    }),
+  )
+})
+
+test('answers are checked by turns of the tenants, until nobody wants them', async () => {
+  const end = new AbortController()
+  const { default: data, ...schema } = HOSTILE['a pattern that backtracks']
+  const done: string[] = []
+  const check = async (tenant: string, asked: { schema: object; data: unknown }) => {
+    const wrong = await whyInvalid(tenant, asked, end.signal)
+    done.push(tenant)
+    return wrong
+  }
+  const hostile = Array.from({ length: 6 }, (_, nth) =>
+    check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
+  )
+  expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
+  // Two are checked at a time.
+  expect(done.indexOf('b')).toBeLessThanOrEqual(2)
+  end.abort(new Error('enough'))
+  const ends = await Promise.allSettled(hostile)
+  expect(ends.slice(2)).toEqual(
+    Array.from({ length: 4 }, () => ({ status: 'rejected', reason: new Error('enough') })),
+  )
+  // Data that it would take at once; but its schema is known by now, to this tenant only.
+  const known = { schema: { ...schema, $comment: '0' }, data: 'a' }
+  const { signal } = new AbortController()
+  expect(await whyInvalid('a', known, signal)).toMatch('could not be checked')
+  expect(await whyInvalid('b', known, signal)).toBeNull()
+})
 
 test('the emulator keeps the latest completions, and counts all', () => {
   const emulator = { completions: [] as Completion[] }

@@ -2,15 +2,22 @@
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
 import { problemOfNumber, storable } from '#core/json.ts'
-import type { AiAnswer, AiInput } from '../ai.ts'
+import type { AiAnswer, AiCall } from '../ai.ts'
 import { declined } from './classify.ts'
-import { validates } from './validation.ts'
+import { whyInvalid } from './validation.ts'
 
 const LONGEST_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
-/** The outcome of an answer. Nothing of its text is in a message. */
-export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompletion): Promise<AiAnswer> {
+/**
+ * The outcome of an answer. Nothing of its text is in a message. Rejects with the reason of `signal` when that aborts
+ * before the answer is checked.
+ */
+export async function toAnswer(
+  call: AiCall,
+  completion: OpenAI.Chat.ChatCompletion,
+  signal: AbortSignal,
+): Promise<AiAnswer> {
   const usage = usageOf(completion.usage)
   const [choice] = Array.isArray(completion.choices) ? completion.choices : []
   const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
@@ -22,7 +29,7 @@ export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompl
     return invalid('The answer was cut off at the limit of output tokens.', usage)
   if (typeof message.content !== 'string' || message.content === '')
     return invalid('The model answered no text.', usage)
-  const output = await outputOf(input, message.content)
+  const output = await outputOf(call, message.content, signal)
   if (typeof output === 'string') return invalid(output, usage)
   const { model } = completion
   const known = typeof model === 'string' && model !== '' ? model.slice(0, 255) : 'unknown'
@@ -34,7 +41,11 @@ function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
 }
 
 /** The output of a task; a text says why there is none. */
-async function outputOf(input: AiInput, text: string): Promise<{ [name: string]: Json } | string> {
+async function outputOf(
+  { tenant_id, input }: AiCall,
+  text: string,
+  signal: AbortSignal,
+): Promise<{ [name: string]: Json } | string> {
   if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 256 KiB.'
   switch (input.kind) {
     case 'generate':
@@ -52,7 +63,7 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
       if (lossy !== undefined) return `The answer cannot be kept as it is: ${lossy}`
       const data = storable(value, NO_SECRETS)
       if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
-      const wrong = await validates(input.schema, data)
+      const wrong = await whyInvalid(tenant_id, { schema: input.schema, data }, signal)
       return wrong ?? { data: data as Json }
     }
   }

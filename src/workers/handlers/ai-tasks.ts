@@ -61,7 +61,8 @@ async function attempt(
   if (await canceled.look()) return CANCELED
   const { model, max_output_tokens } = call.request
   try {
-    const answer = await ai.complete({ input, model, max_output_tokens }, call.key, canceled.signal)
+    const asked = { tenant_id, input, model, max_output_tokens }
+    const answer = await ai.complete(asked, call.key, canceled.signal)
     return canceled.signal.aborted ? CANCELED : decide(job, answer)
   } catch (error) {
     if (!(error instanceof NotStarted)) throw error
