@@ -1,9 +1,14 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { Json } from '#core/db.ts'
 import { createVault } from '#core/secrets.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
+import { runAiTask } from '#jobs/ai-tasks.ts'
 import { whyInvalid } from '#providers/ai/validation.ts'
+import type { WorkerContext } from '#workers/context.ts'
+import { aiTaskHandlers } from '#workers/handlers/ai-tasks.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
@@ -115,6 +120,19 @@ test.for([
   const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
   expect(asked).toHaveLength(attempts)
 })
+
+/** Lets each next attempt of a task begin at once, until its work is over. */
+async function drainAtOnce(id: string): Promise<void> {
+  await eventually(async () => {
+    const [job] = await world.sql`
+      update jobs set run_at = least(run_at, now()) where subject_id = ${id}
+      returning finished_at is not null as over`
+    expect(job).toEqual({ over: true })
+  })
+}
+const quarterBefore = async (id: string) =>
+  void (await world.sql`
+    update ai_tasks set started_at = started_at - interval '15 minutes' where id = ${id}`)
 
 test('trouble at the provider that passes fails no task, however many attempts it takes', async () => {
   const mark = freshKey()
@@ -481,6 +499,39 @@ test('answers are checked by turns of the tenants, until nobody wants them', asy
   const { signal } = new AbortController()
   expect(await whyInvalid('a', known, signal)).toMatch('could not be checked')
   expect(await whyInvalid('b', known, signal)).toBeNull()
+})
+
+test('an attempt that its worker ended is given back, however many failed before', async () => {
+  const { sql, tenant_id, config } = world
+  await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
+  const { body } = await start(generate('Never sent.'), {})
+  await sql`update ai_tasks set started_at = now() - interval '1 hour' where id = ${body.id}`
+  const [row] = await sql<{ id: string; name: string; payload: Json; call: object }[]>`
+    select id, name, payload, jsonb_build_object('key', key, 'request', request) as call
+    from jobs where subject_id = ${body.id}`
+  const outcome = { kind: 'ambiguous', reason: 'nobody wants it any more', replayed: false } as const
+  const context = {
+    sql,
+    vault: createVault(config.ENCRYPTION_KEY!),
+    ai: { name: 'ai', complete: async () => ({ outcome, usage: null }) },
+  } as unknown as WorkerContext
+  const job = {
+    ...row!,
+    tenant_id,
+    failures: 10,
+    call: { ...row!.call, look_only: false },
+  } as unknown as ClaimedJob
+  const attempt = async (signal: AbortSignal) => {
+    const begun = await aiTaskHandlers[runAiTask.name].attempt(context, job, signal)
+    return begun.kind === 'go_on' ? await begun.next() : begun
+  }
+  expect(await attempt(AbortSignal.abort())).toMatchObject({ kind: 'give_back', unsent: true })
+  expect(await attempt(new AbortController().signal)).toMatchObject({
+    kind: 'failed',
+    failure: { code: 'ai_error' },
+  })
+  await world.client.post(`/v1/ai/tasks/${body.id}/cancel`)
+  await sql`delete from pauses where queue = 'ai'`
 })
 
 test('the emulator keeps the latest completions, and counts all', () => {

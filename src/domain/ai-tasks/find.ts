@@ -44,6 +44,14 @@ export async function isCanceled(sql: Sql, tenant_id: string, id: string): Promi
   return rows.count > 0
 }
 
+/** For how long the first attempt of a task has begun, in milliseconds. */
+export async function runningFor(sql: Sql, tenant_id: string, id: string): Promise<number> {
+  const [row] = await sql<{ running_ms: number }[]>`
+    select extract(epoch from now() - started_at)::float8 * 1000 as running_ms from ai_tasks
+    where tenant_id = ${tenant_id} and id = ${id}`
+  return row?.running_ms ?? 0
+}
+
 /** The columns of an answer. */
 export function aiTaskColumns(sql: Sql): Fragment {
   return columnList(sql, Object.keys(aiTaskSchema.shape))
