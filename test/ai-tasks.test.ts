@@ -1,6 +1,15 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { freshKey, type Answer } from '#test/client.ts'
+import type { Json } from '#core/db.ts'
+import { createVault } from '#core/secrets.ts'
+import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/emulator.ts'
+import { runAiTask } from '#jobs/ai-tasks.ts'
+import { whyInvalid } from '#providers/ai/validation.ts'
+import type { WorkerContext } from '#workers/context.ts'
+import { aiTaskHandlers } from '#workers/handlers/ai-tasks.ts'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -27,7 +36,8 @@ const extract = (text: string, schema: object = PERSON) => ({ kind: 'extract', i
 async function start(task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
   return await world.client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
 }
-const look = async (id: string) => (await world.client.get(`/v1/ai/tasks/${id}`)).body
+const look = async (id: string, client: Client = world.client) =>
+  (await client.get(`/v1/ai/tasks/${id}`)).body
 const eventsOf = async (id: string) =>
   (await world.sql`select type, data from events where subject_id = ${id} order by created_at`).map(
     ({ type, data }) => ({ type, data }),
@@ -94,6 +104,49 @@ test('without being asked to wait it answers at once, and the model and limit go
   ])
 })
 
+/** Lets each next attempt of a task begin at once, until its work is over. */
+async function drainAtOnce(id: string): Promise<void> {
+  await eventually(async () => {
+    const [job] = await world.sql`
+      update jobs set run_at = least(run_at, now()) where subject_id = ${id}
+      returning finished_at is not null as over`
+    expect(job).toEqual({ over: true })
+  })
+}
+const quarterBefore = async (id: string) =>
+  void (await world.sql`
+    update ai_tasks set started_at = started_at - interval '15 minutes' where id = ${id}`)
+
+test('trouble at the provider that passes fails no task, however many attempts it takes', async () => {
+  const mark = freshKey()
+  for (const [fault, times] of [
+    ['rate_limited_429', 3],
+    ['drop_before', 3],
+  ] as const)
+    await world.provider('ai').fault({ match: { contains: mark }, fault, times })
+  const { body } = await start(generate(mark), {})
+  await drainAtOnce(body.id)
+  expect(await look(body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
+})
+
+test('without an answer in a quarter of an hour and several attempts a task fails', async () => {
+  const { body } = await start(generate('Private words [[500]]'), {})
+  const attempted = (least: number) =>
+    eventually(async () => {
+      await world.sql`update jobs set run_at = least(run_at, now()) where subject_id = ${body.id}`
+      const task = await look(body.id)
+      expect(task.attempts).toBeGreaterThanOrEqual(least)
+      expect(task.status).not.toBe('failed')
+    })
+  await attempted(7)
+  await quarterBefore(body.id)
+  await drainAtOnce(body.id)
+  const failed = await look(body.id)
+  expect(failed).toMatchObject({ status: 'failed', output: null, failure: { code: 'ai_error' } })
+  expect(failed.failure.message).toContain('15 minutes')
+  expect(failed.failure.message).not.toContain('Private')
+})
+
 test('an answer that is cut off at its limit fails', async () => {
   const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
   expect(body).toMatchObject({ status: 'failed', failure: { code: 'ai_invalid_output' } })
@@ -116,7 +169,6 @@ test('a replay of a task that failed answers it again', async () => {
 
 // Side by side: these stories mostly wait for the next attempt.
 test.concurrent.for([
-  ['[[500]]', generate, 'ai_error', 5],
   ['[[refuse]]', generate, 'ai_refused', 1],
   ['[[refuse]]', classify, 'ai_refused', 1],
   ['[[garbage]]', generate, 'ai_invalid_output', 1],
@@ -283,6 +335,52 @@ test('lists are filtered, newest first, page by page; no other tenant sees a tas
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
 
+test('lists leave out outputs, and an output that is too long fails its task', async () => {
+  const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
+  const made = async (length: number) => {
+    const schema = { type: 'string', minLength: length, maxLength: length }
+    const body = { idempotency_key: freshKey(), ...extract('x', schema) }
+    return (await mine.post('/v1/ai/tasks', body, WAIT)).body
+  }
+  for (let nth = 0; nth < 3; nth++) expect((await made(250_000)).output.data).toHaveLength(250_000)
+  expect(await made(270_000)).toMatchObject({
+    status: 'failed',
+    failure: { code: 'ai_invalid_output', message: 'The answer is longer than 256 KiB.' },
+  })
+  const { body } = await mine.get('/v1/ai/tasks')
+  expect(body.map(({ status, output }: any) => [status, output])).toEqual([
+    ['failed', null],
+    ['succeeded', null],
+    ['succeeded', null],
+    ['succeeded', null],
+  ])
+  expect(JSON.stringify(body).length).toBeLessThan(10_000)
+})
+
+test('a number that would lose digits is no output', async () => {
+  const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
+  expect((await start(extract('x', schema))).body).toMatchObject({
+    status: 'failed',
+    output: null,
+    failure: {
+      code: 'ai_invalid_output',
+      message:
+        'The answer cannot be kept as it is: Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
+    },
+  })
+})
+
+test.for([
+  [{ type: 'object', properties: { $id: { type: 'string', default: 'x' } } }, { $id: 'x' }],
+  [{ const: { $ref: '#/nowhere' } }, { $ref: '#/nowhere' }],
+  [{ enum: [{ pattern: '(' }] }, { pattern: '(' }],
+  [{ default: { $async: true }, examples: [{ $anchor: 1 }] }, { $async: true }],
+  [{ $defs: { pattern: { const: 1 }, $anchor: true }, $ref: '#/$defs/pattern' }, 1],
+  [{ default: {}, patternProperties: { pattern: true }, dependentSchemas: { $ref: true } }, {}],
+] as const)('a schema may hold data and names that look like keywords (%#)', async ([schema, data]) => {
+  expect((await start(extract('x', schema))).body).toMatchObject({ status: 'succeeded', output: { data } })
+})
+
 test.for([
   [{}, 'kind'],
   [{ kind: 'translate', input: {} }, 'kind'],
@@ -308,6 +406,10 @@ test.for([
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
+  [extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }), 'input.schema'],
+  [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema'],
+  [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema'],
+  [extract('x', { patternProperties: { '(': true } }), 'input.schema'],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema'],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
 ] as const)('bad input %# is refused', async ([task, param]) => {
@@ -353,6 +455,109 @@ test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
     )
   },
 )
+
+test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async () => {
+  const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
+  const ask = (client: typeof mine, task: object, headers = {}) =>
+    client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
+  // No two alike. Within the time of a test: each of them would take a second of one of two threads.
+  const schemas = Array.from({ length: 150 }, (_, nth) => ({
+    ...HOSTILE['a pattern that backtracks'],
+    $comment: `${nth}`,
+  }))
+  const hostile = await Promise.all(schemas.map((schema) => ask(mine, extract('x', schema))))
+  expect((await ask(other, generate('Quick.'), WAIT)).body.status).toBe('succeeded')
+  await eventually(async () =>
+    expect(await look(hostile.at(-1)!.body.id, mine)).toMatchObject({
+      status: 'failed',
+      failure: { message: 'The answer could not be checked against the schema within 1 s.' },
+    }),
+  )
+})
+
+test('answers are checked by turns of the tenants, until nobody wants them', async () => {
+  const end = new AbortController()
+  const { default: data, ...schema } = HOSTILE['a pattern that backtracks']
+  const done: string[] = []
+  const check = async (tenant: string, asked: { schema: object; data: unknown }) => {
+    const wrong = await whyInvalid(tenant, asked, end.signal)
+    done.push(tenant)
+    return wrong
+  }
+  const hostile = Array.from({ length: 6 }, (_, nth) =>
+    check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
+  )
+  expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
+  // Two are checked at a time.
+  expect(done.indexOf('b')).toBeLessThanOrEqual(2)
+  end.abort(new Error('enough'))
+  const ends = await Promise.allSettled(hostile)
+  expect(ends.slice(2)).toEqual(
+    Array.from({ length: 4 }, () => ({ status: 'rejected', reason: new Error('enough') })),
+  )
+  // Data that it would take at once; but its schema is known by now, to this tenant only.
+  const known = { schema: { ...schema, $comment: '0' }, data: 'a' }
+  const { signal } = new AbortController()
+  expect(await whyInvalid('a', known, signal)).toMatch('could not be checked')
+  expect(await whyInvalid('b', known, signal)).toBeNull()
+})
+
+test('an attempt that its worker ended is given back, however many failed before', async () => {
+  const { sql, tenant_id, config } = world
+  await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
+  const { body } = await start(generate('Never sent.'), {})
+  await sql`update ai_tasks set started_at = now() - interval '1 hour' where id = ${body.id}`
+  const [row] = await sql<{ id: string; name: string; payload: Json; call: object }[]>`
+    select id, name, payload, jsonb_build_object('key', key, 'request', request) as call
+    from jobs where subject_id = ${body.id}`
+  const outcome = { kind: 'ambiguous', reason: 'nobody wants it any more', replayed: false } as const
+  const context = {
+    sql,
+    vault: createVault(config.ENCRYPTION_KEY!),
+    ai: { name: 'ai', complete: async () => ({ outcome, usage: null }) },
+  } as unknown as WorkerContext
+  const job = {
+    ...row!,
+    tenant_id,
+    failures: 10,
+    call: { ...row!.call, look_only: false },
+  } as unknown as ClaimedJob
+  const attempt = async (signal: AbortSignal) => {
+    const begun = await aiTaskHandlers[runAiTask.name].attempt(context, job, signal)
+    return begun.kind === 'go_on' ? await begun.next() : begun
+  }
+  expect(await attempt(AbortSignal.abort())).toMatchObject({ kind: 'give_back', unsent: true })
+  expect(await attempt(new AbortController().signal)).toMatchObject({
+    kind: 'failed',
+    failure: { code: 'ai_error' },
+  })
+  await world.client.post(`/v1/ai/tasks/${body.id}/cancel`)
+  await sql`delete from pauses where queue = 'ai'`
+})
+
+test('the emulator keeps the latest completions, and counts all', () => {
+  const emulator = { completions: [] as Completion[] }
+  for (let seq = 1; seq <= 1_200; seq++) keepCompletion(emulator, { seq } as Completion)
+  expect([emulator.completions.length, emulator.completions[0]!.seq, completionsMade(emulator)]).toEqual([
+    1_000, 201, 1_200,
+  ])
+})
+
+test('what was stored and is no JSON sets its job aside', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
+  const { body } = await start(generate('Never sent.'), {})
+  const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputPlace(tenant_id, job!.id))
+  await sql`
+    update jobs set request = jsonb_set(request, '{sealed,input}', to_jsonb(${sealed}::text)) where id = ${job!.id}`
+  await sql`delete from pauses where queue = 'ai'`
+  await eventually(async () =>
+    expect((await sql`select last_error->>'message' as message from jobs where id = ${job!.id}`)[0]).toEqual({
+      message: 'the stored input cannot be read',
+    }),
+  )
+})
 
 test(
   'a worker that is killed during a call loses nothing: the call is made again',

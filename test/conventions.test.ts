@@ -223,6 +223,19 @@ test('requests beyond what the database can keep up with are refused, with few l
   expect(said).toBeLessThan(statuses.filter((status) => status === 503).length / 4)
 })
 
+test('of an error with a long message the log has the beginning, and where it was thrown', async () => {
+  const folder = await makeFolder()
+  onTestFinished(() => folder.remove())
+  const file = join(folder.path, 'log')
+  const log = createLog('info', 'test', openSync(file, 'a'))
+  log.info({ err: new Error('a request failed', { cause: new Error('long '.repeat(30_000)) }) })
+  const line = await until('it is written', () => readFileSync(file, 'utf8') || false)
+  expect(line.length).toBeLessThan(10_000)
+  const { cause } = JSON.parse(line).err
+  expect(cause.message).toMatch(/^long /)
+  expect(cause.stack).toContain('conventions.test')
+})
+
 const LISTENER = {
   log: createLog('silent', 'test'),
   request_timeout_ms: 30_000,

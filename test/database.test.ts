@@ -51,6 +51,20 @@ test(
   },
 )
 
+test('a statement that fails after its first rows leaves no holes in the answer to the next', async () => {
+  const pool = connectDatabase(database.url, { max: 1, application_name: 'test' })
+  try {
+    // Both are sent before the first has failed.
+    const failing = pool`select 1 / (3 - n) from generate_series(1, 5) n`
+    const next = pool<{ n: number }[]>`select n from generate_series(1, 3) n`
+    await expect(failing).rejects.toMatchObject({ code: '22012' })
+    expect(Array.from(await next)).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }])
+    expect(Array.from(await pool`select 1 as n where false`)).toEqual([])
+  } finally {
+    await pool.end()
+  }
+})
+
 test('a whole number beyond what JSON can carry is an error and not another number', async () => {
   await expect(sql`select 9007199254740993::bigint as amount`).rejects.toThrow('left the safe range')
 })

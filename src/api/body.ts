@@ -2,7 +2,7 @@
 // store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
-import { metadataJson } from '#core/json.ts'
+import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 import { MAX_AMOUNT_MINOR } from '#core/money.ts'
 
@@ -12,10 +12,6 @@ const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
 const METADATA_MAX_VALUES = 1_000
 const MAX_DEPTH = 32
-/**
- * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
- */
-const SMALLEST = 1e-15
 
 /** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
 export function parseBody(bytes: Buffer): unknown {
@@ -91,18 +87,8 @@ export function checkStorable(value: unknown, path: string, depth: number): void
     }
     return
   }
-  if (typeof value === 'number' && !survives(value)) {
-    throw new AppError('invalid_request', {
-      param: path || undefined,
-      message: 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.',
-    })
-  }
-  if (typeof value === 'number' && value !== 0 && Math.abs(value) < SMALLEST) {
-    throw new AppError('invalid_request', {
-      param: path || undefined,
-      message: `Numbers closer to zero than ${SMALLEST} are not taken: send them as text.`,
-    })
-  }
+  const lossy = typeof value === 'number' ? problemOfNumber(value) : null
+  if (lossy !== null) throw new AppError('invalid_request', { param: path || undefined, message: lossy })
   if (typeof value !== 'object' || value === null) return
   if (depth >= MAX_DEPTH)
     throw new AppError('invalid_request', {
@@ -115,12 +101,6 @@ export function checkStorable(value: unknown, path: string, depth: number): void
     checkStorable(key, path, depth)
     checkStorable(inner, path === '' ? key : `${path}.${key}`, depth + 1)
   }
-}
-
-// Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot
-// express.
-function survives(value: number): boolean {
-  return Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)
 }
 
 /**

@@ -15,6 +15,22 @@ export const metadataJson = anyJson.meta({
   example: { order: 'A-17' },
 })
 
+/**
+ * Postgres writes numbers out in full: 5e-324 takes 327 characters. From this limit on, no number takes more than 34.
+ */
+const SMALLEST = 1e-15
+
+/** Why this number, as it was parsed from JSON, is not taken; or null. */
+export function problemOfNumber(value: number): string | null {
+  // Beyond 2^53 - 1 neighbouring whole numbers become the same; beyond 1e308 all become infinite, which JSON cannot
+  // express.
+  if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value))
+    return 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.'
+  return value !== 0 && Math.abs(value) < SMALLEST
+    ? `Numbers closer to zero than ${SMALLEST} are not taken: send them as text.`
+    : null
+}
+
 const MAX_LEVELS = 100
 
 /**

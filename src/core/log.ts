@@ -11,6 +11,8 @@ export type Log = Logger
 const WRITING = { sync: false, minLength: 4096 }
 const WRITTEN_AFTER_MS = 50
 const ROUNDS = 20
+/** The message of an error can be a list as long as an answer. */
+const LONGEST_MESSAGE = 2_000
 
 /**
  * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go there,
@@ -101,11 +103,13 @@ function destinationOf(options: { dest?: number }) {
 function plainError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined
+  const { message: whole, stack } = error
+  const message = whole.length > LONGEST_MESSAGE ? `${whole.slice(0, LONGEST_MESSAGE)}...` : whole
   return {
     type: error.name,
-    message: error.message,
+    message,
     code,
-    stack: error.stack,
+    stack: stack?.replace(whole, () => message),
     cause: plainError(error.cause),
   }
 }

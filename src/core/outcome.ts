@@ -2,30 +2,25 @@
 
 /** Why an AI task failed; the task shows it, no error does. */
 export const AI_FAILURES = ['ai_refused', 'ai_invalid_output', 'ai_timeout', 'ai_error'] as const
+export type AiFailure = { code: (typeof AI_FAILURES)[number]; message: string }
 
 /** Why something definitively did not happen. `code` is in the error catalogue, unless the resource shows its failure. */
 export type Failure = {
-  code:
-    | 'payment_declined'
-    | 'payment_invalid'
-    | 'payout_refused'
-    | 'kyc_refused'
-    | 'processor_error'
-    | (typeof AI_FAILURES)[number]
+  code: 'payment_declined' | 'payment_invalid' | 'payout_refused' | 'kyc_refused' | 'processor_error'
   message: string
   /** The processor's own word for it, e.g. `insufficient_funds`. */
   processor_code?: string
   decline_code?: string
 }
 
-export type Outcome<T> =
+export type Outcome<T, F = Failure> =
   /** It happened. */
   | { kind: 'done'; value: T }
   /**
    * It definitively did not happen and will not under this key. `reference`: the processor's id of the failed object,
    * if it made one.
    */
-  | { kind: 'declined'; failure: Failure; reference?: string }
+  | { kind: 'declined'; failure: F; reference?: string }
   /** It certainly has not happened yet; it may be tried again with the same key. */
   | { kind: 'retry'; reason: string; after_ms?: number }
   /**
@@ -37,7 +32,7 @@ export type Outcome<T> =
   | { kind: 'misconfigured'; reason: string }
 
 /** All but `done`. */
-export type Undone = Exclude<Outcome<unknown>, { kind: 'done' }>
+export type Undone<F = Failure> = Exclude<Outcome<unknown, F>, { kind: 'done' }>
 
 /** How an attempt at a job ended. */
 export type AttemptOutcome =

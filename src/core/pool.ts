@@ -90,7 +90,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
         counted.under_way.delete(query)
         counted.quiet = 0
       }
-      then(answered, answered)
+      then((rows) => {
+        answered()
+        dropHoles(rows)
+      }, answered)
       return then(...given)
     }
   }
@@ -143,6 +146,15 @@ type Load = {
 
 function noLoad(): Load {
   return { under_way: new Map(), peak: 1, quiet: 0, sent: 0 }
+}
+
+/**
+ * postgres.js 3.4 numbers the rows of an answer from where a statement stopped that failed after its first rows: the
+ * next answer on that connection begins with as many holes.
+ */
+function dropHoles(rows: unknown): void {
+  if (!Array.isArray(rows) || rows.length === 0 || 0 in rows) return
+  rows.splice(0, Number(Object.keys(rows)[0]))
 }
 
 /** Whether a query of postgres.js is running on its connection; others wait behind it or for a connection. */

@@ -3,16 +3,28 @@ import { z } from 'zod'
 import { AI } from '#core/config/providers.ts'
 import { defineJob } from './job.ts'
 
-/** What a task is about, as it is sealed into the request of its job. */
-export const aiTaskInput = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('generate'), prompt: z.string(), system: z.string().nullable() }),
-  z.strictObject({ kind: z.literal('classify'), text: z.string(), labels: z.array(z.string()) }),
-  z.strictObject({
-    kind: z.literal('extract'),
-    text: z.string(),
-    schema: z.record(z.string(), z.unknown()),
-  }),
-])
+/** What a task is about, from the JSON that is sealed into the request of its job. */
+export const aiTaskInput = z
+  .string()
+  .transform((text, check): unknown => {
+    try {
+      return JSON.parse(text)
+    } catch {
+      check.addIssue({ code: 'custom', message: 'is no JSON' })
+      return z.NEVER
+    }
+  })
+  .pipe(
+    z.discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('generate'), prompt: z.string(), system: z.string().nullable() }),
+      z.strictObject({ kind: z.literal('classify'), text: z.string(), labels: z.array(z.string()) }),
+      z.strictObject({
+        kind: z.literal('extract'),
+        text: z.string(),
+        schema: z.record(z.string(), z.unknown()),
+      }),
+    ]),
+  )
 export type AiTaskInput = z.output<typeof aiTaskInput>
 
 export const runAiTask = defineJob({

@@ -1,6 +1,6 @@
 // The AI provider: what is asked of it, and what comes back.
 import type { Json } from '#core/db.ts'
-import type { Outcome } from '#core/outcome.ts'
+import type { AiFailure, Outcome } from '#core/outcome.ts'
 
 /** What a task is about. */
 export type AiInput =
@@ -9,6 +9,8 @@ export type AiInput =
   | { kind: 'extract'; text: string; schema: Record<string, unknown> }
 
 export type AiCall = {
+  /** Whose it is: what takes time here is done by turns of the tenants. */
+  tenant_id: string
   input: AiInput
   /** Null: the configured one. */
   model: string | null
@@ -16,7 +18,7 @@ export type AiCall = {
 }
 
 export type AiAnswer = {
-  outcome: Outcome<{ output: Json; model: string }>
+  outcome: Outcome<{ output: Json; model: string }, AiFailure>
   /** Also of an answer that is no use; null where none was told. */
   usage: { input_tokens: number; output_tokens: number } | null
 }
@@ -24,8 +26,8 @@ export type AiAnswer = {
 export type AiProvider = {
   name: string
   /**
-   * Asks once. What it was asked and answered is in no message. When `signal` aborts, the connection is closed and the
-   * outcome is ambiguous.
+   * Asks once. What it was asked and answered is in no message. When `signal` aborts, the connection is closed, the
+   * answer is not checked any further, and the outcome is ambiguous.
    */
   complete(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer>
 }

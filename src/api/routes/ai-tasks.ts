@@ -102,6 +102,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       tag: 'ai_tasks',
       operation_id: 'listAiTasks',
       summary: 'List AI tasks, newest first',
+      description: 'Without their outputs: `output` is null in lists. Retrieve a task for its own.',
       querystring: filters,
       response: { 200: z.array(aiTaskSchema) },
       errors: [],

@@ -10,13 +10,15 @@ export type AiTaskFilters = ListPage & {
   kind?: AiTask['kind']
 }
 
-/** The AI tasks of a tenant, newest first. */
+const LISTED = Object.keys(aiTaskSchema.omit({ output: true }).shape)
+
+/** The AI tasks of a tenant, newest first, without their outputs: a hundred of them could be 25 MB. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
   // Open and failed tasks are few and have indexes of their own; only this changes the text of the statement.
   const open = status !== undefined && !isFinal(status)
   return await sql<AiTask[]>`
-    select ${aiTaskColumns(sql)} from ai_tasks
+    select ${columnList(sql, LISTED)}, null as output from ai_tasks
     where tenant_id = ${tenant_id}
       and ${createdWithin(sql, filters)}
       ${open ? sql`and status in ('queued', 'running')` : sql``}
@@ -41,6 +43,14 @@ export async function isCanceled(sql: Sql, tenant_id: string, id: string): Promi
   const rows = await sql`
     select from ai_tasks where tenant_id = ${tenant_id} and id = ${id} and status = 'canceled'`
   return rows.count > 0
+}
+
+/** For how long the first attempt of a task has begun, in milliseconds. */
+export async function runningFor(sql: Sql, tenant_id: string, id: string): Promise<number> {
+  const [row] = await sql<{ running_ms: number }[]>`
+    select extract(epoch from now() - started_at)::float8 * 1000 as running_ms from ai_tasks
+    where tenant_id = ${tenant_id} and id = ${id}`
+  return row?.running_ms ?? 0
 }
 
 /** The columns of an answer. */

@@ -14,6 +14,10 @@ const REFUSED = [
   '$vocabulary',
   '$async',
 ]
+/** Keywords whose value is data, whatever it looks like. */
+const DATA = ['const', 'enum', 'default', 'examples']
+/** Keywords whose value holds schemas under names of the caller's. */
+const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']
 const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false })
 
 /** What is wrong with a schema, or null. It costs time by the size of the schema only. */
@@ -23,36 +27,46 @@ export function problemOfSchema(given: Record<string, unknown>): string | null {
   // Every schema is taken for one of draft 2020-12.
   const { $schema: _dialect, ...schema } = given
   if (ajv.validateSchema(schema) !== true) return 'must be a JSON Schema (draft 2020-12)'
-  return problemIn(schema, schema)
+  return problemIn(schema, schema, new Set())
 }
 
-function problemIn(part: unknown, schema: object): string | null {
-  if (typeof part !== 'object' || part === null) return null
+/** `seen`: the parts that were looked at; references may lead in circles. */
+function problemIn(part: unknown, schema: object, seen: Set<object>): string | null {
+  if (typeof part !== 'object' || part === null || seen.has(part)) return null
+  seen.add(part)
   for (const [name, value] of Object.entries(part)) {
+    if (DATA.includes(name)) continue
     if (REFUSED.includes(name)) return `must not use ${name}`
-    if (name === '$ref' && typeof value === 'string' && !leadsInto(schema, value))
-      return 'must refer with $ref to parts of itself only, such as #/$defs/item'
     if (name === 'pattern' && typeof value === 'string' && !isPattern(value))
       return 'must have patterns that are regular expressions'
     if (name === 'patternProperties' && !Object.keys(Object(value)).every(isPattern))
       return 'must have patterns that are regular expressions'
-    const problem = problemIn(value, schema)
-    if (problem !== null) return problem
+    let inner: unknown[] = NAMED.includes(name) ? Object.values(Object(value)) : [value]
+    if (name === '$ref' && typeof value === 'string') {
+      // What it leads to is used as a schema, also where it stands as data.
+      inner = [partAt(schema, value)]
+      if (inner[0] === undefined) return 'must refer with $ref to parts of itself only, such as #/$defs/item'
+    }
+    for (const each of inner) {
+      const problem = problemIn(each, schema, seen)
+      if (problem !== null) return problem
+    }
   }
   return null
 }
 
-/** Whether a reference is a JSON pointer to a part that is there. */
-function leadsInto(schema: object, reference: string): boolean {
-  if (reference === '#') return true
-  if (!reference.startsWith('#/')) return false
+/** What a JSON pointer leads to, if it is an object or a boolean. */
+function partAt(schema: object, reference: string): unknown {
+  if (reference === '#') return schema
+  if (!reference.startsWith('#/')) return undefined
   let part: unknown = schema
   for (const step of reference.slice(2).split('/')) {
     const name = decoded(step)
-    if (typeof part !== 'object' || part === null || name === null || !Object.hasOwn(part, name)) return false
+    if (typeof part !== 'object' || part === null || name === null || !Object.hasOwn(part, name))
+      return undefined
     part = (part as Record<string, unknown>)[name]
   }
-  return (typeof part === 'object' && part !== null) || typeof part === 'boolean'
+  return (typeof part === 'object' && part !== null) || typeof part === 'boolean' ? part : undefined
 }
 
 function decoded(step: string): string | null {

@@ -1,7 +1,7 @@
 // Settles AI tasks: an attempt begins, comes to nothing, or ends the task; one statement with the job.
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
-import type { AI_FAILURES } from '#core/outcome.ts'
+import type { AiFailure } from '#core/outcome.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import type { AiTask } from './ai-task.ts'
@@ -12,11 +12,7 @@ export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
   /** `unasked`: the provider was not asked, so it was no attempt. */
   | { status: 'queued'; unasked: boolean }
   | { status: 'succeeded'; output: Json; model: string; usage: AiTask['usage'] }
-  | {
-      status: 'failed'
-      failure: { code: (typeof AI_FAILURES)[number]; message: string }
-      usage: AiTask['usage']
-    }
+  | { status: 'failed'; failure: AiFailure; usage: AiTask['usage'] }
 )
 
 export type AiTaskSettlement = Settlement & { told: AiTaskTold }

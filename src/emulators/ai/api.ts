@@ -5,7 +5,7 @@ import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
 import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { answerTo, readAsked, type Asked } from './completion.ts'
-import type { AiEmulator } from './emulator.ts'
+import { completionsMade, keepCompletion, type AiEmulator } from './emulator.ts'
 import { AiRefusal, tooManyRequests, REFUSING, serverFailed, aiKeyRefused } from './errors.ts'
 
 const SLOW_MS = 3_000
@@ -72,7 +72,7 @@ async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): 
   const { model, input_tokens } = asked
   const id = `chatcmpl-${crypto.randomUUID().replaceAll('-', '')}`
   const completion = {
-    seq: emulator.completions.length + 1,
+    seq: completionsMade(emulator) + 1,
     at: new Date().toISOString(),
     effect: 'completion' as const,
     id,
@@ -82,7 +82,7 @@ async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): 
     output_tokens,
     idempotency_key: key,
   }
-  emulator.completions.push(completion)
+  keepCompletion(emulator, completion)
   emulator.file?.append(completion)
   const answer = {
     id,

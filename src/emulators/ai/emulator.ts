@@ -26,11 +26,25 @@ export type AiEmulator = {
   api_key: string | null
   faults: Faults
   requests: RequestLog
+  /** The latest. */
   completions: Completion[]
-  /** Holds the same lines. */
+  /** Holds all. */
   file: AppendFile | null
   /** What has met its 429 already. */
   limited: Set<string>
+}
+
+/** Of older completions only the file knows, as of older requests nobody does. */
+const MOST_COMPLETIONS = 1_000
+
+export function keepCompletion({ completions }: Pick<AiEmulator, 'completions'>, line: Completion): void {
+  completions.push(line)
+  if (completions.length > MOST_COMPLETIONS) completions.shift()
+}
+
+/** How many completions were made. */
+export function completionsMade({ completions }: Pick<AiEmulator, 'completions'>): number {
+  return completions.at(-1)?.seq ?? 0
 }
 
 /** What a fault of the page meets, in words. */

@@ -11,7 +11,7 @@ import { emptyRequestLog } from '../shared/requests.ts'
 import { startServer } from '../shared/server.ts'
 import { answerAiApi } from './api.ts'
 import { answerAiControl } from './control.ts'
-import type { AiEmulator, Completion } from './emulator.ts'
+import { keepCompletion, type AiEmulator, type Completion } from './emulator.ts'
 import { AiRefusal } from './errors.ts'
 import { aiPage } from './page.ts'
 
@@ -46,7 +46,7 @@ export async function startAiEmulator(
   if (options.data_dir) {
     await mkdir(options.data_dir, { recursive: true, mode: 0o700 })
     emulator.file = await openAppendFile(join(options.data_dir, 'ai-effects.jsonl'), (line) =>
-      emulator.completions.push(line as Completion),
+      keepCompletion(emulator, line as Completion),
     )
   }
   const server = await startServer(

@@ -2,19 +2,20 @@
 import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { AI_PLACES, type AiEmulator } from './emulator.ts'
+import { AI_PLACES, completionsMade, type AiEmulator } from './emulator.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
 const TRIGGERS = ['refuse', '429', '500', 'garbage', 'slow']
 
 /** The page at `/`. With `refresh` in its query it shows itself again and again. */
-export function aiPage({ url, completions, requests, faults }: AiEmulator, query: string): string {
+export function aiPage(emulator: AiEmulator, query: string): string {
+  const { url, completions, requests, faults } = emulator
   const refreshing = query === 'refresh'
   const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
   const triggers = TRIGGERS.map((each) => `<code>[[${each}]]</code>`).join(', ')
   const body = [
-    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${counted(completions.length, 'completion')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>No model, but a stand-in for a server of models at <code>${escape(url)}/v1</code>: what it answers is made from the request. ${counted(completionsMade(emulator), 'completion')}, ${counted(requests.total, 'request')}.</p>`,
     `<p>${triggers} in a prompt or text make it fail that way.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(

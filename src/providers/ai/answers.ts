@@ -1,16 +1,23 @@
 // What a model answered, checked before it is believed.
 import type { OpenAI } from 'openai'
 import type { Json } from '#core/db.ts'
-import { storable } from '#core/json.ts'
-import type { AiAnswer, AiInput } from '../ai.ts'
+import { problemOfNumber, storable } from '#core/json.ts'
+import type { AiAnswer, AiCall } from '../ai.ts'
 import { declined } from './classify.ts'
-import { validates } from './validation.ts'
+import { whyInvalid } from './validation.ts'
 
-const LONGEST_OUTPUT_BYTES = 1024 * 1024
+const LONGEST_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
-/** The outcome of an answer. Nothing of its text is in a message. */
-export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompletion): Promise<AiAnswer> {
+/**
+ * The outcome of an answer. Nothing of its text is in a message. Rejects with the reason of `signal` when that aborts
+ * before the answer is checked.
+ */
+export async function toAnswer(
+  call: AiCall,
+  completion: OpenAI.Chat.ChatCompletion,
+  signal: AbortSignal,
+): Promise<AiAnswer> {
   const usage = usageOf(completion.usage)
   const [choice] = Array.isArray(completion.choices) ? completion.choices : []
   const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
@@ -22,7 +29,7 @@ export async function toAnswer(input: AiInput, completion: OpenAI.Chat.ChatCompl
     return invalid('The answer was cut off at the limit of output tokens.', usage)
   if (typeof message.content !== 'string' || message.content === '')
     return invalid('The model answered no text.', usage)
-  const output = await outputOf(input, message.content)
+  const output = await outputOf(call, message.content, signal)
   if (typeof output === 'string') return invalid(output, usage)
   const { model } = completion
   const known = typeof model === 'string' && model !== '' ? model.slice(0, 255) : 'unknown'
@@ -34,13 +41,17 @@ function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
 }
 
 /** The output of a task; a text says why there is none. */
-async function outputOf(input: AiInput, text: string): Promise<{ [name: string]: Json } | string> {
-  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 1 MiB.'
+async function outputOf(
+  { tenant_id, input }: AiCall,
+  text: string,
+  signal: AbortSignal,
+): Promise<{ [name: string]: Json } | string> {
+  if (Buffer.byteLength(text) > LONGEST_OUTPUT_BYTES) return 'The answer is longer than 256 KiB.'
   switch (input.kind) {
     case 'generate':
       return { text: storable(text, NO_SECRETS) as string }
     case 'classify': {
-      const answered = parsed(text)
+      const { value: answered } = parsed(text)
       const named =
         typeof answered === 'object' && answered !== null ? (answered as { label?: unknown }).label : answered
       // Servers that know no response format answer the bare label.
@@ -48,23 +59,29 @@ async function outputOf(input: AiInput, text: string): Promise<{ [name: string]:
       return label === undefined ? 'The answer is none of the labels.' : { label }
     }
     default: {
-      const data = storable(parsed(text), NO_SECRETS)
+      const { value, lossy } = parsed(text)
+      if (lossy !== undefined) return `The answer cannot be kept as it is: ${lossy}`
+      const data = storable(value, NO_SECRETS)
       if (data === undefined) return 'The answer is no JSON, or cannot be stored.'
-      const wrong = await validates(input.schema, data)
+      const wrong = await whyInvalid(tenant_id, { schema: input.schema, data }, signal)
       return wrong ?? { data: data as Json }
     }
   }
 }
 
-/** Undefined for what is no JSON, or has numbers that no JSON can say again. */
-function parsed(text: string): unknown {
+/** No value: it is no JSON. `lossy`: why one of its numbers is not the one that the text says. */
+function parsed(text: string): { value?: unknown; lossy?: string } {
+  const problems: string[] = []
   try {
-    return JSON.parse(text, (_name, value: unknown) => {
-      if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('a number too large')
-      return value
+    const value: unknown = JSON.parse(text, (_name, each: unknown) => {
+      const problem = typeof each === 'number' ? problemOfNumber(each) : null
+      if (problem !== null) problems.push(problem)
+      return each
     })
+    const [lossy] = problems
+    return lossy === undefined ? { value } : { lossy }
   } catch {
-    return undefined
+    return {}
   }
 }
 

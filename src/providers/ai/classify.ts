@@ -1,6 +1,6 @@
 // What a call to the AI provider that brought no answer means. Provider texts are left out: they may repeat what was asked.
 import { APIConnectionError, APIError, APIUserAbortError } from 'openai'
-import type { Failure, Undone } from '#core/outcome.ts'
+import type { AiFailure, Undone } from '#core/outcome.ts'
 import { NoAnswer, patience } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
@@ -10,7 +10,7 @@ const TRANSIENT = [408, 409, 429]
 const FILTERED = 'content_filter'
 
 /** Throws `NotStarted`, and what is no error of a call. */
-export function classifyAiError(error: unknown): Undone {
+export function classifyAiError(error: unknown): Undone<AiFailure> {
   if (error instanceof APIUserAbortError)
     return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
   const cause = error instanceof APIConnectionError ? error.cause : error
@@ -20,7 +20,7 @@ export function classifyAiError(error: unknown): Undone {
   const { status, code, headers } = error as APIError & { status: number | undefined }
   if (status === undefined || status < 400)
     return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
-  if (code === FILTERED) return declined('ai_refused', "The provider's content filter refused.", code)
+  if (code === FILTERED) return declined('ai_refused', "The provider's content filter refused.")
   if (isFinal(status)) return refused(status, wordOf(code))
   return {
     kind: 'retry',
@@ -29,22 +29,18 @@ export function classifyAiError(error: unknown): Undone {
   }
 }
 
-export function declined(
-  code: Failure['code'],
-  message: string,
-  processor_code?: string | null,
-): { kind: 'declined'; failure: Failure } {
-  return { kind: 'declined', failure: { code, message, ...(processor_code && { processor_code }) } }
+export function declined(code: AiFailure['code'], message: string): { kind: 'declined'; failure: AiFailure } {
+  return { kind: 'declined', failure: { code, message } }
 }
 
 function isFinal(status: number): boolean {
   return status >= 400 && status < 500 && !TRANSIENT.includes(status)
 }
 
-function refused(status: number, code: string | null): Undone {
+function refused(status: number, code: string | null): Undone<AiFailure> {
   const said = `The AI provider refused the request: ${[status, code].filter(Boolean).join(' ')}.`
   if (status === 401 || status === 403) return { kind: 'misconfigured', reason: said }
-  return declined('ai_error', said, code)
+  return declined('ai_error', said)
 }
 
 /** Only what looks like a code, and not like a text that repeats what was asked. */

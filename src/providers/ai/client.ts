@@ -4,6 +4,7 @@ import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
 import { openHttp, type EndedCall, type HttpClient } from '../http.ts'
 import { toAnswer } from './answers.ts'
 import { classifyAiError } from './classify.ts'
+import { currentPermit } from '../permit.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
@@ -44,6 +45,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
 
   async function ask(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
     const { max_output_tokens } = call
+    const ended = AbortSignal.any([signal, currentPermit().signal])
     try {
       const completion = await sdk.chat.completions.create(
         {
@@ -54,8 +56,13 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
         },
         { signal, headers: { 'Idempotency-Key': key } },
       )
-      return await toAnswer(call.input, completion)
+      return await toAnswer(call, completion, ended)
     } catch (error) {
+      if (ended.aborted && error === ended.reason)
+        return {
+          outcome: { kind: 'ambiguous', reason: 'the answer was not checked', replayed: false },
+          usage: null,
+        }
       return { outcome: classifyAiError(error), usage: null }
     }
   }

@@ -1,7 +1,8 @@
 // Validates data against a JSON Schema of a tenant, in a thread of its own: neither a pattern that backtracks for ever nor a
 // schema that grows as it is followed can hold up this process, because the thread is ended when its time or memory is used up.
+import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
-import { createGate } from '#core/gate.ts'
+import { createFairGate } from '#core/gate.ts'
 
 /** Two at once, so that hostile schemas cannot take every processor. */
 const AT_ONCE = 2
@@ -10,6 +11,12 @@ const LIMIT_MS = 1_000
 /** For a thread to begin; on a busy machine that can take long, and is no fault of the schema. */
 const BEGIN_MS = 15_000
 const LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
+/**
+ * A schema that used up its time or memory is not followed again for so long, and after so many of them no schema of
+ * that tenant is.
+ */
+const REMEMBERED_MS = 2 * 60_000
+const MOST_USED_UP = 5
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
 const UNCHECKED = `The answer could not be checked against the schema within ${LIMIT_MS / 1000} s.`
 
@@ -17,30 +24,62 @@ const UNCHECKED = `The answer could not be checked against the schema within ${L
 export type ThreadGiven = { schema: string; data: string }
 export type ThreadTold = 'ready' | { wrong: string | null }
 
-const gate = createGate({ running: AT_ONCE })
+/** `used_up`: its time or memory. `not_begun`: the thread was not even ready. */
+type Checked = Exclude<ThreadTold, 'ready'> | 'used_up' | 'not_begun'
 
-/** Null if the schema takes the data; else why not, without a word of either. */
-export async function validates(schema: object, data: unknown): Promise<string | null> {
+const gate = createFairGate(AT_ONCE)
+/** The hashes of these schemas, by tenant. */
+const used_up = new Map<string, Set<string>>()
+
+/**
+ * Why the data does not validate against the schema, without a word of either; null if it does. Rejects with the reason
+ * of `signal` when that aborts.
+ */
+export async function whyInvalid(
+  tenant_id: string,
+  { schema, data }: { schema: object; data: unknown },
+  signal: AbortSignal,
+): Promise<string | null> {
   const given: ThreadGiven = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
-  return await gate(() => ask(given))
+  const hash = createHash('sha256').update(given.schema).digest('base64')
+  return await gate(tenant_id, signal, async () => {
+    const known = used_up.get(tenant_id)
+    if (known !== undefined && (known.has(hash) || known.size >= MOST_USED_UP)) return UNCHECKED
+    const told = await ask(given, signal)
+    if (told === 'used_up') remember(tenant_id, hash)
+    return typeof told === 'string' ? UNCHECKED : told.wrong
+  })
 }
 
-async function ask(given: ThreadGiven): Promise<string | null> {
-  const { promise, resolve } = Promise.withResolvers<string | null>()
+function remember(tenant_id: string, hash: string): void {
+  const known = used_up.get(tenant_id) ?? new Set()
+  used_up.set(tenant_id, known.add(hash))
+  setTimeout(() => {
+    known.delete(hash)
+    if (known.size === 0) used_up.delete(tenant_id)
+  }, REMEMBERED_MS).unref()
+}
+
+async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<Checked>()
+  const giveUp = () => reject(signal.reason)
+  signal.addEventListener('abort', giveUp)
   const thread = new Worker(THREAD, { workerData: given, env: {}, execArgv: [], resourceLimits: LIMITS })
-  let limit = setTimeout(() => resolve(UNCHECKED), BEGIN_MS)
+  let limit = setTimeout(() => resolve('not_begun'), BEGIN_MS)
   thread.on('message', (told: ThreadTold) => {
     clearTimeout(limit)
-    if (told === 'ready') limit = setTimeout(() => resolve(UNCHECKED), LIMIT_MS)
-    else resolve(told.wrong)
+    if (told === 'ready') limit = setTimeout(() => resolve('used_up'), LIMIT_MS)
+    else resolve(told)
   })
   // It used up its memory, or its stack.
-  thread.on('error', () => resolve(UNCHECKED))
-  thread.on('exit', () => resolve(UNCHECKED))
+  thread.on('error', () => resolve('used_up'))
+  thread.on('exit', () => resolve('used_up'))
   try {
     return await promise
   } finally {
     clearTimeout(limit)
+    signal.removeEventListener('abort', giveUp)
     await thread.terminate()
   }
 }

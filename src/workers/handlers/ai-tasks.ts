@@ -1,8 +1,9 @@
 // Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
-import type { Failure } from '#core/outcome.ts'
+import type { Sql } from '#core/db.ts'
+import type { AiFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { isCanceled } from '#domain/ai-tasks/find.ts'
+import { isCanceled, runningFor } from '#domain/ai-tasks/find.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
 import { settleAiTasks, type AiTaskSettlement, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
 import { aiTaskInput, runAiTask, type AiTaskInput } from '#jobs/ai-tasks.ts'
@@ -14,10 +15,10 @@ import { settling, type Told } from '../settle.ts'
 import { calling, type JobOf } from './handler.ts'
 
 type AiTaskJob = JobOf<typeof runAiTask>
-type AiFailure = Extract<AiTaskTold, { status: 'failed' }>['failure']
 
-/** A task has failed after so many attempts in a row that brought no answer. */
-const MOST_ATTEMPTS = 5
+/** A task has failed when no answer came for so long after its first call began, in at least so many attempts. */
+const PATIENCE_MINUTES = 15
+const LEAST_ATTEMPTS = 5
 /** How often a running call looks whether its task was canceled. */
 const LOOK_MS = 500
 /** What becomes of the job of a task that was canceled. */
@@ -45,7 +46,7 @@ async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
     if (error instanceof SealError) return retry(error.message, { why: 'misconfigured', unsent: true })
     throw error
   }
-  const input = aiTaskInput.safeParse(JSON.parse(text))
+  const input = aiTaskInput.safeParse(text)
   if (!input.success) return park('the stored input cannot be read', { unsent: true })
   return goOn(tell(job, { status: 'running' }), () => attempt(context, ai, job, input.data))
 }
@@ -62,8 +63,9 @@ async function attempt(
   if (await canceled.look()) return CANCELED
   const { model, max_output_tokens } = call.request
   try {
-    const answer = await ai.complete({ input, model, max_output_tokens }, call.key, canceled.signal)
-    return canceled.signal.aborted ? CANCELED : decide(job, answer)
+    const asked = { tenant_id, input, model, max_output_tokens }
+    const answer = await ai.complete(asked, call.key, canceled.signal)
+    return canceled.signal.aborted ? CANCELED : await decide(sql, job, answer)
   } catch (error) {
     if (!(error instanceof NotStarted)) throw error
     if (canceled.signal.aborted) return CANCELED
@@ -71,7 +73,7 @@ async function attempt(
   }
 }
 
-function decide(job: AiTaskJob, { outcome, usage }: AiAnswer): Decision {
+async function decide(sql: Sql, job: AiTaskJob, { outcome, usage }: AiAnswer): Promise<Decision> {
   switch (outcome.kind) {
     case 'done':
       return done({ tells: tell(job, { status: 'succeeded', ...outcome.value, usage }) })
@@ -80,21 +82,19 @@ function decide(job: AiTaskJob, { outcome, usage }: AiAnswer): Decision {
     case 'misconfigured':
       return fail(job, { code: 'ai_error', message: outcome.reason }, usage)
   }
-  // An attempt that we gave up ourselves is not the provider's failure.
-  if (job.signal.aborted || job.failures + 1 < MOST_ATTEMPTS)
-    return { ...undone(outcome), tells: tell(job, { status: 'queued', unasked: false }) }
+  const tells = tell(job, { status: 'queued', unasked: false })
+  // An attempt that we ended ourselves is not the provider's failure; whether it was sent makes no difference.
+  if (job.signal.aborted) return { ...giveBack(outcome.reason), tells }
+  const hasTime = async () =>
+    (await runningFor(sql, job.tenant_id, job.payload.ai_task_id)) < PATIENCE_MINUTES * 60_000
+  if (job.failures + 1 < LEAST_ATTEMPTS || (await hasTime())) return { ...undone(outcome), tells }
   const late = outcome.kind === 'ambiguous' && outcome.late === true
-  const message = `The AI provider brought no answer in ${MOST_ATTEMPTS} attempts; the last: ${outcome.reason}.`
+  const message = `The AI provider brought no answer in ${PATIENCE_MINUTES} minutes; at last: ${outcome.reason}.`
   return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, usage)
 }
 
-function fail(job: AiTaskJob, { code, message }: Failure, usage: AiAnswer['usage']): Decision {
-  const failure: AiFailure = { code: isAiFailure(code) ? code : 'ai_error', message }
+function fail(job: AiTaskJob, failure: AiFailure, usage: AiAnswer['usage']): Decision {
   return failed(failure, { tells: tell(job, { status: 'failed', failure, usage }) })
-}
-
-function isAiFailure(code: Failure['code']): code is AiFailure['code'] {
-  return code.startsWith('ai_')
 }
 
 /** Ends a task whose attempts died or threw too often. */
