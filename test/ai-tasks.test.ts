@@ -406,6 +406,13 @@ test.for([
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
+  [extract('x', { patternProperties: { '(': {} } }), 'input.schema'],
+  // Each takes the API a third of a second to read.
+  [extract('x', { pattern: '\\p{L}'.repeat(3200) }), 'input.schema'],
+  [
+    extract('x', { anyOf: Array.from({ length: 20 }, (_, n) => ({ pattern: `[^\\p{L}]${n}` })) }),
+    'input.schema',
+  ],
   [extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }), 'input.schema'],
   [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema'],
   [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema'],

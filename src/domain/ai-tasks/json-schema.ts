@@ -18,6 +18,9 @@ const REFUSED = [
 const DATA = ['const', 'enum', 'default', 'examples']
 /** Keywords whose value holds schemas under names of the caller's. */
 const NAMED = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']
+/** All patterns of a schema together, and the Unicode classes in them: each of these is hundreds of ranges to read. */
+const PATTERNS_LIMIT = 1024
+const CLASSES_LIMIT = 8
 const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false })
 
 /** What is wrong with a schema, or null. It costs time by the size of the schema only. */
@@ -27,20 +30,19 @@ export function problemOfSchema(given: Record<string, unknown>): string | null {
   // Every schema is taken for one of draft 2020-12.
   const { $schema: _dialect, ...schema } = given
   if (ajv.validateSchema(schema) !== true) return 'must be a JSON Schema (draft 2020-12)'
-  return problemIn(schema, schema, new Set())
+  const patterns: string[] = []
+  return problemIn(schema, schema, new Set(), patterns) ?? problemOfPatterns(patterns)
 }
 
-/** `seen`: the parts that were looked at; references may lead in circles. */
-function problemIn(part: unknown, schema: object, seen: Set<object>): string | null {
+/** `seen`: the parts that were looked at; references may lead in circles. `patterns`: those that were met. */
+function problemIn(part: unknown, schema: object, seen: Set<object>, patterns: string[]): string | null {
   if (typeof part !== 'object' || part === null || seen.has(part)) return null
   seen.add(part)
   for (const [name, value] of Object.entries(part)) {
     if (DATA.includes(name)) continue
     if (REFUSED.includes(name)) return `must not use ${name}`
-    if (name === 'pattern' && typeof value === 'string' && !isPattern(value))
-      return 'must have patterns that are regular expressions'
-    if (name === 'patternProperties' && !Object.keys(Object(value)).every(isPattern))
-      return 'must have patterns that are regular expressions'
+    if (name === 'pattern' && typeof value === 'string') patterns.push(value)
+    if (name === 'patternProperties') patterns.push(...Object.keys(Object(value)))
     let inner: unknown[] = NAMED.includes(name) ? Object.values(Object(value)) : [value]
     if (name === '$ref' && typeof value === 'string') {
       // What it leads to is used as a schema, also where it stands as data.
@@ -48,7 +50,7 @@ function problemIn(part: unknown, schema: object, seen: Set<object>): string | n
       if (inner[0] === undefined) return 'must refer with $ref to parts of itself only, such as #/$defs/item'
     }
     for (const each of inner) {
-      const problem = problemIn(each, schema, seen)
+      const problem = problemIn(each, schema, seen, patterns)
       if (problem !== null) return problem
     }
   }
@@ -75,6 +77,16 @@ function decoded(step: string): string | null {
   } catch {
     return null
   }
+}
+
+// Judged by their length before any is read, which blocks this process.
+function problemOfPatterns(patterns: string[]): string | null {
+  const all = patterns.join('')
+  if (all.length > PATTERNS_LIMIT)
+    return `must have patterns of at most ${PATTERNS_LIMIT} characters together`
+  if ((all.match(/\\p\{/gi)?.length ?? 0) > CLASSES_LIMIT)
+    return `must use at most ${CLASSES_LIMIT} Unicode classes such as \\p{L} in its patterns`
+  return patterns.every(isPattern) ? null : 'must have patterns that are regular expressions'
 }
 
 function isPattern(text: string): boolean {

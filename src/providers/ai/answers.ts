@@ -32,7 +32,7 @@ export async function toAnswer(
   const output = await outputOf(call, message.content, signal)
   if (typeof output === 'string') return invalid(output, usage)
   const { model } = completion
-  const known = typeof model === 'string' && model !== '' ? model.slice(0, 255) : 'unknown'
+  const known = typeof model === 'string' && model !== '' ? model.slice(0, 255).toWellFormed() : 'unknown'
   return { outcome: { kind: 'done', value: { output, model: known } }, usage }
 }
 
