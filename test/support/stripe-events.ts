@@ -78,10 +78,17 @@ export async function deliverAll(world: World, events: readonly StripeEvent[]): 
   return await spread(events, 100, (event) => deliver(world, event))
 }
 
-/** Delivers the first event of every order, and the next ones when these were tried. */
+/**
+ * Delivers the first event of every order, and the next ones when these were tried. To what is parked it is as if no time
+ * went by between them.
+ */
 export async function deliverInRounds(world: World, orders: StripeEvent[][]): Promise<void> {
   for (let round = 0; round < orders[0]!.length; round++) {
     const events = orders.map((order) => order[round]!)
+    await world.sql`
+      with parked as (update notifications set parked_at = now() where state = 'parked' returning id)
+      update jobs j set run_at = now() + interval '5 seconds' from parked
+      where j.id = parked.id and j.state = 'ready' and j.run_at between now() and now() + interval '5 seconds'`
     for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
     await tried(world, events)
   }
