@@ -51,7 +51,7 @@ export const aiTaskSchema = z
       .meta({ description: 'The most tokens that the answer may have, if it was said.', example: 200 }),
     output: anyJson.meta({
       description:
-        'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded.',
+        'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded, and once it is older than outputs are kept.',
       example: { label: 'billing' },
     }),
     usage: z
