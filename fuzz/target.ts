@@ -207,6 +207,10 @@ async function targetOf(
         body: body === null ? null : put(body),
       }
     },
-    taken: ({ target }) => own.forget(target.toLowerCase()),
+    taken({ target, body }) {
+      own.forget(target.toLowerCase())
+      // Who is being verified cannot be verified again.
+      if (target.startsWith('/v1/compliance/kyc')) own.forget((body ?? '').toLowerCase())
+    },
   }
 }

@@ -9,6 +9,8 @@ create table ai_tasks (
   model text check (length(model) between 1 and 255),
   max_output_tokens integer check (max_output_tokens between 1 and 32768),
   output jsonb,
+  -- It was there, and is older than outputs are kept.
+  output_erased boolean not null default false,
   usage jsonb,
   failure jsonb,
   attempts integer not null default 0 check (attempts >= 0),
@@ -20,7 +22,7 @@ create table ai_tasks (
   primary key (tenant_id, id),
   constraint ai_tasks_created_at unique (tenant_id, created_at),
   constraint ai_tasks_idempotency unique (tenant_id, idempotency_key),
-  constraint ai_tasks_output check ((status = 'succeeded') = (output is not null)),
+  constraint ai_tasks_output check ((status = 'succeeded') = (output is not null or output_erased)),
   constraint ai_tasks_failure check ((status = 'failed') = (failure is not null)),
   constraint ai_tasks_running check (status <> 'running' or (attempts > 0 and started_at is not null)),
   constraint ai_tasks_finished check ((status in ('succeeded', 'failed', 'canceled')) = (finished_at is not null))
@@ -28,6 +30,7 @@ create table ai_tasks (
 create index ai_tasks_open on ai_tasks (tenant_id, created_at) where status in ('queued', 'running');
 -- Few among all, and whom somebody looks at.
 create index ai_tasks_failed on ai_tasks (tenant_id, created_at) where status = 'failed';
+create index ai_tasks_output on ai_tasks (finished_at) where output is not null;
 
 do $$
 declare

@@ -99,3 +99,50 @@ begin
   alter table merchants alter column kyc_id set statistics 10;
   alter table recipients alter column kyc_id set statistics 10;
 end $$;
+
+-- With a deleted customer goes what their verifications say of them, when all of the customer's own events are erased.
+create or replace function erase_next_events(most integer) returns integer language sql as $$
+  with erasure as materialized (
+    select * from erasures order by turn_at limit 1 for update skip locked
+  ), step as materialized (
+    select e.* from erasure cross join lateral (
+      select e.tenant_id, e.id, e.created_at from events e
+      where e.tenant_id = erasure.tenant_id and e.subject_id = erasure.customer_id and e.type like 'customer.%'
+        and (e.created_at, e.id) > (erasure.after_at, erasure.after_id)
+      order by e.created_at, e.id limit most
+    ) e
+  ), erased as (
+    update events e set data = e.data - array['name', 'email', 'phone', 'metadata'] from step
+    where e.tenant_id = step.tenant_id and e.id = step.id and e.created_at = step.created_at and e.type <> 'customer.deleted'
+  ), reached as (
+    select created_at, id from step order by created_at desc, id desc limit 1
+  ), kept as (
+    update erasures r set turn_at = clock_timestamp(), after_at = reached.created_at, after_id = reached.id from erasure, reached
+    where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
+  ), done as (
+    delete from erasures r using erasure
+    where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
+    returning r.tenant_id, r.customer_id
+  ), verified as materialized (
+    select v.tenant_id, v.id from done join verifications v
+      on v.tenant_id = done.tenant_id and v.subject_id = done.customer_id and v.subject_type = 'customer'
+  ), forgotten as (
+    update verifications v set metadata = '{}', return_url = null, updated_at = clock_timestamp() from verified
+    where v.tenant_id = verified.tenant_id and v.id = verified.id
+  ), told as (
+    update events e set data = e.data - array['metadata', 'return_url'] from verified
+    where e.tenant_id = verified.tenant_id and e.subject_id = verified.id and e.type like 'kyc.%'
+  ), asked as (
+    -- A call that is not over needs its request as it was sent.
+    update jobs j set request = j.request || '{"return_url": null}' from verified
+    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null and j.request ? 'return_url'
+  ), asked_before as (
+    update job_history j set request = j.request || '{"return_url": null}' from verified
+    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.request ? 'return_url'
+  )
+  select (select count(*)::integer from step) from erasure
+$$;
+do $$ begin
+  execute format('alter function erase_next_events(integer) security definer set search_path = %I, pg_temp', current_schema());
+end $$;
+alter function erase_next_events(integer) set plan_cache_mode = 'force_custom_plan';

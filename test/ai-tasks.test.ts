@@ -595,3 +595,20 @@ test(
     expect(deployment.output()).not.toContain('Private')
   },
 )
+
+test('what a task answered is erased when it is as old as RETENTION_DAYS says; the task stays', async () => {
+  const idempotency_key = freshKey()
+  const task = { idempotency_key, ...generate('Of Ada.') }
+  const [{ body: old }, { body: young }] = await Promise.all([start(task), start(generate('Of Grace.'))])
+  for (const [{ id }, days] of [
+    [old, 90],
+    [young, 89],
+  ] as const)
+    await world.sql`update ai_tasks set finished_at = now() - ${days} * interval '1 day' where id = ${id}`
+  await eventually(async () => expect(await look(old.id)).toMatchObject({ output: null }))
+  const left = await look(old.id)
+  expect(left).toEqual({ ...old, output: null, finished_at: left.finished_at, updated_at: left.updated_at })
+  const replayed = await start(task)
+  expect([replayed.status, replayed.body]).toEqual([201, left])
+  expect(await look(young.id)).toMatchObject({ output: { text: 'You said: Of Grace.' } })
+})

@@ -56,6 +56,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RECONCILE_EVERY_S', '0'],
     ['RECONCILE_AFTER_S', '-1'],
     ['RETENTION_DAYS', 'jobs:30'],
+    ['RETENTION_DAYS', 'ai_tasks:30'],
     ['RETENTION_DAYS', 'ledger:400'],
     ['RETENTION_DAYS', 'jobs:90,events'],
     ['REQUIRES_ACTION_TTL_S', '5'],

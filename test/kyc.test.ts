@@ -633,3 +633,23 @@ test('in the end the books and the provider agree', async () => {
   await checkBooks(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
 }, 60_000)
+
+test('with a deleted customer goes what their verifications say of them', async () => {
+  const mark = `secret-${freshKey()}`
+  const of = await party(client, 'customer')
+  const { body } = await startKyc(client, {
+    ...of,
+    metadata: { mark },
+    return_url: `https://shop.example/${mark}`,
+  })
+  await decide(client, body.id, 'rejected')
+  await world.drain()
+  expect(await everyRow(world.sql)).toContain(mark)
+  await client.delete(`/v1/customers/${of.subject_id}`)
+  await eventually(async () => {
+    const rows = (await everyRow(world.sql)).split('\n')
+    expect(rows.filter((row) => row.includes(mark))).toEqual([])
+  })
+  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', metadata: {} })
+  expect((await eventsOf(body.id)).map(({ type }) => type)).toContain('kyc.rejected')
+})

@@ -191,8 +191,8 @@ export const VARIABLES = {
   RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once of each API key', ['api']],
   RETENTION_DAYS: [
     z.string().default('').transform(parseRetention),
-    'jobs:90,notifications:90,events:400',
-    'days that finished jobs, notifications and events are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
+    'jobs:90,notifications:90,events:400,ai_tasks:90',
+    'days that finished jobs, notifications, events and the outputs of AI tasks are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
     ['worker'],
   ],
   REQUIRES_ACTION_TTL_S: [

@@ -51,7 +51,7 @@ export const aiTaskSchema = z
       .meta({ description: 'The most tokens that the answer may have, if it was said.', example: 200 }),
     output: anyJson.meta({
       description:
-        'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded, and in lists.',
+        'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded, once it is older than outputs are kept, and in lists.',
       example: { label: 'billing' },
     }),
     usage: z

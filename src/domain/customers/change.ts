@@ -102,7 +102,10 @@ export async function deleteCustomer(
   return row ?? (await findCustomers(sql, [{ tenant_id, id }]))[0]
 }
 
-/** Erases personal data of deleted customers from at most `most` events; false when nothing is left to erase. */
+/**
+ * Erases personal data of deleted customers from at most `most` of their events and, after the last, what their
+ * verifications say of them; false when nothing is left to erase.
+ */
 export async function eraseNextEvents(sql: Sql, most: number): Promise<boolean> {
   const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${most}) as erased`
   return row!.erased !== null

@@ -1,9 +1,10 @@
 // Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
-// idempotency keys. It also erases personal data of deleted customers from events.
+// idempotency keys. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
 import { metrics } from '#core/metrics.ts'
+import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import {
   BEGINNING,
@@ -88,6 +89,14 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
       () => FORGET_EVERY_MS,
       async () => {
         while ((await forgetKycLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
+      },
+    ),
+    every(
+      log,
+      'old outputs of AI tasks',
+      () => FORGET_EVERY_MS,
+      async () => {
+        while ((await eraseOldOutputs(sql, days.ai_tasks, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(
