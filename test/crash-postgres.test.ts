@@ -13,7 +13,7 @@ import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
-const inTurn = { concurrent: false, timeout: 90_000 }
+const inTurn = { concurrent: false, timeout: 180_000 }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with bells on %s', (queue) => {
   let postgres: EmbeddedPostgres
@@ -81,7 +81,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
 
 test.concurrent(
   'all connections fall silent under load: they are replaced, and work goes on',
-  { timeout: 90_000 },
+  { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
     onTestFinished(() => deployment.close())
@@ -102,7 +102,7 @@ test.concurrent(
 
 test.concurrent(
   'a pool outlives crashes: every query resolves or rejects, none waits for ever',
-  { timeout: 90_000 },
+  { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const folder = await makeFolder()
     onTestFinished(() => folder.remove())

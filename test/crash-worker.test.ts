@@ -180,7 +180,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
 // On one backend: what the torture does on both.
 test.concurrent(
   'ten workers are killed over one job: it is finished, and took effect once',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
     onTestFinished(() => deployment.close())

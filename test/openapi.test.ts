@@ -562,7 +562,7 @@ test('answers match their schemas', async () => {
   const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id: to }
   // It is under way until it is canceled, however long the others take.
   const asked = await world.provider('ai').fault({ match: { contains: '[[slow]]' }, fault: 'hold' })
-  onTestFinished(asked.remove)
+  onTestFinished(() => asked.remove())
   const task = await aiTask(client)
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
