@@ -1,4 +1,5 @@
 // The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
+import { filedUnder } from './jobs.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 
 /** A contradiction and where it is. Amounts are in the smallest unit; `off_by` is found minus expected. */
@@ -177,37 +178,6 @@ function toAvailable(sql: Sql | Tx): Fragment {
     case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
-/** Every job that succeeded has sent its provider call. */
-export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
-  const noun = filedUnder(sql, subjects, sql`split_part(j.name, '.', 1)`)
-  return sql`
-    select 'a job succeeded without its provider call' as problem, j.tenant_id,
-      case when j.subject_id is not null then ${noun} end as subject, j.subject_id,
-      j.id::text as id, j.operation as what, ${noNumbers(sql)}
-    from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
-}
-
-/** The noun under whose rows jobs and events of `noun` are filed. */
-function filedUnder(sql: Sql | Tx, subjects: AuditScope['subjects'], noun: Fragment): Fragment {
-  const parts = subjects
-    .filter((each) => each.root !== each.noun)
-    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
-  return sql`case when false then null ${parts} else ${noun} end`
-}
-
-/** Every open job is claimed soon after it is due, or paused. */
-export function jobs(sql: Sql | Tx, _scope: AuditScope, { stuck_after_s }: Limits): Fragment {
-  const long_ago = sql`now() - ${stuck_after_s} * interval '1 second'`
-  return sql`
-    select 'a job is due and nobody takes it' as problem, j.tenant_id, ${ofNone(sql)}, j.id::text as id,
-      j.name || ' ' || j.state || ' since ' || coalesce(j.lease_until, j.run_at) as what, ${noNumbers(sql)}
-    from jobs j
-    where j.finished_at is null and case when j.state = 'running' then j.lease_until else j.run_at end < ${long_ago}
-      and not exists (
-        select from pauses p
-        where (p.queue is null or p.queue = j.queue) and (p.tenant_id is null or p.tenant_id = j.tenant_id))`
-}
-
 /** The smallest id that could be created at that time. */
 function idAt(time: string): string {
   const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
@@ -215,9 +185,9 @@ function idAt(time: string): string {
 }
 
 /**
- * Rows point at rows of their own tenant, and of the noun that they name. The tables that the hottest statements write have no foreign keys, which
- * would cost a tenth: those statements take the tenant from the row that they lock, and this check makes sure that
- * they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
+ * Rows point at rows of their own tenant, and of the noun that they name. The tables that the hottest statements write
+ * have no foreign keys, which would cost a tenth: those statements take the tenant from the row that they lock, and this
+ * check makes sure that they did. Idempotency keys have their own check. For a limited time it covers rows by the time in their ids;
  * notifications have no time in theirs, so their ids are only covered by an audit of everything.
  */
 export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until }: Limits): Fragment {
