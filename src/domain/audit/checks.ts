@@ -1,5 +1,4 @@
 // The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
-import { filedUnder } from './jobs.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 
 /** A contradiction and where it is. Amounts are in the smallest unit; `off_by` is found minus expected. */
@@ -178,6 +177,14 @@ function toAvailable(sql: Sql | Tx): Fragment {
     case 'available' when t.credit_account then t.amount_minor when t.debit_account then -t.amount_minor else 0 end`
 }
 
+/** The noun under whose rows jobs and events of `noun` are filed. */
+export function rootNoun(sql: Sql | Tx, subjects: AuditScope['subjects'], noun: Fragment): Fragment {
+  const parts = subjects
+    .filter((each) => each.root !== each.noun)
+    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
+  return sql`case when false then null ${parts} else ${noun} end`
+}
+
 /** The smallest id that could be created at that time. */
 function idAt(time: string): string {
   const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
@@ -211,12 +218,12 @@ export function tenants(sql: Sql | Tx, { subjects }: AuditScope, { since, until 
           then s.what || ' of a ' || s.noun || ', which is not known here' else s.what end,
         s.tenant_id, s.at
       from (
-        select 'jobs' as what, ${filedUnder(sql, subjects, sql`split_part(j.name, '.', 1)`)} as noun, j.tenant_id,
+        select 'jobs' as what, ${rootNoun(sql, subjects, sql`split_part(j.name, '.', 1)`)} as noun, j.tenant_id,
           j.subject_id as at
         from all_jobs j
         where ${made(sql`j.id`)} and j.subject_id is not null
         union all
-        select 'events', ${filedUnder(sql, subjects, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
+        select 'events', ${rootNoun(sql, subjects, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
         from events e
         where ${written(sql`e.created_at`)}
         union all

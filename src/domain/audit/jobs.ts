@@ -1,23 +1,15 @@
 // Checks of jobs: what ended has been done, and what is open is taken.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { noNumbers, ofNone, type AuditScope, type Limits } from './checks.ts'
+import { rootNoun, noNumbers, ofNone, type AuditScope, type Limits } from './checks.ts'
 
 /** Every job that succeeded has sent its provider call. */
 export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
-  const noun = filedUnder(sql, subjects, sql`split_part(j.name, '.', 1)`)
+  const noun = rootNoun(sql, subjects, sql`split_part(j.name, '.', 1)`)
   return sql`
     select 'a job succeeded without its provider call' as problem, j.tenant_id,
       case when j.subject_id is not null then ${noun} end as subject, j.subject_id,
       j.id::text as id, j.operation as what, ${noNumbers(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
-}
-
-/** The noun under whose rows jobs and events of `noun` are filed. */
-export function filedUnder(sql: Sql | Tx, subjects: AuditScope['subjects'], noun: Fragment): Fragment {
-  const parts = subjects
-    .filter((each) => each.root !== each.noun)
-    .map((part) => sql`when ${noun} = ${part.noun} then ${part.root}::text`)
-  return sql`case when false then null ${parts} else ${noun} end`
 }
 
 /** Every open job is claimed soon after it is due, or paused. */
