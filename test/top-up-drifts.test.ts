@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { resolveAsDone, resolveAsFailed } from '#domain/interventions/act.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findDrifting, looksOf } from '#domain/reconciliation/looks.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -185,6 +186,17 @@ test('an answer about another amount than was asked for leaves it unknown, until
       processor_reference: expect.stringMatching(/^tu_/),
     }),
   )
+})
+
+test('a key that was used otherwise leaves it unknown: what that made may be ours', async () => {
+  const shop = await world.clientOf()
+  await pauseJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
+  const { body } = await topUp(shop, MANUAL)
+  const [job] = await jobsOf(body.id)
+  await topUpElsewhere(world, { amount: '499' }, { 'idempotency-key': `${job!.id}:1` })
+  await resumeJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
+  await eventually(async () => expect(await jobsOf(body.id)).toMatchObject([{ state: 'unknown' }]))
+  expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
 })
 
 test('what was taken back at once is posted after what came, each time', async () => {
