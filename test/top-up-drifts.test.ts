@@ -120,7 +120,7 @@ test('it stays a drift when ours is given up', async () => {
 })
 
 test.each(['tells', 'is looked at'])(
-  'money that came although ours was given up is a drift, which closes when the processor has taken it back and %s',
+  'money that came although ours was given up is posted and a drift, which closes when the processor has taken it back and %s',
   async (how) => {
     const shop = await world.clientOf()
     const { id, job_id } = await unknownTopUp(shop)
@@ -132,9 +132,23 @@ test.each(['tells', 'is looked at'])(
     await settleTopUp(world, reference, 'succeeded')
     await tell(reference)
     expect(await driftsOf(shop, id)).toMatchObject([
-      { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
+      {
+        state: 'differs',
+        detail: 'the top-up has failed here, and the processor has brought the money in all the same',
+        ours: { status: 'failed' },
+        theirs: { status: 'succeeded' },
+      },
     ])
-    // It is known by its reference from now on; nothing else has changed.
+    expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
+    // Once, however often it is told.
+    const [told] = (await listEvents(world)).filter(({ data }) => data.object.id === reference)
+    const again = { ...told!, id: `${told!.id}_again` }
+    await deliver(world, again)
+    await tried(world, [again])
+    const kinds = async () =>
+      (await shop.get(`/v1/wallet/transactions?subject_id=${id}`)).body.map(({ kind }: any) => kind)
+    expect(await kinds()).toEqual(['top_up'])
+    // It is known by its reference from now on; nothing else that is shown of it has changed.
     expect(await topUpOf(shop, id)).toEqual({
       ...given_up,
       processor_reference: reference,
@@ -152,7 +166,8 @@ test.each(['tells', 'is looked at'])(
     }
     await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: given_up.failure })
-    expect(await balancesOf(shop)).toEqual([])
+    expect(await kinds()).toEqual(['top_up_reversed', 'top_up'])
+    expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 0 }])
     const events = await world.sql<
       { type: string }[]
     >`select type from events where subject_id = ${id} order by id`

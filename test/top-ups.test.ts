@@ -502,6 +502,6 @@ describe('with a processor that does not tell', () => {
         { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded', currency: 'usd' } },
       ]),
     )
-    expect(await balanceOf(shop)).toBeUndefined()
+    expect(await balanceOf(shop)).toBe(500)
   })
 })
