@@ -12,6 +12,9 @@ create table top_ups (
   description text check (length(description) <= 1000),
   processor text not null,
   processor_reference text,
+  -- What was posted of it: come, and taken back. One that has failed here can come all the same.
+  came_minor bigint not null default 0,
+  reversed_minor bigint not null default 0,
   failure jsonb,
   succeeded_at timestamptz,
   failed_at timestamptz,
@@ -22,6 +25,9 @@ create table top_ups (
   constraint top_ups_created_at unique (tenant_id, created_at),
   constraint top_ups_idempotency unique (tenant_id, idempotency_key),
   constraint top_ups_processor_reference unique (processor, processor_reference),
+  constraint top_ups_posted check (came_minor in (0, amount_minor) and reversed_minor in (0, came_minor)),
+  constraint top_ups_pending_is_not_posted check (status <> 'pending' or came_minor = 0),
+  constraint top_ups_succeeded_is_posted check (succeeded_at is null or came_minor = amount_minor),
   -- One that failed after it had succeeded was reversed.
   constraint top_ups_succeeded check (case status when 'succeeded' then succeeded_at is not null
     when 'failed' then true else succeeded_at is null end),

@@ -18,7 +18,7 @@ create table disputes (
   closed_at timestamptz,
   -- The events that told of it; each is told once, also of a dispute that is lost, won and lost again.
   told text[] not null check (told <@ array['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] and 'disputed' = any(told)),
-  -- Rises with each change. What the processor said is written only over the revision that was known before it was asked: its statuses go
+  -- Rises with each answer that is written, also one that confirms what is there. What the processor said is written only over the revision that was known before it was asked: its statuses go
   -- back and forth, so nothing else tells which of two answers is the newer.
   revision integer not null default 1,
   metadata jsonb not null default '{}',

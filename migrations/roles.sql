@@ -143,7 +143,7 @@ begin
     ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
     ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
       returned_minor)'),
-    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, succeeded_at)'),
+    ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, came_minor, reversed_minor)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),

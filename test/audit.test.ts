@@ -159,8 +159,8 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'a top-up that came and was not posted',
       'top_ups',
-      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now()`),
-      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null`),
+      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), came_minor = 500`),
+      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, came_minor = 0`),
       () => ({
         problem: 'what came in is not what was posted',
         tenant_id: world.tenant_id,
@@ -169,6 +169,28 @@ describe('each problem is named with its row until it is corrected', () => {
         id: top_up.id,
         expected: 500,
         found: 0,
+      }),
+    ],
+    [
+      'a top-up that failed here and came there, without a drift',
+      'top_ups',
+      () =>
+        set(
+          'top_ups',
+          top_up.id,
+          `status = 'failed', failure = '{}', failed_at = now(), came_minor = 500, updated_at = now() - interval '1 hour'`,
+        ),
+      () =>
+        set(
+          'top_ups',
+          top_up.id,
+          `status = 'pending', failure = null, failed_at = null, came_minor = 0, updated_at = now()`,
+        ),
+      () => ({
+        problem: 'a top-up has ended here, its money has come, and no drift says so',
+        subject: 'top_up',
+        subject_id: top_up.id,
+        off_by: 500,
       }),
     ],
     [

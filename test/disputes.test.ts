@@ -1,6 +1,9 @@
 // Disputes: whatever the processor tells, in any order and however often, ends alike, and each movement is posted once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
+import type { Dispute } from '#domain/disputes/dispute.ts'
+import { findDisputeByReference } from '#domain/disputes/find.ts'
+import { settleDispute, type DisputeTold } from '#domain/disputes/settle.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { checkBooks } from '#test/books.ts'
@@ -11,6 +14,7 @@ import {
   deliverAll,
   listEvents,
   madeUp,
+  notificationId,
   rotationsOf,
   shuffled,
   spread,
@@ -228,6 +232,30 @@ test('an answer of the processor that was overtaken is not written over a newer 
   await checkBooks(world)
 })
 
+test('an answer that confirms what is known is newer than one that was asked for before it', async () => {
+  const { sql, client, tenant_id } = world
+  const { payment, reference } = await disputedPayment(world)
+  await tell(payment)
+  const { dispute } = (await client.get(`/v1/payments/${payment.id}`)).body
+  const { id, closed_at, ...shown } = dispute
+  const told = (status: Dispute['status']): DisputeTold => ({
+    ...shown,
+    tenant_id,
+    payment_id: payment.id,
+    processor: 'stripe',
+    status,
+    closed: false,
+    movements: [],
+  })
+  const known = await findDisputeByReference(sql, 'stripe', reference)
+  const before = (await client.get(`/v1/disputes/${id}`)).body
+  expect(await settleDispute(sql, known, told('needs_response'))).toEqual({ id })
+  expect((await client.get(`/v1/disputes/${id}`)).body).toEqual(before)
+  expect(await settleDispute(sql, known, told('under_review'))).toBeUndefined()
+  expect((await client.get(`/v1/disputes/${id}`)).body).toEqual(before)
+  expect(closed_at).toBeNull()
+})
+
 test('a refund of what was charged back is refused, frees what it reserved, and is possible once it is won', async () => {
   const { client } = world
   const { payment, reference } = await disputedPayment(world)
@@ -336,7 +364,28 @@ test('the audit notices what was not posted, announced or shown', async () => {
   expect(await problems()).toEqual(['dispute_events: an event of a dispute is missing or was written twice'])
   await sql`update disputes set told = '{disputed}', status = 'under_review' ${of}`
   expect(await problems()).toEqual(['disputes: its payment does not show the latest dispute as it is'])
-  await sql`update disputes set status = 'needs_response' ${of}`
+  await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${of}`
+  expect(await problems()).toContain('disputes: a dispute is won and nothing came back')
+  await sql`update disputes set status = 'needs_response', closed_at = null ${of}`
+  expect(await problems()).toEqual([])
+  // It waits for what is there: a refund beside it takes it no room.
+  const [created] = await eventsOf(payment)
+  await sql`
+    update notifications set state = 'parked', reason = 'does_not_fit', parked_at = now(), applied_at = null
+    where id = ${notificationId(created!)}`
+  await sql`
+    update jobs set state = 'ready', run_at = now() + interval '1 hour', finished_at = null
+    where id = ${notificationId(created!)}`
+  const reserve = async (amount: number) =>
+    void (await sql`update payments set amount_refund_reserved_minor = ${amount} where id = ${payment.id}`)
+  await reserve(400)
+  expect(await problems()).toContain(
+    'notifications: a parked notification sleeps and what it tells fits by now',
+  )
+  await reserve(0)
+  await sql`update jobs set run_at = now() where id = ${notificationId(created!)}`
+  await world.drain()
+  expect(await problems()).toEqual([])
   await sql`
     update events set type = 'payment.dispute_won'
     where subject_id = ${payment.id} and type = 'payment.disputed'`

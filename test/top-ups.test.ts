@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
@@ -553,14 +554,14 @@ describe('told when the test tells it', () => {
     await tried(world, [told])
     await world.drain()
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: reference })
-    expect(await balancesOf(shop)).toEqual([])
+    expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
     ])
   })
 
   test.each(['tells', 'is looked at'])(
-    'money that came although ours was given up is a drift, which closes when the processor has taken it back and %s',
+    'money that came although ours was given up is posted and a drift, which closes when the processor has taken it back and %s',
     async (how) => {
       const shop = await world.clientOf()
       const { id, job_id } = await unknownTopUp(world, shop)
@@ -572,9 +573,23 @@ describe('told when the test tells it', () => {
       await settleTopUp(world, reference, 'succeeded')
       await tell(reference)
       expect(await driftsOf(shop, id)).toMatchObject([
-        { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded' } },
+        {
+          state: 'differs',
+          detail: 'the top-up has failed here, and the processor has brought the money in all the same',
+          ours: { status: 'failed' },
+          theirs: { status: 'succeeded' },
+        },
       ])
-      // It is known by its reference from now on; nothing else has changed.
+      expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
+      // Once, however often it is told.
+      const [told] = (await listEvents(world)).filter(({ data }) => data.object.id === reference)
+      const again = { ...told!, id: `${told!.id}_again` }
+      await deliver(world, again)
+      await tried(world, [again])
+      const kinds = async () =>
+        (await shop.get(`/v1/wallet/transactions?subject_id=${id}`)).body.map(({ kind }: any) => kind)
+      expect(await kinds()).toEqual(['top_up'])
+      // It is known by its reference from now on; nothing else that is shown of it has changed.
       expect(await topUpOf(shop, id)).toEqual({
         ...given_up,
         processor_reference: reference,
@@ -592,13 +607,28 @@ describe('told when the test tells it', () => {
       }
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: given_up.failure })
-      expect(await balancesOf(shop)).toEqual([])
+      expect(await kinds()).toEqual(['top_up_reversed', 'top_up'])
+      expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 0 }])
       const events = await world.sql<
         { type: string }[]
       >`select type from events where subject_id = ${id} order by id`
       expect(events.map(({ type }) => type)).toEqual(['top_up.created', 'top_up.failed'])
     },
   )
+
+  test('a key that was used otherwise leaves it unknown: what that made may be ours', async () => {
+    const shop = await world.clientOf()
+    await pauseJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
+    const { body } = await topUp(shop, MANUAL)
+    const jobs = async () => [
+      ...(await world.sql<{ id: string }[]>`select id, state from jobs where subject_id = ${body.id}`),
+    ]
+    const [job] = await jobs()
+    await topUpElsewhere(world, { amount: '499' }, { 'idempotency-key': `${job!.id}:1` })
+    await resumeJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
+    await eventually(async () => expect(await jobs()).toMatchObject([{ state: 'unknown' }]))
+    expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
+  })
 
   test('an answer about another amount than was asked for leaves it unknown, until the right one is found', async () => {
     const shop = await world.clientOf()
@@ -682,6 +712,6 @@ describe('told when the test tells it', () => {
         { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded', currency: 'usd' } },
       ]),
     )
-    expect(await balanceOf(shop)).toBeUndefined()
+    expect(await balanceOf(shop)).toBe(500)
   })
 })

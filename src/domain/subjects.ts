@@ -28,7 +28,7 @@ import { PAYOUT_EVENTS, payoutSchema } from './payouts/payout.ts'
 import { payoutContradiction, payoutSide, payoutTellsNothing } from './payouts/side.ts'
 import { REFUND_EVENTS, refundSchema } from './refunds/refund.ts'
 import type { ProviderSubject, Subject, UnderWay } from './subject.ts'
-import { topUpSide, topUpTellsNothing } from './top-ups/side.ts'
+import { topUpContradiction, topUpSide, topUpTellsNothing } from './top-ups/side.ts'
 import { TOP_UP_EVENTS, topUpSchema } from './top-ups/top-up.ts'
 import { differenceOfKyc, KYC_AGREES, kycSide } from './verifications/side.ts'
 import { KYC_EVENTS, kycEventSchema } from './verifications/verification.ts'
@@ -146,6 +146,7 @@ export const SUBJECTS = {
       reference: 'processor_reference',
       side: topUpSide,
       tellsNothing: topUpTellsNothing,
+      contradiction: topUpContradiction,
       agrees: {
         pending: ['pending'],
         succeeded: ['succeeded'],

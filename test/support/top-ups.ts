@@ -19,11 +19,16 @@ export async function topUp(
 export async function topUpElsewhere(
   { provider }: Pick<World, 'provider'>,
   fields: Record<string, string>,
+  headers: Record<string, string> = {},
 ): Promise<string> {
   const { url, api_key } = provider('stripe')
   const made = await fetch(`${url}/v1/topups`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+    headers: {
+      authorization: `Bearer ${api_key}`,
+      'content-type': 'application/x-www-form-urlencoded',
+      ...headers,
+    },
     body: new URLSearchParams({ amount: '500', currency: 'usd', source: 'src_manual', ...fields }).toString(),
   })
   return ((await made.json()) as { id: string }).id

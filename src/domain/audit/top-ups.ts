@@ -3,8 +3,6 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { announcedOnce, postedFor, type AuditScope, type Checks } from './checks.ts'
 
 function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
-  const came = sql`p.succeeded_at is not null`
-  const went = sql`(p.succeeded_at is not null and p.status = 'failed')`
   const posted = sql`
     select finding.problem, p.tenant_id, 'top_up' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
@@ -13,15 +11,22 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) taken
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) given
     cross join lateral (values
-      ('what came in is not what was posted', case when ${came} then p.amount_minor else 0 end, taken.posted),
-      ('what was taken back is not what was posted', case when ${went} then -p.amount_minor else 0 end, given.posted)
-    ) as finding(problem, expected, found)
-    where finding.found <> finding.expected or taken.currency <> upper(p.currency)
-      or given.currency <> upper(p.currency)`
+      ('what came in is not what was posted', taken.posted <> p.came_minor, p.came_minor, taken.posted),
+      ('what was taken back is not what was posted', -given.posted <> p.reversed_minor, -p.reversed_minor, given.posted),
+      ('a top-up is posted in another currency', upper(p.currency) <> any(array[taken.currency, given.currency]),
+        null, null),
+      -- The drift is opened soon after.
+      ('a top-up has ended here, its money has come, and no drift says so',
+        p.status in ('failed', 'canceled') and p.came_minor > p.reversed_minor
+        and p.updated_at < now() - interval '1 minute' and not exists (
+          select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'top_up' and d.subject_id = p.id
+            and d.mended_at is null offset 0), 0, p.came_minor)
+    ) as finding(problem, wrong, expected, found)
+    where finding.wrong`
   const expected = sql`
     select 'top_up.created' as type
-    union all select 'top_up.succeeded' where ${came}
-    union all select 'top_up.reversed' where ${went}
+    union all select 'top_up.succeeded' where p.succeeded_at is not null
+    union all select 'top_up.reversed' where p.succeeded_at is not null and p.status = 'failed'
     union all select 'top_up.' || p.status where p.succeeded_at is null and p.status in ('failed', 'canceled')`
   return unionAll(sql, [posted, announcedOnce(sql, scope, 'top_up', expected)])
 }

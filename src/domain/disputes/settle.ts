@@ -125,9 +125,10 @@ function imported(sql: Sql): Fragment {
 }
 
 function changed(sql: Sql, revision: number): Fragment {
-  const is_news = sql`(
+  const isNews = (before: Fragment) => sql`(
     growth.withdrawn + growth.reinstated > 0
-    or (d.status, d.reason, d.amount_minor, d.currency, d.evidence_due_by, d.opened_at, d.closed_at is not null)
+    or (${before}.status, ${before}.reason, ${before}.amount_minor, ${before}.currency, ${before}.evidence_due_by,
+      ${before}.opened_at, ${before}.closed_at is not null)
       is distinct from
       (g.status, g.reason, g.amount_minor, g.currency, g.evidence_due_by, g.opened_at, g.closed))`
   return sql`
@@ -138,13 +139,14 @@ function changed(sql: Sql, revision: number): Fragment {
       closed_at = case when not g.closed then null
         when d.status = g.status and d.closed_at is not null then d.closed_at else clock_timestamp() end,
       told = d.told || array(select unnest(g.told) except select unnest(d.told)),
-      revision = d.revision + ${is_news}::integer,
-      updated_at = case when ${is_news} then clock_timestamp() else d.updated_at end
+      -- Also where it confirms what is there: an answer that was asked for before this one is older.
+      revision = d.revision + 1,
+      updated_at = case when ${isNews(sql`d`)} then clock_timestamp() else d.updated_at end
     from payment cross join given g cross join growth
     where d.tenant_id = payment.tenant_id and d.payment_id = payment.id and d.id = g.dispute_id
       and d.revision = ${revision}
     returning d.*, array(select unnest(d.told) except select unnest(old.told)) as news,
-      d.revision > old.revision as is_news`
+      ${isNews(sql`old`)} as is_news`
 }
 
 /** The row `w` as its payment shows it. */

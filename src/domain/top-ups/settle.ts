@@ -23,8 +23,8 @@ export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: s
 /**
  * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
  * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
- * behind it, and both are posted and announced. One that has ended only learns its reference: what contradicts it is
- * for a drift, which needs the reference to be looked at. No two settlements of one call may be of the same top-up.
+ * behind it, and both are posted and announced. What the processor did and what the top-up is here are two facts: money is
+ * posted as the processor moved it, but one that has failed here, or was canceled, stays so; a drift names both. No two settlements of one call may be of the same top-up.
  * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
@@ -46,17 +46,17 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
       },
     }
   })
-  const came = sql`before = 'pending' and said in ('succeeded', 'reversed')`
   const to_post = sql`
     select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,
       'processor_clearing' as debit_account, 'available' as credit_account, upper(currency) as currency, amount_minor
-    from changed where ${came}
+    from t where comes
     union all
     select tenant_id, went_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency), amount_minor
-    from changed where said = 'reversed'`
+    from t where goes`
   const announced = sql`
     ${asItStood(sql, 'succeeded')}, came_event_id as event_id,
-      ${'top_up.succeeded' satisfies EventType} as event from changed where ${came}
+      ${'top_up.succeeded' satisfies EventType} as event from changed
+    where before = 'pending' and said in ('succeeded', 'reversed')
     union all
     ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
   const known = sql`select processor as provider, processor_reference as reference from t`
@@ -68,15 +68,20 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
     ), locked as (
       select told.*, t.before,
+        said in ('succeeded', 'reversed') and t.came_minor = 0 as comes,
+        said = 'reversed' and t.reversed_minor = 0 as goes,
         becomes <> before and (before = 'pending' or (before = 'succeeded' and said = 'reversed')) as moves
       from (select * from told order by tenant_id, top_up_id) told
       cross join lateral (
-        select t.status as before from top_ups t where t.tenant_id = told.tenant_id and t.id = told.top_up_id
+        select t.status as before, t.came_minor, t.reversed_minor from top_ups t
+        where t.tenant_id = told.tenant_id and t.id = told.top_up_id
         for update
       ) t
     ), t as (
       update top_ups t set updated_at = clock_timestamp(),
         processor_reference = coalesce(t.processor_reference, l.processor_reference),
+        came_minor = case when l.comes then t.amount_minor else t.came_minor end,
+        reversed_minor = case when l.goes then t.amount_minor else t.reversed_minor end,
         status = case when l.moves then l.becomes else t.status end,
         failure = case when l.moves then l.failure else t.failure end,
         succeeded_at = case when l.moves and l.said in ('succeeded', 'reversed')
@@ -84,8 +89,8 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         failed_at = case when l.moves and l.becomes = 'failed' then clock_timestamp() else t.failed_at end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.top_up_id
-        and (l.moves or (t.processor_reference is null and l.processor_reference is not null))
-      returning t.*, l.before, l.said, l.came_event_id, l.event_id, l.came_id, l.went_id
+        and (l.moves or l.comes or l.goes or (t.processor_reference is null and l.processor_reference is not null))
+      returning t.*, l.before, l.said, l.comes, l.goes, l.came_event_id, l.event_id, l.came_id, l.went_id
     ), changed as (
       select * from t where status <> before
     ),

@@ -26,15 +26,16 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
   const sent: Outcome<ProcessorTopUp> = call.look_only ? TOO_LATE : await send(context, job, call.key)
   if (sent.kind === 'done') return tell(job, sent.value)
 
-  // A refusal after an earlier attempt, or a stored error, may hide a top-up that was taken.
-  const doubtful = (sent.kind === 'declined' && call.in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
+  // A refusal after an earlier attempt, a stored error or a key that was used otherwise may hide a top-up that was taken.
+  const says_why = sent.kind === 'declined' && sent.failure.code !== 'processor_error'
+  const doubtful =
+    sent.kind === 'declined' ? call.in_doubt || !says_why : sent.kind === 'ambiguous' && sent.replayed
   if (doubtful) {
     const looked = await look(context, job)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     if (found !== null) return tell(job, found)
-    if (sent.kind === 'ambiguous')
-      return unknown('the processor has not shown the top-up yet; it may still exist')
+    if (!says_why) return unknown('the processor has not shown the top-up yet; it may still exist')
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)
