@@ -673,12 +673,17 @@ describe('told when the test tells it', () => {
 
   test('the token of a source is in no table in clear once the processor has it', async () => {
     const shop = await world.clientOf()
-    const source = `src_manual_${freshKey().replaceAll('-', '_')}`
+    const source = `src_success_${freshKey().replaceAll('-', '_')}`
     const { body } = await topUp(shop, { source }, { prefer: 'wait=20' })
-    for (const status of ['succeeded', 'reversed'] as const) {
-      await settleTopUp(world, body.processor_reference, status)
-      await tell(body.processor_reference)
-    }
+    await eventually(async () =>
+      expect(await eventsOf(world, body.processor_reference)).toMatchObject([
+        { type: 'topup.created' },
+        { type: 'topup.succeeded' },
+      ]),
+    )
+    await tell(body.processor_reference)
+    await settleTopUp(world, body.processor_reference, 'reversed')
+    await tell(body.processor_reference)
     const rows = await everyRow(world.sql)
     expect(rows).toContain(body.processor_reference)
     expect(rows.split('\n').filter((row) => row.includes(source))).toEqual([])
