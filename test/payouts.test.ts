@@ -189,6 +189,8 @@ describe('is refused', () => {
       'currency',
     ])
     expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
+    // No verification says so, which the audit would find.
+    await world.sql`update recipients set kyc_status = 'none' where id = ${rejected}`
     const to = await recipient(own)
     const key = freshKey()
     const short = await payOut(own, to, { amount_minor: 51, idempotency_key: key })

@@ -12,7 +12,8 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) given
     cross join lateral (values
       ('what came in is not what was posted', taken.posted <> p.came_minor, p.came_minor, taken.posted),
-      ('what was taken back is not what was posted', -given.posted <> p.reversed_minor, -p.reversed_minor, given.posted),
+      ('what was taken back is not what was posted', -given.posted <> p.reversed_minor,
+        -p.reversed_minor, given.posted),
       ('a top-up is posted in another currency', upper(p.currency) <> any(array[taken.currency, given.currency]),
         null, null),
       -- The drift is opened soon after.
