@@ -92,8 +92,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/domain/payouts/reservation.ts',
-        from: 'w.amount_minor <= b.left_minor, b.left_minor,',
-        to: 'true, b.left_minor,',
+        from: 'amounts[step + 1] <= left_minor, left_minor,',
+        to: 'true, left_minor,',
       },
     ],
   },
