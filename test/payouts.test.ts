@@ -591,8 +591,8 @@ test('the audit notices a payout that is not posted as it says, and an event tha
   expect(await problems()).toEqual(['what came back is not what was posted -30'])
   await tamper(`returned_minor = 0, status = 'canceled', paid_at = null, canceled_at = now()`)
   expect(await problems()).toEqual([
-    'a payout has another number of events than changes 1',
-    'a payout has another number of events than changes -1',
+    'a row has another number of events than changes 1',
+    'a row has another number of events than changes -1',
   ])
   await tamper(`status = 'paid', paid_at = now(), canceled_at = null`)
   expect(await problems()).toEqual([])

@@ -138,39 +138,6 @@ export function postedFor(sql: Sql | Tx, subject_id: Fragment, kind: string): Fr
     where t.tenant_id = p.tenant_id and t.subject_id = ${subject_id} and t.kind = ${kind}`
 }
 
-/**
- * Each of the `expected` events (`type`) of the row `p` was written once, and no other event of it. For a noun without
- * parts, all of whose events follow from how its row stands.
- */
-export function announcedOnce(
-  sql: Sql | Tx,
-  { rowsOf }: AuditScope,
-  noun: string,
-  expected: Fragment,
-): Fragment {
-  return sql`
-    select case when compared.expected is not null then 'an event is missing or was written twice'
-        else 'an event tells what did not happen' end as problem,
-      p.tenant_id, ${noun}::text as subject, p.id as subject_id, p.id::text as id,
-      coalesce(compared.expected, compared.type) as what,
-      (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
-      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by
-    from ${rowsOf(noun)} p
-    cross join lateral (
-      select told.type, told.times, e.type from (
-        select e.type, count(*) as times from events e
-        where e.tenant_id = p.tenant_id and e.subject_id = p.id
-          -- So that earlier partitions are not read.
-          and e.created_at >= p.created_at - interval '1 hour'
-        group by 1
-      ) told full join (${expected}) e on e.type = told.type
-    ) as compared(type, times, expected)
-    -- Some events of rows that are older than the retention are gone.
-    where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'events' and not kept.is_default)
-      and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
-}
-
 /** By how much the transfer `t` changed the balance of `available`. */
 function toAvailable(sql: Sql | Tx): Fragment {
   return sql`

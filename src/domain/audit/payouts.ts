@@ -1,6 +1,7 @@
 // The invariants of payouts: what was paid and came back is what was posted, and each change of state has one event.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
+import { announcedTimes } from './events.ts'
 
 /** What a payout says of its money is what was posted for it. */
 function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
@@ -35,30 +36,16 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
 }
 
 /** There is one event of each state that a payout has reached, and none of any other. */
-function payoutEvents(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
-  return sql`
-    select 'a payout has another number of events than changes' as problem, p.tenant_id, 'payout' as subject,
-      p.id as subject_id, p.id::text as id, reached.type as what, reached.times as expected, told.times as found,
-      told.times - reached.times as off_by
-    from ${rowsOf('payout')} p
-    cross join lateral (values
-      ('payout.created', 1::bigint, 1::bigint),
-      -- What is paid or ends at once is not announced as under way.
-      ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
-      ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),
-      ('payout.failed', (p.status = 'failed')::integer::bigint, (p.status = 'failed')::integer::bigint),
-      ('payout.canceled', (p.status = 'canceled')::integer::bigint, (p.status = 'canceled')::integer::bigint)
-    ) as reached(type, times, most)
-    cross join lateral (
-      select count(*) as times from events e
-      where e.tenant_id = p.tenant_id and e.subject_id = p.id and e.type = reached.type
-        -- So that earlier partitions are not read.
-        and e.created_at >= p.created_at - interval '1 hour'
-    ) told
-    where told.times not between reached.times and reached.most
-      -- Some events of payouts that are older than the retention are gone.
-      and p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-        where kept.parent = 'events' and not kept.is_default)`
+function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
+  const reached = sql`
+    values
+    ('payout.created', 1::bigint, 1::bigint),
+    -- What is paid or ends at once is not announced as under way.
+    ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
+    ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),
+    ('payout.failed', (p.status = 'failed')::integer::bigint, (p.status = 'failed')::integer::bigint),
+    ('payout.canceled', (p.status = 'canceled')::integer::bigint, (p.status = 'canceled')::integer::bigint)`
+  return announcedTimes(sql, scope, 'payout', reached)
 }
 
 export const checksOfPayouts: Checks = { payouts, payout_events: payoutEvents }

@@ -1,6 +1,7 @@
 // The invariants of top-ups: what came and what was taken back is posted, and each step was announced once.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { announcedOnce, postedFor, type AuditScope, type Checks } from './checks.ts'
+import { postedFor, type AuditScope, type Checks } from './checks.ts'
+import { announcedOnce } from './events.ts'
 
 function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
   const posted = sql`
