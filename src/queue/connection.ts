@@ -1,7 +1,7 @@
 // Connections to Redis, whether it is one server, the primary that Sentinels name, or a Cluster.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { parseRedisUrl, type RedisPlace } from '#core/redis-url.ts'
-import { disconnecting_limit_ms } from './settings.ts'
+import { cluster_retry_ms, disconnecting_limit_ms } from './settings.ts'
 
 export type RedisClient = Redis | Cluster
 
@@ -14,6 +14,8 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
     redisOptions: { ...credentialsOf(place), ...each },
     clusterRetryStrategy: retryStrategy,
     enableOfflineQueue,
+    // Without an offline queue a command is refused while its server's connection opens, and sent again after this.
+    retryDelayOnFailover: enableOfflineQueue === false ? cluster_retry_ms : undefined,
     // So a replica that takes over is found before a command is sent to the wrong server.
     slotsRefreshInterval: 2_000,
     slotsRefreshTimeout: options.connectTimeout,

@@ -97,6 +97,8 @@ export const consumerConnection: RedisOptions = {
   reconnectOnError: (error) => unusable_reply.test(error.message),
 }
 export const consumer_retry_ms = 250
+/** Far below the limit of a probe, or a Cluster with two queues on one server would be found late at each new connection. */
+export const cluster_retry_ms = 10
 /** A Cluster's client that is still disconnecting after this will not end by itself: `disconnectTimeout` is shorter. */
 export const disconnecting_limit_ms = 500
 /** For the connection that waits for bells: BullMQ waits `drainDelay` as a rule, but 10 s after an error. */
