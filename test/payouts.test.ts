@@ -294,6 +294,19 @@ describe('a cancellation', () => {
     })
   })
 
+  test('that is overtaken by a failure by hand is refused: the payout has failed', async () => {
+    const { id } = await processing('ba_pending')
+    const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
+    const canceling = client.post(`/v1/payouts/${id}/cancel`, {}, WAIT)
+    await held.hit()
+    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' })).status).toBe(200)
+    await held.release()
+    const { status, body } = await canceling
+    expect([status, body.error?.code]).toEqual([409, 'payout_not_cancelable'])
+    expect(body.error.context).toEqual({ status: 'failed' })
+    await eventually(async () => expect((await jobOf(id, 'payout.cancel')).state).toBe('succeeded'))
+  })
+
   test('that the processor refuses leaves the payout as it is', async () => {
     const payout = await processing('ba_manual')
     for (const _time of [1, 2]) {

@@ -43,7 +43,9 @@ type Work<T> = {
   reached: (resource: T) => boolean
   /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
   dropped?: (resource: T) => Promise<boolean>
-  /** Why the guard refused, or why it was dropped, judged by the rows as they are now. */
+  /** Its job also succeeds where the resource became something else meanwhile: then `why_not` is the answer. */
+  may_end_otherwise?: boolean
+  /** Why the guard refused, or why it was dropped or ended otherwise, judged by the rows as they are now. */
   why_not: () => AppError | Promise<AppError>
   /** The resource shows that it failed: it is answered with success whatever became of its job. */
   shows_failure?: boolean
@@ -60,8 +62,20 @@ export async function accept<T>(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { job: { queue }, answers, id, body, step, reached, dropped, why_not, shows_failure = false }: Work<T>,
+  work: Work<T>,
 ): Promise<T> {
+  const {
+    job: { queue },
+    answers,
+    id,
+    body,
+    step,
+    reached,
+    dropped,
+    may_end_otherwise = false,
+    why_not,
+    shows_failure = false,
+  } = work
   const { doorbell, waiters } = context
   const { tenant_id } = request.credentials
   const ids = { job_id: newId(), event_id: newId() }
@@ -106,6 +120,7 @@ export async function accept<T>(
   }
   if (job_id === null && (await dropped?.(resource))) throw await why_not()
   const state = wait_ms > 0 || replayed ? job?.state : undefined
+  if (state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await why_not()
   const has_failed = state === 'failed' || state === 'discarded'
   if (job !== undefined && has_failed && !shows_failure) throw refusalOf(job, answers.idsOf(resource))
   if (state === 'succeeded' || has_failed || ((job_id === null || wait_ms > 0) && reached(resource)))

@@ -89,6 +89,7 @@ export function payoutActionRoutes(
           return joined && { joined: joined.job_id }
         },
         reached: ({ status }) => status === 'canceled',
+        may_end_otherwise: true,
         dropped: (payout) => isCancelDropped(sql, 'payout', payout),
         why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_cancelable', 'canceled'),
       })
