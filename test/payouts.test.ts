@@ -336,6 +336,27 @@ describe('a cancellation', () => {
   })
 })
 
+describe('a payout whose worker was killed before it began the call', () => {
+  test.each([
+    ['canceled', 'cancel', {}],
+    ['failed', 'fail', { reason: 'too slow' }],
+  ])('is %s, and its job ends: nothing has left', async (status, action, body) => {
+    const { id } = await paused(async () => {
+      const { body: payout } = await payOut(client, await recipient(client))
+      // It was claimed, and its lease has lapsed.
+      await world.sql`
+        update jobs set state = 'running', attempt = 1, worker = 'killed', started_at = now(), first_sent_at = now(),
+          last_sent_at = now(), lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'
+        where subject_id = ${payout.id}`
+      const ended = await client.post(`/v1/payouts/${payout.id}/${action}`, body)
+      expect([ended.status, ended.body.status]).toEqual([200, status])
+      return payout
+    })
+    await eventually(async () => expect((await jobOf(id)).state).toBe('failed'))
+    expect(await effectsOf(id)).toEqual([])
+  })
+})
+
 describe('a failure by hand', () => {
   test('of a payout that has not left frees its amount, and it never leaves', async () => {
     const own = await rich(world, 100)

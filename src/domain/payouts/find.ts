@@ -49,7 +49,7 @@ export async function findProtectedPayout(sql: Sql, sent: SentKey): Promise<Prot
 export type KnownPayout = Pick<
   Payout,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
-> & { cancel_requested_at: string | null }
+> & { cancel_requested_at: string | null; call_started_at: string | null }
 
 /** The payout, of any tenant, that a processor knows by `reference`. */
 export async function findPayoutByReference(
@@ -77,7 +77,7 @@ export async function findPayoutByIds(
 
 function knownColumns(sql: Sql): Fragment {
   return sql`
-    tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at`
+    tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at, call_started_at`
 }
 
 /** The columns of an answer. */

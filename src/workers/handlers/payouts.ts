@@ -65,7 +65,10 @@ async function notCalled(context: WorkerContext, job: CreateJob): Promise<Decisi
   const payout = await findPayoutByIds(context.sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
   const wanted = payout?.status === 'pending' && payout.cancel_requested_at === null
   if (payout === undefined || wanted) return retry('the lease was lost before the call', { unsent: true })
-  if (job.call.in_doubt || payout.processor_reference !== null) return await look(context, job, TOO_LATE)
+  // A worker that was killed before it began its call leaves the job in doubt, and no call.
+  const ended = payout.status === 'failed' || payout.status === 'canceled'
+  const never_left = payout.call_started_at === null && payout.processor_reference === null
+  if (!ended || !never_left) return await look(context, job, TOO_LATE)
   const became = payout.status === 'failed' ? 'failed by hand' : 'canceled'
   const message = `The payout was ${became} before the processor was asked.`
   return failed({ code: 'payout_refused', message }, { unsent: true, tells: told(job, 'unsent') })
