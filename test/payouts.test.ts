@@ -5,6 +5,7 @@ import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/in
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -15,7 +16,7 @@ const WAIT = { prefer: 'wait=20' }
 let world: World
 let client: Client
 beforeAll(async () => {
-  world = await createWorld({ providers: { stripe: { late_return_ms: 50 } } })
+  world = await createWorld()
   client = world.client
   await fund(client, 1_000_000)
 })
@@ -148,9 +149,14 @@ describe('a payout', () => {
 
   test('that the bank does not find an account for has failed; one that comes back late is posted back', async () => {
     const missing = await payOut(client, await recipient(client, 'ba_noAccount'))
-    const late = await payOut(client, await recipient(client, 'ba_lateReturn'), { amount_minor: 70 })
+    const late = await payOut(client, await recipient(client), { amount_minor: 70 })
     expect(await payoutIn(client, missing.body.id, 'failed')).toMatchObject({
       failure: { code: 'no_account', manual: false },
+    })
+    const { processor_reference } = await payoutIn(client, late.body.id, 'paid')
+    await world.provider('stripe').control('POST', `/payouts/${processor_reference}/settle`, {
+      status: 'failed',
+      failure_code: 'account_closed',
     })
     const returned = await payoutIn(client, late.body.id, 'failed')
     expect(returned.failure.code).toBe('account_closed')
@@ -498,18 +504,34 @@ describe("where the platform's balance at the processor is too low", () => {
     expect(await effectsOf(body.id)).toEqual([{ effect: 'payout', amount: 100 }])
   })
 
-  test('a parked payout is canceled at once, and its job ends without a call', async () => {
-    const to = await recipient(client)
+  const parked = async (own: Client) => {
+    const to = await recipient(own)
     const empty = await broke()
-    const { body } = await payOut(client, to)
+    const { body } = await payOut(own, to)
     await empty.hit()
     await eventually(async () => expect((await jobOf(body.id)).run_at).toBe('infinity'))
-    const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
-    expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
-    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'filled up' })
-    await world.drain()
-    expect((await jobOf(body.id)).state).toBe('failed')
-    expect(await effectsOf(body.id)).toEqual([])
+    return body
+  }
+
+  test('one command retries all that are parked; one that was canceled ends without a call', async () => {
+    const own = await rich(world, 1000)
+    const payouts = [await parked(own), await parked(own)]
+    const canceled = await parked(own)
+    const { status, body } = await own.post(`/v1/payouts/${canceled.id}/cancel`)
+    expect([status, body.status]).toEqual([200, 'canceled'])
+    const command = async (...args: string[]) =>
+      await runCommand('src/commands/jobs.ts', ['retry', ...args, '--by', 'ada', '--reason', 'filled up'], {
+        DATABASE_URL: world.config.DATABASE_URL,
+      })
+    const tenant = (await world.sql`select slug from tenants where id = ${own.tenant_id}`)[0]!.slug as string
+    const filters = ['--state', 'parked', '--queue', 'payouts', '--tenant', tenant]
+    expect(await command(...filters)).toMatchObject({ code: 0, stdout: '3 jobs are due now.\n' })
+    for (const { id } of payouts) await payoutIn(own, id, 'paid')
+    await eventually(async () => expect((await jobOf(canceled.id)).state).toBe('failed'))
+    expect(await effectsOf(canceled.id)).toEqual([])
+    expect(await command(...filters)).toMatchObject({ code: 0, stdout: '0 jobs are due now.\n' })
+    expect((await command('--state', 'unknown')).stderr).toContain('--state parked')
+    expect((await command('--queue', 'payouts')).stderr).toContain('--state parked')
   })
 })
 

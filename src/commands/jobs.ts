@@ -30,6 +30,7 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
   npm run jobs -- list [--state open] [--queue payments] [--subject <id>] [--tenant acme] [--limit 25]
   npm run jobs -- show    <job id>
   npm run jobs -- retry   <job id> --reason "the processor is back"
+  npm run jobs -- retry   --state parked [--queue payouts] [--tenant acme] --reason "the balance is filled up"
   npm run jobs -- discard <job id> --reason "asked for by mistake"
   npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
@@ -38,6 +39,7 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
          open unless told, all with --subject: those filed under a payment, for example (--payment means the same).
 show     a job with its attempts, its calls to the provider and what was done about it.
 retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
+         --state parked: all that are parked, or those of the queue or the tenant.
 discard  ends a job without doing it, unless what its call is about waits for it: then resolve says what became of that.
 resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; what is new at the provider by its --reference.
@@ -72,6 +74,9 @@ type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' |
 /** Why a job cannot be resolved that is open and not being performed. */
 const STRANGE = 'It has no call to a provider that this version knows.'
 
+/** So many jobs are read at once. */
+const MOST = 10_000
+
 const COMMANDS = { list, show, retry, discard, resolve }
 
 async function main(): Promise<void> {
@@ -86,21 +91,18 @@ async function main(): Promise<void> {
 }
 
 async function list(sql: Sql, values: JobOptions): Promise<void> {
-  const { queue, payment, subject: subject_id = payment, tenant: slug } = values
-  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
-  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+  const { payment, subject: subject_id = payment } = values
   if (subject_id !== undefined) uuid(subject_id, '--subject')
   const limit = Number(values.limit)
-  if (!Number.isInteger(limit) || limit < 1 || limit > 10_000)
-    throw new ConfigError('--limit must be a number from 1 to 10000')
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST)
+    throw new ConfigError(`--limit must be a number from 1 to ${MOST}`)
   // By default the open jobs, but all jobs of a row.
   const usual = subject_id === undefined ? 'open' : 'all'
   const jobs = await findJobs(sql, {
     state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
     limit,
-    ...(queue !== undefined && { queue }),
+    ...(await filtersOf(sql, values)),
     ...(subject_id !== undefined && { subject_id }),
-    ...(tenant !== undefined && { tenant_id: tenant.id }),
   })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
   if (jobs.length === 0) return print('No such jobs.')
@@ -114,7 +116,22 @@ async function show(sql: Sql, values: JobOptions, id: string | undefined): Promi
 }
 
 async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
+  if (id === undefined) return await retryParked(sql, values)
   await act(sql, values, await retryJob(sql, actOf(values, id)), id)
+}
+
+/** All that are parked, or those that the filters name. */
+async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
+  if (values.state !== 'parked')
+    throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
+  const of = await filtersOf(sql, values)
+  const parked = await findJobs(sql, { ...of, state: 'parked', limit: MOST })
+  let count = 0
+  for (const { id } of parked)
+    if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
+  const more = parked.length === MOST
+  if (values.json) return print(JSON.stringify({ count, more }))
+  print(`${count} jobs are due now.${more ? ' More may be parked: ask again.' : ''}`)
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -156,6 +173,16 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
       'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
     )
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
+}
+
+/** The queue and the tenant that `--queue` and `--tenant` name. */
+async function filtersOf(
+  sql: Sql,
+  { queue, tenant: slug }: JobOptions,
+): Promise<{ queue?: string; tenant_id?: string }> {
+  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
+  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+  return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
 }
 
 function actOf(values: JobOptions, id: string | undefined): Act {
