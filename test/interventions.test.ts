@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
-import type { Client } from '#test/client.ts'
+import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
+import { pay } from '#test/load.ts'
 import {
   ASYNC,
   capturedPayment,
@@ -307,4 +308,38 @@ test('a refund that is resolved as failed but was made soon shows as a drift', a
       { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
     ]),
   )
+})
+
+test('a queue is paused for a tenant, and goes on where it stood', async () => {
+  const queues = async (...args: string[]) =>
+    await runCommand('src/commands/queues.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+  const other = await world.clientOf()
+  const [tenant] = await world.sql`select slug from tenants where id = ${other.tenant_id}`
+  const what = ['payments', '--tenant', tenant!.slug as string]
+  expect(await queues('pause', ...what)).toMatchObject({ code: 1, stdout: '' })
+  expect((await queues('pause', '--reason', 'none is named')).stderr).toContain('Name a queue')
+  expect((await queues('pause', 'payment', '--reason', 'misspelled')).stderr).toContain('payments, payouts')
+  expect(await queues('pause', ...what, '--reason', 'they asked')).toMatchObject({
+    code: 0,
+    stdout: 'Paused.\n',
+  })
+  expect((await queues('pause', ...what, '--reason', 'again')).stdout).toContain('before')
+
+  expect((await pay(client)).answers).toEqual([201, 200])
+  const { body } = await other.post(
+    '/v1/payments',
+    { ...BY_CARD, idempotency_key: freshKey(), amount_minor: 500 },
+    { prefer: 'wait=0' },
+  )
+  expect(body.status).toBe('pending')
+  const listed = (await queues('list')).stdout
+  expect(listed).toMatch(/^payments +due 1 /m)
+  expect(listed).toContain(`PAUSED  queue payments, tenant ${tenant!.slug}  since `)
+
+  expect((await queues('resume', ...what)).stdout).toBe('Resumed.\n')
+  await eventually(async () =>
+    expect((await other.get(`/v1/payments/${body.id}`)).body.status).toBe('authorized'),
+  )
+  expect((await queues('resume', ...what)).stdout).toContain('no such pause')
+  expect(JSON.parse((await queues('list', '--json')).stdout).pauses).toEqual([])
 })

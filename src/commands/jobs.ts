@@ -127,8 +127,7 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   const of = await filtersOf(sql, values)
   const parked = await findJobs(sql, { ...of, state: 'parked', limit: MOST })
   let count = 0
-  for (const { id } of parked)
-    if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
+  for (const { id } of parked) if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
   const more = parked.length === MOST
   if (values.json) return print(JSON.stringify({ count, more }))
   print(`${count} jobs are due now.${more ? ' More may be parked: ask again.' : ''}`)

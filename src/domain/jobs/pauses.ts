@@ -3,21 +3,33 @@ import type { Sql } from '#core/db.ts'
 
 /**
  * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
- * calls starts.
+ * calls starts. False when it was paused before.
  */
 export async function pauseJobs(
   sql: Sql,
   what: { queue?: string; tenant_id?: string; reason?: string },
-): Promise<void> {
-  await sql`
+): Promise<boolean> {
+  const { count } = await sql`
     insert into pauses (queue, tenant_id, reason)
     values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
     on conflict do nothing`
+  return count > 0
 }
 
-/** Lifts a pause. */
-export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: string }): Promise<void> {
-  await sql`
+/** Lifts a pause; false when there is none. */
+export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: string }): Promise<boolean> {
+  const { count } = await sql`
     delete from pauses
     where queue is not distinct from ${what.queue ?? null} and tenant_id is not distinct from ${what.tenant_id ?? null}`
+  return count > 0
+}
+
+/** A pause of a queue, of a tenant or of both; the other is null. */
+export type Pause = { queue: string | null; tenant: string | null; reason: string | null; since: string }
+
+/** All pauses, oldest first. */
+export async function findPauses(sql: Sql): Promise<Pause[]> {
+  return await sql<Pause[]>`
+    select p.queue, t.slug as tenant, p.reason, p.created_at as since
+    from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }

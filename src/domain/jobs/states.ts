@@ -1,4 +1,4 @@
-// Reads the states of jobs for requests that wait for them, and counts unknown jobs.
+// Reads the states of jobs for requests that wait for them, and counts open jobs.
 import type { Sql } from '#core/db.ts'
 import type { Settlement } from './settle.ts'
 
@@ -22,4 +22,31 @@ export async function countUnknown(sql: Sql): Promise<number> {
     { count: number }[]
   >`select count(*) from jobs where finished_at is null and unknown_since is not null`
   return row!.count
+}
+
+export type OpenJobs = {
+  queue: string
+  due: number
+  /** It waits for its time. */
+  later: number
+  running: number
+  unknown: number
+  /** It waits for an operator. */
+  parked: number
+  oldest_due_s: number
+}
+
+/** How many open jobs each queue has, and for how long the oldest has been due. A job is counted once. Reads all of them. */
+export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
+  return await sql<OpenJobs[]>`
+    select queue, count(*) filter (where stage = 'due') as due, count(*) filter (where stage = 'later') as later,
+      count(*) filter (where stage = 'running') as running, count(*) filter (where stage = 'unknown') as unknown,
+      count(*) filter (where stage = 'parked') as parked,
+      coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s
+    from (
+      select queue, run_at, case when run_at = 'infinity' then 'parked' when unknown_since is not null then 'unknown'
+        when state = 'running' then 'running' when run_at <= now() then 'due' else 'later' end as stage
+      from jobs where finished_at is null
+    ) j
+    group by queue`
 }

@@ -1,0 +1,107 @@
+// `npm run queues`: how much waits in each queue, and pausing one while a provider is down or a mistake is looked into.
+import { parseArgs } from 'node:util'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import { errorText } from '#core/startup.ts'
+import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { countOpenJobs } from '#domain/jobs/states.ts'
+import { findTenant } from '#domain/tenants.ts'
+import { QUEUES } from '#jobs/job.ts'
+import { withDatabase } from './database.ts'
+import { print } from './print.ts'
+
+const HELP = `sluice queues: what waits in each queue, and pauses.
+
+  npm run queues -- list
+  npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
+  npm run queues -- resume [<queue>] [--tenant acme]
+
+list    each queue with its open jobs, and what is paused.
+pause   of a queue, of a tenant, or of a tenant in a queue: requests are accepted as before and their jobs wait. No call to a
+        provider begins more than a second later; one that is under way ends.
+resume  lifts that pause; another one, as of the tenant, stays.
+
+Queues: ${QUEUES.join(', ')}.
+--json: as JSON. DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+
+const OPTIONS = {
+  tenant: { type: 'string' },
+  reason: { type: 'string' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+type QueueOptions = { tenant?: string; reason?: string; json: boolean }
+
+const COMMANDS = { list, pause, resume }
+
+async function main(): Promise<void> {
+  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+  const [command, queue] = positionals
+  if (values.help || command === undefined) return print(HELP)
+  if (!Object.hasOwn(COMMANDS, command))
+    throw new ConfigError(`There is no command "${command}". See --help.`)
+  const perform = COMMANDS[command as keyof typeof COMMANDS]
+  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
+    await perform(sql, values, queue)
+  })
+}
+
+async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
+  const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
+  const queues = QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
+  const pauses = await findPauses(sql)
+  if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
+  for (const { queue, oldest_due_s, ...count } of queues) {
+    const numbers = Object.entries(count).map(([state, number]) => `${state} ${number}`.padEnd(16))
+    print(
+      [queue.padEnd(16), ...numbers, oldest_due_s > 0 ? `oldest due ${oldest_due_s} s` : '']
+        .join('')
+        .trimEnd(),
+    )
+  }
+  for (const { queue, tenant, since, reason } of pauses) {
+    const what = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
+    print(`PAUSED  ${what}  since ${since}${reason === null ? '' : `: ${reason}`}`)
+  }
+}
+
+const NONE = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
+
+async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
+  const reason = values.reason?.trim() ?? ''
+  if (reason === '' || reason.length > 1000)
+    throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
+  const what = await whatOf(sql, values, queue)
+  const is_new = await pauseJobs(sql, { ...what, reason })
+  if (values.json) return print(JSON.stringify({ paused: true, is_new }))
+  print(is_new ? 'Paused.' : 'It was paused before; since when and why, says list.')
+}
+
+async function resume(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
+  const lifted = await resumeJobs(sql, await whatOf(sql, values, queue))
+  if (values.json) return print(JSON.stringify({ paused: false, lifted }))
+  print(lifted ? 'Resumed.' : 'There was no such pause. See list.')
+}
+
+/** What is paused. Errors: ConfigError when there is no such queue or tenant, or neither is named. */
+async function whatOf(
+  sql: Sql,
+  { tenant: slug }: QueueOptions,
+  queue: string | undefined,
+): Promise<{ queue?: string; tenant_id?: string }> {
+  if (queue === undefined && slug === undefined)
+    throw new ConfigError('Name a queue, a tenant or both. See --help.')
+  if (queue !== undefined && !(QUEUES as readonly string[]).includes(queue))
+    throw new ConfigError(`There is no queue "${queue}". Queues: ${QUEUES.join(', ')}.`)
+  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
+  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+  return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
+}
+
+try {
+  await main()
+} catch (error) {
+  process.stderr.write(`${errorText(error)}\n`)
+  process.exitCode = 1
+}
