@@ -3,10 +3,9 @@ import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
-import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { findPauses, PAUSABLE_QUEUES, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { findTenant } from '#domain/tenants.ts'
-import { QUEUES } from '#jobs/job.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
@@ -21,7 +20,7 @@ pause   of a queue, of a tenant, or of a tenant in a queue: requests are accepte
         provider begins more than a second later; one that is under way ends.
 resume  lifts that pause; another one, as of the tenant, stays.
 
-Queues: ${QUEUES.join(', ')}.
+Queues: ${PAUSABLE_QUEUES.join(', ')}.
 --json: as JSON. DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
@@ -49,7 +48,7 @@ async function main(): Promise<void> {
 
 async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
-  const queues = QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
+  const queues = PAUSABLE_QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
   const pauses = await findPauses(sql)
   if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
   for (const { queue, oldest_due_s, ...count } of queues) {
@@ -92,8 +91,8 @@ async function whatOf(
 ): Promise<{ queue?: string; tenant_id?: string }> {
   if (queue === undefined && slug === undefined)
     throw new ConfigError('Name a queue, a tenant or both. See --help.')
-  if (queue !== undefined && !(QUEUES as readonly string[]).includes(queue))
-    throw new ConfigError(`There is no queue "${queue}". Queues: ${QUEUES.join(', ')}.`)
+  if (queue !== undefined && !PAUSABLE_QUEUES.includes(queue))
+    throw new ConfigError(`There is no queue "${queue}". Queues: ${PAUSABLE_QUEUES.join(', ')}.`)
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
   return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
