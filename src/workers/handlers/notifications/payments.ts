@@ -2,7 +2,7 @@
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
-import type { PaymentSide } from '#domain/payments/side.ts'
+import type { PaymentSide } from '#domain/payments/subject.ts'
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
