@@ -51,7 +51,7 @@ export function refundTold(
 }
 
 /** Why a refund failed at the processor; null unless it did. */
-export function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
+function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
   if (refund.status !== 'failed') return null
   return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
 }
