@@ -70,38 +70,10 @@ const ENTRIES = {
   'its subject, with its view and events': [
     after(
       'src/domain/subjects.ts',
-      "import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'",
-      "import { PARCEL_EVENTS, parcelSchema, parcelSide } from './parcels/parcel.ts'",
+      "import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'",
+      "import { parcelSubject } from './parcels/subject.ts'",
     ),
-    after(
-      'src/domain/subjects.ts',
-      'export const SUBJECTS = {',
-      `  parcel: {
-    table: 'parcels',
-    view: parcelSchema,
-    events: PARCEL_EVENTS,
-    at_provider: {
-      provider: 'carrier',
-      reference: 'tracking',
-      side: parcelSide,
-      agrees: { shipped: ['shipped'] },
-    },
-  },`,
-    ),
-  ],
-  'which events of it need no look': [
-    after(
-      'src/domain/subjects.ts',
-      '      side: parcelSide,',
-      '      tellsNothing: (sql) => sql`said.status = r.status`,',
-    ),
-  ],
-  'which of its rows are under way': [
-    after(
-      'src/domain/subjects.ts',
-      '    events: PARCEL_EVENTS,',
-      "    under_way: { open: (sql) => sql`p.status = 'pending'` },",
-    ),
+    after('src/domain/subjects.ts', '  refund: refundSubject,', '  parcel: parcelSubject,'),
   ],
   'who applies news of it': [
     after(
@@ -219,7 +191,7 @@ async function startCarrier(): Promise<{ url: string; keys: string[]; silent: bo
 }
 
 test(
-  'its own files, a line in each of four indexes and its entries are enough',
+  'its own files, a line in each of five indexes and its entries are enough',
   { timeout: 120_000 },
   async () => {
     const path = await copyWithout()
@@ -366,8 +338,6 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
       'the index of jobs',
       'the index of routes',
       'its subject, with its view and events',
-      'which of its rows are under way',
-      'which events of it need no look',
       'its refusals',
       'an area that is new',
       'a provider that is new',
@@ -375,13 +345,14 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
     copyWithout(
       'the index of handlers',
       'what settles it as failed',
-      'which of its rows are under way',
       'who applies news of it',
       'the variables of that',
     ),
   ])
   await rm(join(most, 'migrations/0900_parcels.sql'))
   await rm(join(most, 'src/domain/parcels/find.ts'))
+  const subject = join(rest, 'src/domain/parcels/subject.ts')
+  await writeFile(subject, (await readFile(subject, 'utf8')).replace(/^ {2}under_way: .*\n/m, ''))
   const database = await createDatabase()
   onTestFinished(database.drop)
   const [types, rest_of_types, unused, migrated] = await Promise.all([
@@ -399,7 +370,7 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
     ['the index of jobs', types, /handlers\/parcels\.ts.*"parcel\.ship"/],
     ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
     ['what settles it as failed', rest_of_types, /interventions\/index\.ts.*'parcel'/],
-    ['which of its rows are under way', rest_of_types, /domain\/subjects\.ts[^]*'under_way' is missing/],
+    ['which of its rows are under way', rest_of_types, /parcels\/subject\.ts[^]*'under_way' is missing/],
     ['who applies news of it', rest_of_types, /handlers\/notifications\.ts.*'parcel'/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
     ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
@@ -419,6 +390,7 @@ test('whatever is left out is named', { timeout: 120_000 }, async () => {
   expect(new Set(wrong)).toEqual(
     new Set([
       'src/domain/interventions/index.ts',
+      'src/domain/parcels/subject.ts',
       'src/domain/subjects.ts',
       'src/providers/configured.ts',
       'src/workers/handlers/index.ts',

@@ -205,6 +205,12 @@ test('a long line of SQL would be found, and a long comment behind it would not'
   expect(sqlLines(text).filter((line) => line.length > MOST_SQL_COLUMNS)).toEqual([`${inner}\``])
 })
 
+test('only the ledger writes accounts and transfers', async () => {
+  const writes = /\b(?:insert into|update|delete from) ledger_/
+  const writers = [...(await sources(['src']))].filter(([, text]) => writes.test(text)).map(([file]) => file)
+  expect(writers).toEqual(['src/domain/ledger.ts'])
+})
+
 /** The emulators are programs of their own: they have Stripe's words for things, and only `start` imports them. */
 const isEmulator = (file: string) => file.startsWith('src/emulators/')
 const DECLARATION =

@@ -91,7 +91,7 @@ export const MUTATIONS: Mutation[] = [
     faults: ['provider-slow'],
     patches: [
       {
-        file: 'src/domain/payouts/reservation.ts',
+        file: 'src/domain/ledger.ts',
         from: 'amounts[step + 1] <= left_minor, left_minor,',
         to: 'true, left_minor,',
       },

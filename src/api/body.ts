@@ -144,11 +144,6 @@ export const emailAddress = z
 /** A URL of the web. */
 export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
 
-/** What a change names; a body may be left out. */
-export function given<T extends object>(body: T | null | undefined): T {
-  return Object.fromEntries(Object.entries(body ?? {}).filter(([, value]) => value !== undefined)) as T
-}
-
 /** An idempotency key: 1 to 255 visible characters. */
 export const idempotencyKey = z
   .string()

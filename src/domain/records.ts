@@ -14,33 +14,42 @@ import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
 import { cancelOpenKyc } from './verifications/cancel.ts'
 
+type RowOf<N extends Noun> = z.output<(typeof SUBJECTS)[N]['view']>
+
+/** The columns that are given when a row is created and never change. */
+const FIXED = {
+  recipient: ['type', 'currency', 'country', 'destination'],
+  merchant: [],
+} as const satisfies { [N in RecordNoun]: (keyof RowOf<N>)[] }
+
 /** The columns that may change, in the order of the row. */
 const CHANGEABLE = {
   recipient: ['name', 'email', 'metadata'],
   merchant: ['legal_name', 'display_name', 'country', 'support_email', 'url', 'metadata'],
-} as const satisfies Partial<Record<Noun, string[]>>
+} as const satisfies { [N in Noun]?: (keyof RowOf<N>)[] }
 
 export type RecordNoun = keyof typeof CHANGEABLE
 /** A row of such a noun, as answers show it. */
-export type RecordOf<N extends RecordNoun> = z.output<(typeof SUBJECTS)[N]['view']>
-type Changes<N extends RecordNoun> = Partial<
-  Pick<RecordOf<N>, (typeof CHANGEABLE)[N][number] & keyof RecordOf<N>>
->
+export type RecordOf<N extends RecordNoun> = RowOf<N>
+type Fixed<N extends RecordNoun> = Pick<RecordOf<N>, (typeof FIXED)[N][number] & keyof RecordOf<N>>
+type Changeable<N extends RecordNoun> = Pick<RecordOf<N>, (typeof CHANGEABLE)[N][number] & keyof RecordOf<N>>
+/** Columns by their names, as they are put into a statement. */
+type Columns = Readonly<Record<string, Json | undefined>>
 
 type RecordKey = { tenant_id: string; id: string }
 
 /**
- * Creates a row with these columns; `known` when its key was used before. Throws a unique violation when the key is used
- * by another request at the same moment; nothing was written then.
+ * Creates a row with these columns and no others; `known` when its key was used before. Throws a unique violation when the
+ * key is used by another request at the same moment; nothing was written then.
  */
 export async function createRecord<N extends RecordNoun>(
   sql: Sql,
   noun: N,
   request: IdempotentRequest & RecordKey & { event_id: string },
-  columns: Record<string, Json>,
+  columns: Fixed<N> & Changeable<N> & Columns,
 ): Promise<RecordOf<N> | 'known'> {
   const table = sql(subjectOf(noun).table)
-  const names = Object.keys(columns).filter((name) => name !== 'metadata')
+  const names = [...FIXED[noun], ...changeableBesideMetadata(noun)]
   const keys = sql`select a.*, a.id as resource_id, null::uuid as job_id from asked a join r using (tenant_id, id)`
   const [row] = await sql<RecordOf<N>[]>`
     with asked as (
@@ -65,15 +74,15 @@ export async function updateRecord<N extends RecordNoun>(
   noun: N,
   { tenant_id, id }: RecordKey,
   event_id: string,
-  changes: Changes<N>,
+  changes: Partial<Changeable<N>> & Columns,
 ): Promise<RecordOf<N> | undefined> {
-  const names = CHANGEABLE[noun].filter((name) => name !== 'metadata')
+  const names = changeableBesideMetadata(noun)
   const [row] = await sql<RecordOf<N>[]>`
     with r as (
       -- What is not given comes from the row as it is once it is locked.
       update ${sql(subjectOf(noun).table)} r set (updated_at, metadata, ${columnList(sql, names)}) = (
         select clock_timestamp(), coalesce(n.metadata, 'null'), ${ofRow(sql, 'n', names)}
-        from jsonb_populate_record(r, ${sql.json(changes as Json)}) n)
+        from jsonb_populate_record(r, ${sql.json(changes)}) n)
       where r.tenant_id = ${tenant_id} and r.id = ${id}
       returning r.*
     ),
@@ -139,6 +148,10 @@ export async function listRecords<N extends RecordNoun>(
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
       and archived_at is ${archived ? sql`not null` : sql`null`} ${matching}
     order by created_at desc limit ${page.limit}`
+}
+
+function changeableBesideMetadata(noun: RecordNoun): string[] {
+  return CHANGEABLE[noun].filter((name) => name !== 'metadata')
 }
 
 /** The columns of an answer. */

@@ -71,3 +71,16 @@ export type AtProvider = {
   /** The condition under which two sides that agree close the row's drift; unless told always. */
   closesDrift?(sql: Sql, ours: Side): Fragment
 }
+
+/** Whether the provider has taken the row `p`: also after its call has succeeded it may be pending there. */
+export function wasTaken(sql: Sql | Tx, noun: string, filed_under: Fragment): Fragment {
+  return sql`exists (
+    select from all_jobs j
+    where j.tenant_id = p.tenant_id and j.subject_id = ${filed_under} and j.state = 'succeeded'
+      and ${worksOn(sql, noun, sql`p.id`)})`
+}
+
+/** Whether the job `j` works on this row of a noun. A job is named `<noun>.<verb>`, and its payload has `<noun>_id`. */
+export function worksOn(sql: Sql | Tx, noun: string, id: Fragment): Fragment {
+  return sql`(split_part(j.name, '.', 1) = ${noun} and j.payload ->> ${`${noun}_id`}::text = ${id}::text)`
+}

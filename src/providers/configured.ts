@@ -13,7 +13,6 @@ import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
 import { stripeTopUps } from './stripe/top-ups.ts'
 
-type Closing = { close(): Promise<void> }
 type OnCall = (call: EndedCall) => void
 
 /** By what it is to us: its name, the queues whose jobs ask it, and how it is opened; null where it is not configured. */
@@ -57,14 +56,17 @@ function openConfiguredAi(config: Config, onCall: OnCall) {
 }
 
 type Role = keyof typeof PROVIDERS
+const ROLES = Object.keys(PROVIDERS) as Role[]
 /** What handlers and recurring work ask. */
 export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)[Each]['open']> }
+/** The same table, typed so that what a role opens is known where the role is not. */
+const BY_ROLE: {
+  readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
+} = PROVIDERS
 
 /** The roles of the providers that jobs of these queues ask. */
 export function rolesIn(queues: readonly string[]): Role[] {
-  return (Object.keys(PROVIDERS) as Role[]).filter((role) =>
-    PROVIDERS[role].queues.some((queue) => queues.includes(queue)),
-  )
+  return ROLES.filter((role) => PROVIDERS[role].queues.some((queue) => queues.includes(queue)))
 }
 
 /**
@@ -75,22 +77,33 @@ export function openProviders(
   config: Config,
   queues: readonly string[],
   onCall: (provider: string, call: EndedCall) => void,
-): { providers: Providers } & Closing {
-  const opened = rolesIn(queues).map((role) => {
-    const { provider, open } = PROVIDERS[role]
-    return [role, open(config, (call) => onCall(provider, call))] as const
-  })
-  const others = Object.keys(PROVIDERS).map((role) => [role, notOpened(role)])
+): { providers: Providers; close(): Promise<void> } {
+  const asked = rolesIn(queues)
+  const providers: { -readonly [Each in Role]?: Providers[Each] } = {}
+  function add<Each extends Role>(role: Each): void {
+    const { provider, open } = BY_ROLE[role]
+    providers[role] = asked.includes(role)
+      ? open(config, (call) => onCall(provider, call))
+      : notOpened<Providers[Each]>(role)
+  }
+  ROLES.forEach((role) => add(role))
+  assert(isComplete(providers), 'each role was added')
   return {
-    providers: { ...Object.fromEntries(others), ...Object.fromEntries(opened) } as Providers,
+    providers,
     async close() {
-      for (const [, provider] of opened) await provider?.close()
+      for (const role of asked) await providers[role]?.close()
     },
   }
 }
 
-function notOpened(role: string): object {
-  return new Proxy({}, { get: () => assert.fail(`no queue of this process asks the provider "${role}"`) })
+function isComplete(providers: Partial<Providers>): providers is Providers {
+  return ROLES.every((role) => role in providers)
+}
+
+// Stands in for a provider: whatever is read of it, it fails.
+function notOpened<Provider extends object | null>(role: string): Provider {
+  const fail = () => assert.fail(`no queue of this process asks the provider "${role}"`)
+  return new Proxy({}, { get: fail }) as Provider
 }
 
 /**

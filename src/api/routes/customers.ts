@@ -14,7 +14,7 @@ import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomers, findProtectedCustomers, listCustomers } from '#domain/customers/find.ts'
 import type { Protected, SentKey } from '#domain/idempotency.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { given, idempotencyKey, metadata, metadataValue, text } from '../body.ts'
+import { idempotencyKey, metadata, metadataValue, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -182,7 +182,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       errors: ['customer_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      found(await updateCustomer(sql, tenant_id, id, newId(), given(body)), 'customer_not_found'),
+      found(await updateCustomer(sql, tenant_id, id, newId(), body ?? {}), 'customer_not_found'),
   )
 
   app.delete(

@@ -14,7 +14,7 @@ import {
   updateRecord,
 } from '#domain/records.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { emailAddress, given, httpUrl, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
+import { emailAddress, httpUrl, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -152,7 +152,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
       found(
-        await updateRecord(sql, 'merchant', { tenant_id, id }, newId(), given(body)),
+        await updateRecord(sql, 'merchant', { tenant_id, id }, newId(), body ?? {}),
         'merchant_not_found',
       ),
   )

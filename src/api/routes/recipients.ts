@@ -16,7 +16,7 @@ import {
   updateRecord,
 } from '#domain/records.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { emailAddress, given, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
+import { emailAddress, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -181,7 +181,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
       found(
-        await updateRecord(sql, 'recipient', { tenant_id, id }, newId(), given(body)),
+        await updateRecord(sql, 'recipient', { tenant_id, id }, newId(), body ?? {}),
         'recipient_not_found',
       ),
   )

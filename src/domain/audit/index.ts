@@ -1,6 +1,7 @@
 // The registry of checks, grouped by what each can be limited to.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, worksOn, type Noun } from '../subjects.ts'
+import { worksOn } from '../subject.ts'
+import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, type Noun } from '../subjects.ts'
 import { balances, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
 import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'

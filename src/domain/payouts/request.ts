@@ -4,9 +4,9 @@ import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import { freeing, reserving } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
-import { freeing, reserving } from './reservation.ts'
 
 export type PayoutRequest = JobRequest & {
   payout_id: string

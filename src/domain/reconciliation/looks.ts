@@ -5,12 +5,12 @@ import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKS_MS } from '#jobs/job.ts'
 import { notificationOf, type Notification } from '../notifications/notification.ts'
 import type { Arrival } from '../notifications/store.ts'
+import { worksOn } from '../subject.ts'
 import {
   filedBy,
   PROVIDER_NOUNS,
   providerSubjectOf,
   statusesUnderWay,
-  worksOn,
   type Noun,
   type ProviderNoun,
 } from '../subjects.ts'

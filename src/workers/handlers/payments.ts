@@ -9,7 +9,7 @@ import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { declineOf, paymentTold, settlingPayment } from './told.ts'
+import { declineOf, paymentTold, settlingPayment } from './notifications/payments.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>

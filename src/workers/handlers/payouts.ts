@@ -24,8 +24,7 @@ import {
 import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
-import { comparedPayout, sideOfPayout } from './notifications/payouts.ts'
-import { payoutTold, settlingPayout } from './told.ts'
+import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './notifications/payouts.ts'
 
 type CreateJob = JobOf<typeof createPayout>
 type CancelJob = JobOf<typeof cancelPayout>

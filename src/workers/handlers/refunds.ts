@@ -7,7 +7,7 @@ import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { refundTold, settlingRefund } from './told.ts'
+import { refundTold, settlingRefund } from './notifications/refunds.ts'
 
 type RefundJob = JobOf<typeof createRefund>
 

@@ -9,7 +9,7 @@ import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { settlingTopUp, topUpTold } from './told.ts'
+import { settlingTopUp, topUpTold } from './notifications/top-ups.ts'
 
 type TopUpJob = JobOf<typeof createTopUp>
 

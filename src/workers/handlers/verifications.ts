@@ -9,7 +9,7 @@ import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
-import { kycTold, settlingKyc } from './told.ts'
+import { kycTold, settlingKyc } from './notifications/verifications.ts'
 
 type CreateKycJob = JobOf<typeof createKyc>
 type LinkKycJob = JobOf<typeof linkKyc>

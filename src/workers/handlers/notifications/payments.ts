@@ -1,8 +1,10 @@
-// Applies notifications about a payment.
+// Translates what the processor says of a payment, for its jobs too, and applies notifications about it.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type KnownPayment } from '#domain/payments/find.ts'
-import type { PaymentSide } from '#domain/payments/side.ts'
+import type { PaymentSide } from '#domain/payments/subject.ts'
+import { clientSecretPlace } from '#domain/payments/sealed.ts'
+import { settlePayments, type PaymentSettlement, type PaymentTold } from '#domain/payments/settle.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
@@ -12,7 +14,7 @@ import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { paymentTold, settlingPayment } from '../told.ts'
+import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, idsIn, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
@@ -22,9 +24,50 @@ export const comparedPayment: ComparedNoun = {
   ask: async ({ processor }, reference) => sided(await processor.findPayment(reference), sideOf),
 }
 
+/** No two of one payment in one statement. */
+export const settlingPayment = settling<Told<PaymentSettlement>>(
+  'settle_payment',
+  settlePayments,
+  ({ told }) => told.payment_id,
+)
+
 export const paymentNews = {
   apply: applyPayment,
   findRow: async (context: WorkerContext, { reference }: News) => await findRow(context, reference),
+}
+
+/** Undefined while the processor is still working on the payment; a notification will follow. */
+export function paymentTold(
+  { vault }: WorkerContext,
+  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
+  payment: ProcessorPayment,
+): PaymentTold | undefined {
+  if (payment.status === 'processing') return undefined
+  const waits = payment.status === 'requires_action'
+  return {
+    tenant_id,
+    payment_id,
+    status: payment.status,
+    failed_operation: null,
+    processor_reference: payment.reference,
+    amount_capturable_minor: payment.amount_capturable_minor,
+    amount_captured_minor: payment.amount_captured_minor,
+    client_secret:
+      payment.client_secret === null || !waits
+        ? null
+        : vault.seal(payment.client_secret, clientSecretPlace(tenant_id, payment_id)),
+    capture_before: payment.capture_before,
+    cancellation_reason: payment.cancellation_reason,
+    // A payment that succeeded or was canceled has no failure, whatever was tried before.
+    failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
+  }
+}
+
+/** Why the last try to authorize a payment failed; null unless one did. */
+export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentTold['failure']> | null {
+  if (failure === null) return null
+  const { code, message, decline_code } = failure
+  return { code: 'payment_declined', message, decline_code: decline_code ?? code }
 }
 
 /** The payment that the processor knows by `reference`, to be compared. */

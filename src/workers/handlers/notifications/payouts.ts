@@ -1,6 +1,7 @@
-// Applies notifications about a payout or transfer.
+// Translates what the processor says of a payout or transfer, for its jobs too, and applies notifications about it.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type KnownPayout } from '#domain/payouts/find.ts'
+import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
@@ -9,7 +10,7 @@ import type { ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { payoutTold, settlingPayout } from '../told.ts'
+import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, idsIn, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
@@ -19,7 +20,21 @@ export const comparedPayout: ComparedNoun = {
   ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOfPayout),
 }
 
+export const settlingPayout = settling<Told<PayoutSettlement>>(
+  'settle_payout',
+  settlePayouts,
+  ({ told }) => told.payout_id,
+)
+
 export const payoutNews = { apply: applyPayout, findRow }
+
+/** What the processor says of a payout, in our words. */
+export function payoutTold(
+  ids: { tenant_id: string; payout_id: string },
+  { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,
+): PayoutTold {
+  return { ...ids, said: status, processor_reference: reference, arrival_date, returned_minor, failure }
+}
 
 async function findRow({ sql, payouts }: WorkerContext, { reference }: News) {
   const payout = await findPayoutByReference(sql, payouts.name, reference)

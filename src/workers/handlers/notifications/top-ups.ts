@@ -1,14 +1,15 @@
-// Applies notifications about a top-up.
+// Translates what the processor says of a top-up, for its job too, and applies notifications about it.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { findTopUpByIds, findTopUpByReference, type KnownTopUp } from '#domain/top-ups/find.ts'
+import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
 import type { News } from '#providers/news.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { settlingTopUp, topUpTold } from '../told.ts'
+import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, idsIn } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 
@@ -17,7 +18,26 @@ const comparedTopUp: ComparedNoun = {
   ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOf),
 }
 
+export const settlingTopUp = settling<Told<TopUpSettlement>>(
+  'settle_top_up',
+  settleTopUps,
+  ({ told }) => told.top_up_id,
+)
+
 export const topUpNews = { apply: applyTopUp, findRow }
+
+/** What the processor says of a top-up, in our words. */
+export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up: ProcessorTopUp): TopUpTold {
+  const { status, reference, failure } = top_up
+  return {
+    ...ids,
+    said: status,
+    processor_reference: reference,
+    failure: status === 'reversed' ? REVERSED : failure,
+  }
+}
+
+const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }
 
 async function findRow({ sql, top_ups }: WorkerContext, { reference }: News) {
   const top_up = await findTopUpByReference(sql, top_ups.name, reference)

@@ -1,15 +1,17 @@
-// Applies notifications about the session of a verification.
+// Translates what the provider says of the session of a verification, for its jobs too, and applies notifications about
+// it.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { findKycByIds, findKycByReference, findTime, type KnownKyc } from '#domain/verifications/find.ts'
+import { settleKycs, type KycSettlement, type KycTold } from '#domain/verifications/settle.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { kycTold, settlingKyc } from '../told.ts'
+import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
@@ -19,7 +21,18 @@ const comparedKyc: ComparedNoun = {
   ask: async ({ identity }, reference) => sided(await identity.findSession(reference), sideOf),
 }
 
+export const settlingKyc = settling<Told<KycSettlement>>('settle_kyc', settleKycs, ({ told }) => told.kyc_id)
+
 export const kycNews = { apply: applySession, findRow }
+
+/** What the provider says of a session, in our words. `as_of`: the database's time before the provider was asked. */
+export function kycTold(
+  ids: { tenant_id: string; kyc_id: string },
+  { status, reference, failure }: IdentitySession,
+  as_of: string | null,
+): KycTold {
+  return { ...ids, said: status, as_of, provider_reference: reference, failure, link: null }
+}
 
 async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
   const kyc = await findKycByReference(sql, identity.name, reference)

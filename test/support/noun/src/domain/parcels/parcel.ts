@@ -24,9 +24,3 @@ export type Parcel = z.output<typeof parcelSchema>
 export const PARCEL_EVENTS = {
   shipped: 'The carrier has taken it.',
 } as const
-
-/** What is compared with the carrier. */
-export const parcelSide = z.object({
-  status: z.string(),
-  tracking: z.string().nullable().meta({ description: 'Its name at the carrier.', example: 'T-17' }),
-})

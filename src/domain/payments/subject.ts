@@ -1,11 +1,14 @@
-// A payment as one side of a comparison with the processor: its amounts, and what they say beside the status.
+// What the rest of the system needs to know of payments; how one is compared with the processor's record of it.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { checksOfPayments } from '../audit/payments.ts'
 import { AMOUNT_SIDE, sameAmount, type Difference } from '../reconciliation/side.ts'
+import type { Subject } from '../subject.ts'
+import { PAYMENT_EVENTS, paymentEventSchema } from './payment.ts'
 
 const { status, amount_minor, ...others } = AMOUNT_SIDE
 
-export const paymentSide = z.object({
+const paymentSide = z.object({
   status,
   amount_minor,
   amount_capturable_minor: z.int().meta({ description: 'What is held; of payments only.', example: 0 }),
@@ -24,8 +27,36 @@ export const paymentSide = z.object({
 
 export type PaymentSide = z.output<typeof paymentSide>
 
+export const paymentSubject = {
+  table: 'payments',
+  view: paymentEventSchema,
+  events: PAYMENT_EVENTS,
+  posts: ['capture'],
+  under_way: { open: (sql) => sql`p.open` },
+  at_provider: {
+    provider: 'processor',
+    reference: 'processor_reference',
+    side: paymentSide,
+    tellsNothing: paymentTellsNothing,
+    difference: differenceOfPayments,
+    inWords: refundsInWords,
+    closesDrift: closesDriftOfPayment,
+    agrees: {
+      // After a declined card the payment waits for another card there.
+      requires_action: ['requires_action', 'failed'],
+      processing: ['requires_action'],
+      authorized: ['authorized'],
+      captured: ['captured'],
+      // A payment that failed here holds no money there either.
+      canceled: ['canceled', 'failed'],
+      failed: ['failed', 'canceled'],
+    },
+  },
+  checks: checksOfPayments,
+} as const satisfies Subject
+
 /** How the amounts differ that are held, captured and refunded. */
-export function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {
+function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Difference | null {
   if (ours.status === 'captured' && theirs.amount_captured_minor !== ours.amount_captured_minor)
     return { detail: 'the captured amounts differ', passing: false }
   if (ours.status === 'authorized' && theirs.amount_capturable_minor !== ours.amount_capturable_minor)
@@ -43,7 +74,7 @@ function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
 }
 
 /** The totals of refunds on both sides; null where the processor did not say. */
-export function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string | null {
+function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string | null {
   if (theirs.amount_refunded_minor === null) return null
   return `the processor has refunded ${theirs.amount_refunded_minor}; here ${ours.amount_refunded_minor} is refunded and ${ours.amount_refund_reserved_minor} reserved`
 }
@@ -53,7 +84,7 @@ export function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string |
  * theirs in between counts as agreeing, which could hide a difference: so a drift of the total stays open until those
  * refunds are settled.
  */
-export function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
+function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
   const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
   return sql`
     (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint
@@ -64,7 +95,7 @@ export function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
  * What is authorized there is no news while the same is held here, nor after it was captured; what is captured or
  * canceled there is none when it is so here.
  */
-export function paymentTellsNothing(sql: Sql | Tx): Fragment {
+function paymentTellsNothing(sql: Sql | Tx): Fragment {
   return sql`
     ${sameAmount(sql)} and case said.status
       when 'authorized' then r.status = 'captured'

@@ -1,9 +1,12 @@
-// A verification as one side of a comparison with the provider.
+// What the rest of the system needs to know of verifications; how one is compared with the provider's session.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
+import { checksOfKyc } from '../audit/verifications.ts'
 import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
+import type { Subject } from '../subject.ts'
+import { KYC_EVENTS, kycEventSchema } from './verification.ts'
 
-export const kycSide = z.object({
+const kycSide = z.object({
   status: AMOUNT_SIDE.status,
   provider_reference: z.string().nullable().meta({
     description: 'Its id at the provider; of verifications only.',
@@ -16,7 +19,7 @@ export const kycSide = z.object({
 })
 
 /** What was decided by hand holds, however the session stands. */
-export const KYC_AGREES = {
+const KYC_AGREES = {
   requires_input: ['requires_input', 'approved', 'rejected'],
   processing: ['processing', 'approved', 'rejected'],
   verified: ['approved', 'rejected'],
@@ -25,10 +28,29 @@ export const KYC_AGREES = {
   redacted: ['approved', 'rejected'],
 }
 
+export const kycSubject = {
+  table: 'verifications',
+  view: kycEventSchema,
+  events: KYC_EVENTS,
+  under_way: {
+    open: (sql) => sql`p.open`,
+    // Whoever is verified takes their time, and then the provider.
+    statuses: ['requires_input', 'processing'],
+  },
+  at_provider: {
+    provider: 'provider',
+    reference: 'provider_reference',
+    side: kycSide,
+    difference: differenceOfKyc,
+    agrees: KYC_AGREES,
+  },
+  checks: checksOfKyc,
+} as const satisfies Subject
+
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
-export function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
+function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
   if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
   if (DECIDES[theirs.status] === ours.status) return null

@@ -1,0 +1,24 @@
+// What the rest of the system needs to know of parcels.
+import { z } from 'zod'
+import type { Subject } from '../subject.ts'
+import { PARCEL_EVENTS, parcelSchema } from './parcel.ts'
+
+/** What is compared with the carrier. */
+const parcelSide = z.object({
+  status: z.string(),
+  tracking: z.string().nullable().meta({ description: 'Its name at the carrier.', example: 'T-17' }),
+})
+
+export const parcelSubject = {
+  table: 'parcels',
+  view: parcelSchema,
+  events: PARCEL_EVENTS,
+  under_way: { open: (sql) => sql`p.status = 'pending'` },
+  at_provider: {
+    provider: 'carrier',
+    reference: 'tracking',
+    side: parcelSide,
+    tellsNothing: (sql) => sql`said.status = r.status`,
+    agrees: { shipped: ['shipped'] },
+  },
+} as const satisfies Subject
