@@ -103,7 +103,7 @@ end $$;
 -- With a deleted customer goes what their verifications say of them, when all of the customer's own events are erased.
 create or replace function erase_next_events(most integer) returns integer language sql as $$
   with erasure as materialized (
-    select * from erasures order by turn_at limit 1 for update skip locked
+    select * from erasures where turn_at <= clock_timestamp() order by turn_at limit 1 for update skip locked
   ), step as materialized (
     select e.* from erasure cross join lateral (
       select e.tenant_id, e.id, e.created_at from events e
@@ -119,9 +119,19 @@ create or replace function erase_next_events(most integer) returns integer langu
   ), kept as (
     update erasures r set turn_at = clock_timestamp(), after_at = reached.created_at, after_id = reached.id from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
+  ), waits as (
+    -- A call that is not over needs its request as it was sent.
+    update erasures r set turn_at = clock_timestamp() + interval '10 seconds' from erasure
+    where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
+      and exists (
+        select from verifications v join jobs j on j.tenant_id = v.tenant_id and j.subject_id = v.id
+        where v.tenant_id = r.tenant_id and v.subject_id = r.customer_id and v.subject_type = 'customer'
+          and j.finished_at is null)
+    returning r.tenant_id, r.customer_id
   ), done as (
     delete from erasures r using erasure
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
+      and not exists (select from waits)
     returning r.tenant_id, r.customer_id
   ), verified as materialized (
     select v.tenant_id, v.id from done join verifications v
@@ -133,7 +143,6 @@ create or replace function erase_next_events(most integer) returns integer langu
     update events e set data = e.data - array['metadata', 'return_url'] from verified
     where e.tenant_id = verified.tenant_id and e.subject_id = verified.id and e.type like 'kyc.%'
   ), asked as (
-    -- A call that is not over needs its request as it was sent.
     update jobs j set request = j.request || '{"return_url": null}' from verified
     where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null and j.request ? 'return_url'
   ), asked_before as (

@@ -1,6 +1,6 @@
 // Disputes: whatever the processor tells, in any order and however often, ends alike, and each movement is posted once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { auditEverything } from '#domain/audit/audit.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Dispute } from '#domain/disputes/dispute.ts'
 import { findDisputeByReference } from '#domain/disputes/find.ts'
 import { settleDispute, type DisputeTold } from '#domain/disputes/settle.ts'
@@ -365,7 +365,11 @@ test('the audit notices what was not posted, announced or shown', async () => {
   await sql`update disputes set told = '{disputed}', status = 'under_review' ${of}`
   expect(await problems()).toEqual(['disputes: its payment does not show the latest dispute as it is'])
   await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${of}`
-  expect(await problems()).toContain('disputes: a dispute is won and nothing came back')
+  const won = 'won_disputes: a dispute is won and nothing came back'
+  expect(await problems()).toContain(won)
+  // Nothing else has happened to the payment for long.
+  const changes = await auditChanges(sql, new Date(Date.now() + 86_400_000).toISOString(), [])
+  expect(changes.problems.map(({ check, problem }) => `${check}: ${problem}`)).toContain(won)
   await sql`update disputes set status = 'needs_response', closed_at = null ${of}`
   expect(await problems()).toEqual([])
   // It waits for what is there: a refund beside it takes it no room.

@@ -1,7 +1,10 @@
 // Verifications through HTTP: begun, linked, decided by the provider or by hand, and followed by who is verified.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import type { Sql } from '#core/db.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
+import { requestKyc } from '#domain/verifications/request.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -16,6 +19,7 @@ import {
   startKyc,
   type Party,
 } from '#test/kyc.ts'
+import { waitingForLocks } from '#test/locks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import { fund, payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -596,6 +600,43 @@ describe('given up', () => {
     await letGo(kyc, 'subject_gone')
   })
 
+  test('that of a customer who is gone, and which the provider keeps, is asked about more and more rarely', async () => {
+    const kyc = await kycOf(client)
+    const refused = await fault(world, {
+      match: { path: `/${kyc.provider_reference}/cancel$` },
+      fault: 'refuse_400',
+    })
+    await world.sql`update verifications set updated_at = updated_at - interval '2 days' where id = ${kyc.id}`
+    await client.delete(`/v1/customers/${kyc.subject_id}`)
+    await refused.hit()
+    await world.drain()
+    const [row] = await world.sql`
+      select cancel_requested_at, updated_at < now() - interval '1 day' as is_old from verifications where id = ${kyc.id}`
+    expect(row).toEqual({ cancel_requested_at: null, is_old: true })
+  })
+
+  test('one that is asked for at the moment at which its customer is deleted', async () => {
+    const { tenant_id, ...own } = await world.clientOf()
+    const of = await party(own, 'customer')
+    const asked = { kyc_id: newId(), job_id: newId(), event_id: newId(), idempotency_key: freshKey() }
+    const request = {
+      route: '',
+      fingerprint: '',
+      request_id: null,
+      rung: false,
+      return_url: null,
+      metadata: null,
+    }
+    const deleting = await world.sql.begin(async (tx) => {
+      await requestKyc(tx as unknown as Sql, { tenant_id, ...of, ...asked, ...request, provider: 'stripe' })
+      const answer = own.delete(`/v1/customers/${of.subject_id}`)
+      await waitingForLocks(world.sql, 1)
+      return { answer }
+    })
+    expect((await deleting.answer).status).toBe(200)
+    expect(await kycIn(own, asked.kyc_id, 'rejected')).toMatchObject({ failure: { code: 'subject_gone' } })
+  })
+
   test('that of a customer who is deleted before the provider has begun', async () => {
     const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
     const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
@@ -646,10 +687,25 @@ test('with a deleted customer goes what their verifications say of them', async 
   await world.drain()
   expect(await everyRow(world.sql)).toContain(mark)
   await client.delete(`/v1/customers/${of.subject_id}`)
-  await eventually(async () => {
-    const rows = (await everyRow(world.sql)).split('\n')
-    expect(rows.filter((row) => row.includes(mark))).toEqual([])
-  })
+  const erased = () =>
+    eventually(async () => {
+      const rows = (await everyRow(world.sql)).split('\n')
+      expect(rows.filter((row) => row.includes(mark))).toEqual([])
+    })
+  await erased()
   expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', metadata: {} })
   expect((await eventsOf(body.id)).map(({ type }) => type)).toContain('kyc.rejected')
+  // A call that is under way has its request until it is over.
+  const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+  const asked = { metadata: { mark }, return_url: `https://shop.example/${mark}` }
+  const { body: begun } = await startKyc(client, { ...(await party(client, 'customer')), ...asked }, ASYNC)
+  await held.hit()
+  await client.delete(`/v1/customers/${begun.subject_id}`)
+  await eventually(async () =>
+    expect(await world.sql`select from erasures where turn_at > clock_timestamp()`).toHaveLength(1),
+  )
+  await held.release()
+  await kycIn(client, begun.id, 'rejected')
+  await world.sql`update erasures set turn_at = clock_timestamp()`
+  await erased()
 })

@@ -437,6 +437,52 @@ describe('a second one that bears our ids', () => {
     await eventually(async () => expect(await drifts()).toEqual([]))
   })
 
+  const SAME = {
+    payout: ['transfers', 'amount=100&currency=usd&destination=acct_success'],
+    top_up: ['topups', 'amount=500&currency=usd&source=src_manual'],
+    payment: ['payment_intents', `amount=1000&currency=usd&${NOUNS[2][2]}`],
+  } as const
+
+  test.each(['payout', 'top_up', 'payment'] as const)(
+    'of a %s is a drift also when it is heard of before our own call is answered',
+    async (noun) => {
+      const client = await rich(world, 1000)
+      const [path, fields] = SAME[noun]
+      const held = await fault(world, {
+        match: { method: 'POST', path: `/v1/${path}$` },
+        fault: { hold: 'after' },
+      })
+      const made = {
+        payout: async () => await payOut(client, await recipient(client, 'acct_success')),
+        top_up: async () => await topUp(client, { source: 'src_manual' }),
+        payment: async () => await createPayment(client, {}, ASYNC),
+      }
+      const { body } = await made[noun]()
+      await held.hit()
+      const { url, api_key } = world.provider('stripe')
+      const answer = await fetch(`${url}/v1/${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+        body: `${fields}&metadata[sluice_${noun}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
+      })
+      const { id: other } = (await answer.json()) as { id: string }
+      if (noun === 'top_up') await control(`/topups/${other}/settle`, { status: 'succeeded' })
+      const events = await eventsOf(world, other)
+      for (const event of events) await deliver(world, event)
+      await tried(world, events)
+      await held.release()
+      await eventually(async () =>
+        expect((await client.get(`/v1/reconciliation?subject=${noun}`)).body).toMatchObject([
+          {
+            subject_id: body.id,
+            state: 'differs',
+            detail: expect.stringContaining('the processor has a second one'),
+          },
+        ]),
+      )
+    },
+  )
+
   test('is no matter when it has moved no money', async () => {
     const client = await rich(world, 1000)
     const { body } = await payOut(client, await recipient(client, 'ba_success'), {}, WAIT)

@@ -33,8 +33,10 @@ const driftsOf = async (payout_id: string): Promise<any[]> =>
     (each: any) => each.subject_id === payout_id,
   )
 const jobOf = async (payout_id: string, name = 'payout.create') => {
-  const [job] = await world.sql<{ id: string; state: string; run_at: string; generation: number }[]>`
-    select id, state, run_at::text, generation from jobs where subject_id = ${payout_id} and name = ${name}`
+  const [job] = await world.sql<
+    { id: string; state: string; run_at: string; generation: number; in_doubt: boolean }[]
+  >`
+    select id, state, run_at::text, generation, in_doubt from jobs where subject_id = ${payout_id} and name = ${name}`
   return job!
 }
 /** A payout that the processor has, on its way until somebody decides. */
@@ -298,6 +300,26 @@ describe('a cancellation', () => {
       postings: [],
       events: ['canceled', 'created', 'processing'],
     })
+  })
+
+  test('of a payout that never arrived at the processor is done once no call of it can arrive any more', async () => {
+    const own = await rich(world, 100)
+    const description = freshKey()
+    const lost = {
+      match: { method: 'POST', path: '/v1/payouts$', contains: description },
+      fault: 'drop_before',
+    }
+    await fault(world, lost)
+    const { body } = await payOut(own, await recipient(own), { description })
+    await eventually(async () => expect(await jobOf(body.id)).toMatchObject({ in_doubt: true }))
+    expect((await own.post(`/v1/payouts/${body.id}/cancel`)).status).toBe(202)
+    await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
+    await world.sql`
+      update jobs set first_sent_at = first_sent_at - interval '26 hours', run_at = now() where subject_id = ${body.id}`
+    await payoutIn(own, body.id, 'canceled')
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    expect((await jobOf(body.id)).state).toBe('failed')
   })
 
   test('that is overtaken by a failure by hand is refused: the payout has failed', async () => {

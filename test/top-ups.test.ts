@@ -398,6 +398,25 @@ describe('told when the test tells it', () => {
     },
   )
 
+  test('one that was given up here and is canceled there is no drift', async () => {
+    const shop = await world.clientOf()
+    const description = `unknown-${freshKey()}`
+    await fault(world, { match: { contains: description }, fault: 'error_500_before' })
+    const { body } = await topUp(shop, { ...MANUAL, description })
+    const job_id = await eventually(async () => {
+      const [job] = await world.sql<{ id: string }[]>`
+        select id from jobs where subject_id = ${body.id} and state = 'unknown'`
+      return job!.id
+    })
+    const reference = await topUpElsewhere(world, marksOf(body.id, shop.tenant_id))
+    await resolveAsFailed(world.sql, { job_id, who: 'ada', reason: 'not in their books' })
+    await settleTopUp(world, reference, 'canceled')
+    const events = await eventsOf(world, reference)
+    for (const event of events) await deliver(world, event)
+    await tried(world, events)
+    expect((await shop.get('/v1/reconciliation')).body).toEqual([])
+  })
+
   test.concurrent.each(ordersOf(['succeeded', 'reversed']))(
     'told as %s, %s before our own call is answered',
     async (...order) => {

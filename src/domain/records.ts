@@ -12,7 +12,7 @@ import {
 } from './idempotency.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
-import { cancelOpenKyc } from './verifications/cancel.ts'
+import { cancelLateKyc, cancelOpenKyc } from './verifications/cancel.ts'
 
 type RowOf<N extends Noun> = z.output<(typeof SUBJECTS)[N]['view']>
 
@@ -98,8 +98,9 @@ export async function archiveRecord<N extends RecordNoun>(
   { tenant_id, id }: RecordKey,
   event_id: string,
 ): Promise<RecordOf<N> | undefined> {
+  const subject = { tenant_id, subject_type: noun, subject_id: id }
   const [row] = await sql<RecordOf<N>[]>`
-    with ${cancelOpenKyc(sql, { tenant_id, subject_type: noun, subject_id: id })},
+    with ${cancelOpenKyc(sql, subject)},
     r as (
       update ${sql(subjectOf(noun).table)} r set archived_at = clock_timestamp(), updated_at = clock_timestamp()
       from (select count(*) from open_kyc) first
@@ -108,6 +109,7 @@ export async function archiveRecord<N extends RecordNoun>(
     ),
     event as (${told(sql, noun, 'archived', event_id)})
     select ${recordColumns(sql, noun)} from r`
+  await cancelLateKyc(sql, subject)
   return row ?? (await findRecord(sql, noun, { tenant_id, id }))
 }
 

@@ -120,13 +120,19 @@ async function auditRows(sql: Sql, keys: SubjectKey[], options: AuditOptions): P
   return reports
 }
 
-/** Audits the accounts and who is verified, tenant by tenant. */
+/** Audits the accounts, who is verified and the disputes that were won, tenant by tenant. */
 async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
-  const { balances, verified } = CHECKS_IN_PARTS
+  const { balances, verified, won_disputes } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
     reports.push(
-      ...(await inTurn(sql, options, { balances, verified }, ofTenant(sql, id), limitsOf(options))),
+      ...(await inTurn(
+        sql,
+        options,
+        { balances, verified, won_disputes },
+        ofTenant(sql, id),
+        limitsOf(options),
+      )),
     )
   return reports
 }

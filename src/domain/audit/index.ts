@@ -3,6 +3,7 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { worksOn } from '../subject.ts'
 import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, type Noun } from '../subjects.ts'
 import { balances, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
+import { won } from './disputes.ts'
 import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'
 import { verified } from './verifications.ts'
@@ -32,7 +33,7 @@ export const CHECKS_OF_A_TIME: Checks = { keys, tenants }
 export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }
 
 /** Checks that are made in parts: by tenant, or by rows that are under way. */
-export const CHECKS_IN_PARTS = { balances, verified, in_flight } satisfies Checks
+export const CHECKS_IN_PARTS = { balances, verified, won_disputes: won, in_flight } satisfies Checks
 
 export const CHECKS: Checks = {
   ...CHECKS_OF_ALL_ROWS,

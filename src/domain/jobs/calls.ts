@@ -10,6 +10,8 @@ export type ProviderCall = {
   look_only: boolean
   /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
+  /** Since it was first sent under this key, if it may have been: a day later it is certainly not sent any more. */
+  first_sent_ms: number | null
   /**
    * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
    * never ended.

@@ -76,6 +76,7 @@ export async function claimJobs(
       case when operation is not null then jsonb_build_object(
         'generation', generation, 'key', key, 'request', request,
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
+        'first_sent_ms', extract(epoch from now() - first_sent_at)::float8 * 1000,
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
         'reference', provider_reference) end as call
     from claimed`

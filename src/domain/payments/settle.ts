@@ -8,6 +8,7 @@ import { finishing, holding, type FailedRow, type Settlement } from '../jobs/set
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
+import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**
@@ -87,7 +88,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     join held on held.job_id = told.job_id
     where p.status = 'canceling'`
   const known = sql`select processor as provider, processor_reference as reference from p`
-  const rows = await sql<{ id: string }[]>`
+  const rows = await sql<(Seconded & { id: string })[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
@@ -95,12 +96,13 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         amount_capturable_minor bigint, amount_captured_minor bigint, client_secret text, capture_before timestamptz,
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
-    ), locked as (
-      select told.* from (select * from told order by tenant_id, payment_id) told
+    ), seen as (
+      select told.*, p.* from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
-        select from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
+        select p.processor, p.processor_reference as known_reference from payments p
+        where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
       ) p
-    ), p as (
+    ), ${withoutSeconds(sql)}, p as (
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
         processor_reference = coalesce(p.processor_reference, l.processor_reference),
@@ -130,7 +132,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select id from job`
+    select job.id, second_at, second from job left join second on second.job_id = job.id`
+  await lookAtSeconds(sql, 'payment', rows)
   return new Set(rows.map((row) => row.id))
 }
 

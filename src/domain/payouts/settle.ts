@@ -10,18 +10,20 @@ import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { lookAt } from '../reconciliation/looks.ts'
+import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
 
 /**
  * What became known of a payout.
  * - `processing`, `paid`, `failed`, `canceled`: how it stands at the processor;
  * - `refused`: the processor did not take it, and has no record of it;
  * - `unsent`: certainly nothing has reached the processor so far;
+ * - `absent`: the processor has no record of it, and none can come any more;
  * - `kept`: the processor does not let go of it, so the wish to cancel it is over.
  */
 export type PayoutTold = {
   tenant_id: string
   payout_id: string
-  said: 'processing' | 'paid' | 'failed' | 'canceled' | 'refused' | 'unsent' | 'kept'
+  said: 'processing' | 'paid' | 'failed' | 'canceled' | 'refused' | 'unsent' | 'absent' | 'kept'
   processor_reference: string | null
   arrival_date: string | null
   /** How much has come back of what was paid; when it `failed`, all of it has. */
@@ -114,8 +116,10 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     ${finishing(sql, endsSoon(sql))}
     select job.id, p.processor as provider, p.processor_reference as reference,
       p.status || ' here, ' || p.processor_status || ' there' as stands,
-      p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts
-    from job left join p on p.job_id = job.id`
+      p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts,
+      second_at, second
+    from job left join p on p.job_id = job.id left join second on second.job_id = job.id`
+  await lookAtSeconds(sql, 'payout', rows)
   for (const { contradicts, provider, reference, stands } of rows) {
     if (contradicts !== true || reference === null) continue
     // Once for each contradiction. A notification of the processor would bring it too, a little later.
@@ -125,7 +129,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
   return new Set(rows.map(({ id }) => id))
 }
 
-type Settled = {
+type Settled = Seconded & {
   id: string
   provider: string
   reference: string | null
@@ -134,27 +138,28 @@ type Settled = {
 }
 
 /**
- * The parts `locked` and `step`: the rows that were told of, and what becomes of each. `further` is how far the
+ * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `further` is how far the
  * processor has come, `becomes` our status, `paid` and `returned` what is posted from then on.
  */
 function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], p.processor_status), 0)`
   return sql`
-    locked as (
+    seen as (
       select told.*, p.status as before, p.processor_status as further_before, p.cancel_requested_at,
-        p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor,
-        told.rank > ${rankOf} as moves
+        p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor, p.processor,
+        p.processor_reference as known_reference, told.rank > ${rankOf} as moves
       from (select * from told order by tenant_id, payout_id) told
       cross join lateral (
         select * from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
       ) p
-    ), stood as (
+    ), ${withoutSeconds(sql)}, stood as (
       select l.*, case when moves then said else further_before end as further,
         case when moves and said = 'paid' then amount_minor else paid_before end as paid,
         case
           when moves and before in ('pending', 'processing', 'paid') then said
           when said = 'refused' and before = 'pending' then 'failed'
-          when said = 'unsent' and never_sent and before = 'pending' and cancel_requested_at is not null then 'canceled'
+          when (said = 'absent' or (said = 'unsent' and never_sent)) and before = 'pending'
+            and cancel_requested_at is not null then 'canceled'
           else before end as becomes
       from locked l
     ), step as (

@@ -5,6 +5,7 @@ import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
+import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
 import { topUpSchema, type TopUpStatus } from './top-up.ts'
 
 /** What the processor said of a top-up. `reversed`: the money came and was taken back. */
@@ -60,24 +61,26 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     union all
     ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
   const known = sql`select processor as provider, processor_reference as reference from t`
-  const rows = await sql<{ id: string }[]>`
+  const rows = await sql<(Seconded & { id: string })[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, top_up_id uuid, said text, becomes text, processor_reference text, failure jsonb,
         came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
-    ), locked as (
-      select told.*, t.before,
+    ), seen as (
+      select told.*, t.before, t.processor, t.known_reference,
         said in ('succeeded', 'reversed') and t.came_minor = 0 as comes,
         said = 'reversed' and t.reversed_minor = 0 as goes,
         becomes <> before and (before = 'pending' or (before = 'succeeded' and said = 'reversed')) as moves
       from (select * from told order by tenant_id, top_up_id) told
       cross join lateral (
-        select t.status as before, t.came_minor, t.reversed_minor from top_ups t
+        select t.status as before, t.came_minor, t.reversed_minor, t.processor,
+          t.processor_reference as known_reference
+        from top_ups t
         where t.tenant_id = told.tenant_id and t.id = told.top_up_id
         for update
       ) t
-    ), t as (
+    ), ${withoutSeconds(sql)}, t as (
       update top_ups t set updated_at = clock_timestamp(),
         processor_reference = coalesce(t.processor_reference, l.processor_reference),
         came_minor = case when l.comes then t.amount_minor else t.came_minor end,
@@ -99,7 +102,8 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ${filing(sql, 'top_up')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select id from job`
+    select job.id, second_at, second from job left join second on second.job_id = job.id`
+  await lookAtSeconds(sql, 'top_up', rows)
   return new Set(rows.map((row) => row.id))
 }
 

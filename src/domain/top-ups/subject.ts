@@ -24,9 +24,10 @@ export const topUpSubject = {
     agrees: {
       pending: ['pending'],
       succeeded: ['succeeded'],
-      failed: ['failed'],
-      canceled: ['canceled'],
-      reversed: ['failed'],
+      // No money stayed, whatever each calls it.
+      failed: ['failed', 'canceled'],
+      canceled: ['canceled', 'failed'],
+      reversed: ['failed', 'canceled'],
     },
     undone: ['failed', 'canceled', 'reversed'],
   },

@@ -71,8 +71,20 @@ export function cancelOpenKyc(
         cancel_requested_at = case when v.status = 'requires_input' and v.cancel_requested_at is null
           then clock_timestamp() else v.cancel_requested_at end
       where v.tenant_id = ${tenant_id} and v.subject_type = ${subject_type} and v.subject_id = ${subject_id} and v.open
+        and v.cancellation_reason is distinct from 'subject_gone'
       returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id,
         v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
     ),
     canceling as (${cancelSessions(sql, sql`select * from open_kyc where to_cancel`)})`
+}
+
+/**
+ * Lets go of a verification that had begun, but was not committed yet, when the statement read `open_kyc` that made its
+ * subject go. To be called once that has committed: from then on none begins.
+ */
+export async function cancelLateKyc(
+  sql: Sql,
+  subject: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
+): Promise<void> {
+  await sql`with ${cancelOpenKyc(sql, subject)} select from open_kyc`
 }

@@ -80,8 +80,9 @@ export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): P
         links_until = case when s.becomes = 'requires_input' then greatest(v.links_until, s.link_until) end,
         updated_at = case when s.becomes <> s.before or (s.applies and s.failure is distinct from v.failure)
             or (v.provider_reference is null and s.provider_reference is not null)
-            -- One that is abandoned is asked for again after the same time.
-            or (s.said = 'kept' and v.open)
+            -- One that is abandoned is asked for again after the same time. Where the subject is gone each look asks,
+            -- and looks at what stays as it is become rare.
+            or (s.said = 'kept' and v.open and v.cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else v.updated_at end
       from step s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
       returning v.*, s.kyc_id, s.before, s.failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id

@@ -37,6 +37,8 @@ export const payoutHandlers = {
 
 /** A list of the processor is read from this long before the job was made: clocks differ. */
 const CLOCKS_APART_MS = 3_600_000
+/** A call is not sent again after 23 hours: so long after its first time no attempt of it is under way any more. */
+const OVER_MS = 25 * 3_600_000
 
 /** Pays out, unless the payout was failed or canceled before the call could leave. */
 async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
@@ -90,6 +92,11 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (found !== null) return await created(context, job, found)
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
+  const unwanted = known !== undefined && (known.status !== 'pending' || known.cancel_requested_at !== null)
+  if (unwanted && (job.call.first_sent_ms ?? 0) > OVER_MS) {
+    const message = 'The payout is no longer wanted, and the processor has no record of it.'
+    return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
+  }
   return unknown('the processor has not shown the payout yet; it may still exist')
 }
 
@@ -183,7 +190,7 @@ function tell(job: CreateJob | CancelJob, payout: ProcessorPayout): Decision {
 /** What is said of a payout of which the processor has no record, or no news. */
 function told(
   job: CreateJob | CancelJob,
-  said: 'refused' | 'unsent' | 'kept',
+  said: 'refused' | 'unsent' | 'absent' | 'kept',
   failure: { code: string; message: string } | null = null,
 ) {
   const nothing: PayoutTold = {
