@@ -12,7 +12,7 @@ import {
 } from './idempotency.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
-import { cancelOpenKyc } from './verifications/cancel.ts'
+import { cancelOpenVerification } from './verifications/cancel.ts'
 
 type RowOf<N extends Noun> = z.output<(typeof SUBJECTS)[N]['view']>
 
@@ -99,10 +99,10 @@ export async function archiveRecord<N extends RecordNoun>(
   event_id: string,
 ): Promise<RecordOf<N> | undefined> {
   const [row] = await sql<RecordOf<N>[]>`
-    with ${cancelOpenKyc(sql, { tenant_id, subject_type: noun, subject_id: id })},
+    with ${cancelOpenVerification(sql, { tenant_id, subject_type: noun, subject_id: id })},
     r as (
       update ${sql(subjectOf(noun).table)} r set archived_at = clock_timestamp(), updated_at = clock_timestamp()
-      from (select count(*) from open_kyc) first
+      from (select count(*) from open_verification) first
       where r.tenant_id = ${tenant_id} and r.id = ${id} and r.archived_at is null
       returning r.*
     ),

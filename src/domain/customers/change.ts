@@ -2,7 +2,7 @@
 import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
-import { cancelOpenKyc } from '../verifications/cancel.ts'
+import { cancelOpenVerification } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
 
@@ -88,11 +88,11 @@ export async function deleteCustomer(
   const announced = sql`
     select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const [row] = await sql<Customer[]>`
-    with ${cancelOpenKyc(sql, { tenant_id, subject_type: 'customer', subject_id: id })},
+    with ${cancelOpenVerification(sql, { tenant_id, subject_type: 'customer', subject_id: id })},
     c as (
       update customers c set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
         deleted_at = clock_timestamp()
-      from (select count(*) from open_kyc) first
+      from (select count(*) from open_verification) first
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
     ),

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { kycStatus } from '../kyc.ts'
+import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** A customer in answers. */
 export const customerSchema = z
@@ -20,7 +20,7 @@ export const customerSchema = z
     email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
     phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
     external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
-    kyc_status: kycStatus,
+    kyc_status: latestVerificationStatus,
     metadata: metadataJson,
     created_at: timestamp.meta({ description: 'Unique among your customers: the cursor of lists.' }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),

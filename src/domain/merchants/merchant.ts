@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { countryCode } from '#core/countries.ts'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { kycStatus } from '../kyc.ts'
+import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** A merchant in answers and events. */
 export const merchantSchema = z
@@ -31,7 +31,7 @@ export const merchantSchema = z
       .string()
       .meta({ description: 'Where buyers write to.', example: 'help@engines.example' }),
     url: z.string().nullable().meta({ description: 'Their site.', example: 'https://engines.example' }),
-    kyc_status: kycStatus,
+    kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null while it is not.', example: null }),

@@ -5,7 +5,7 @@ import { countryCode } from '#core/countries.ts'
 import { metadataJson } from '#core/json.ts'
 import { currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { kycStatus } from '../kyc.ts'
+import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** The type of a recipient, as a field and as a filter. */
 export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
@@ -48,7 +48,7 @@ export const recipientSchema = z
     destination: z
       .string()
       .meta({ description: "The processor's token of where the money goes.", example: 'acct_success' }),
-    kyc_status: kycStatus,
+    kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null while it is not.', example: null }),

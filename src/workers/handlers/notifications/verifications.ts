@@ -4,8 +4,17 @@ import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
-import { findKycByIds, findKycByReference, findTime, type KnownKyc } from '#domain/verifications/find.ts'
-import { settleKycs, type KycSettlement, type KycTold } from '#domain/verifications/settle.ts'
+import {
+  findVerificationByIds,
+  findVerificationByReference,
+  findTime,
+  type KnownVerification,
+} from '#domain/verifications/find.ts'
+import {
+  settleVerifications,
+  type VerificationSettlement,
+  type VerificationTold,
+} from '#domain/verifications/settle.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -16,27 +25,31 @@ import { applied, findBoth, isLook } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
 
-const comparedKyc: ComparedNoun = {
+const comparedVerification: ComparedNoun = {
   noun: 'kyc',
   ask: async ({ identity }, reference) => sided(await identity.findSession(reference), sideOf),
 }
 
-export const settlingKyc = settling<Told<KycSettlement>>('settle_kyc', settleKycs, ({ told }) => told.kyc_id)
+export const settlingVerification = settling<Told<VerificationSettlement>>(
+  'settle_kyc',
+  settleVerifications,
+  ({ told }) => told.kyc_id,
+)
 
-export const kycNews = { apply: applySession, findRow }
+export const verificationNews = { apply: applySession, findRow }
 
 /** What the provider says of a session, in our words. `as_of`: the database's time before the provider was asked. */
-export function kycTold(
+export function verificationTold(
   ids: { tenant_id: string; kyc_id: string },
   { status, reference, failure }: IdentitySession,
   as_of: string | null,
-): KycTold {
+): VerificationTold {
   return { ...ids, said: status, as_of, provider_reference: reference, failure, link: null }
 }
 
 async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
-  const kyc = await findKycByReference(sql, identity.name, reference)
-  return kyc && { ...kyc, compared: comparedKyc }
+  const verification = await findVerificationByReference(sql, identity.name, reference)
+  return verification && { ...verification, compared: comparedVerification }
 }
 
 /** The provider's session as one side of a comparison. */
@@ -54,25 +67,26 @@ async function applySession(
   const { reference } = news
   const as_of = await findTime(sql)
   const both = await findBoth(context, notification, news, {
-    compared: comparedKyc,
+    compared: comparedVerification,
     find: () => findRow(context, news),
     ask: () => identity.findSession(reference),
     ownerOf: (session) => ownerOf(context, session),
   })
   if ('decision' in both) return both.decision
-  const { row: kyc, record: session } = both
-  const { tenant_id, id: kyc_id, status, decided_by } = kyc
+  const { row: verification, record: session } = both
+  const { tenant_id, id: kyc_id, status, decided_by } = verification
   addLogFacts({ tenant_id, kyc_id })
-  const told = kycTold({ tenant_id, kyc_id }, session, as_of)
-  const tells = settlingKyc({ told, notification_id: notification.id })
+  const told = verificationTold({ tenant_id, kyc_id }, session, as_of)
+  const tells = settlingVerification({ told, notification_id: notification.id })
   const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
   const theirs = sideOf(session)
-  const ours = { status, decided_by, provider_reference: kyc.provider_reference }
+  const ours = { status, decided_by, provider_reference: verification.provider_reference }
   const differs = disagreement('kyc', { ours, worked_on: true, parked: [] }, theirs)
   if (!isLook(notification) && differs === null && !wasDrift(notification))
     return await applied(notification, of, { tells })
   // One that is decided here may differ there, and then no notification will change it.
-  const compareAfter = () => compare(context, comparedKyc, kyc, theirs, { reference, news: notification.id })
+  const compareAfter = () =>
+    compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
   return await applied(notification, of, { tells, compareAfter })
 }
 
@@ -83,10 +97,10 @@ async function applySession(
 async function ownerOf(
   { sql, identity }: WorkerContext,
   { metadata, reference }: IdentitySession,
-): Promise<KnownKyc | undefined> {
+): Promise<KnownVerification | undefined> {
   const ids = z
     .object({ tenant_id: z.uuid(), id: z.uuid() })
     .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_kyc_id'] })
-  const known = ids.success && (await findKycByIds(sql, ids.data, reference))
-  return known || (await findKycByReference(sql, identity.name, reference))
+  const known = ids.success && (await findVerificationByIds(sql, ids.data, reference))
+  return known || (await findVerificationByReference(sql, identity.name, reference))
 }
