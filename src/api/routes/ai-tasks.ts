@@ -7,7 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { aiTaskKind, aiTaskSchema, aiTaskStatus, isFinal, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { findAiTasks, findProtectedAiTask, listAiTasks } from '#domain/ai-tasks/find.ts'
-import { cancelAiTask, createAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
+import { cancelAiTask, requestAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
@@ -34,7 +34,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
   const create = batcher<AiTaskRequest, 'accepted' | 'known' | undefined>(
     'create_ai_task',
     async (requests) => {
-      const became = await createAiTasks(sql, requests)
+      const became = await requestAiTasks(sql, requests)
       return requests.map(({ ai_task_id }) => became.get(ai_task_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },

@@ -10,7 +10,7 @@ import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findTopUps, listTopUps } from '#domain/top-ups/find.ts'
-import { createTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
+import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
 import { sourcePlace } from '#domain/top-ups/sealed.ts'
 import { maskedSource, topUpSchema, topUpStatus, type TopUp } from '#domain/top-ups/top-up.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
@@ -58,7 +58,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
   const create = batcher<TopUpRequest, 'accepted' | 'known' | undefined>(
     'create_top_up',
     async (requests) => {
-      const became = await createTopUps(sql, requests)
+      const became = await requestTopUps(sql, requests)
       return requests.map(({ top_up_id }) => became.get(top_up_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
