@@ -2,9 +2,9 @@
 import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
-import { metadataJson } from '#core/json.ts'
 import { currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** The type of a recipient, as a field and as a filter. */
@@ -28,15 +28,8 @@ export function fits(destination: string, type: Recipient['type']): boolean {
 /** A recipient in answers and events. */
 export const recipientSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the recipient.', example: '0198f6f2-0aa1-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'recipient-17' }),
+    ...idFields('recipient', '0198f6f2-0aa1-7000-8000-123456789abc'),
+    idempotency_key: keyField('recipient-17'),
     name: z.string().meta({ description: 'Whom the money goes to.', example: 'Grace Hopper' }),
     email: z.string().nullable().meta({ description: 'As it was sent.', example: 'grace@example.com' }),
     type: recipientType,
@@ -52,9 +45,7 @@ export const recipientSchema = z
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null while it is not.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your recipients: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('recipients'),
   })
   .meta({ id: 'Recipient', description: 'Somebody who is paid.' })
 

@@ -1,8 +1,8 @@
 // The verification: its schema in rows, answers and events.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 
 /** Who can be verified. */
 export const verificationSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
@@ -38,15 +38,8 @@ export const verificationDecision = z.enum(['approved', 'rejected']).meta({
 /** A verification in events: nobody gets in by one. */
 export const verificationEventSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the verification.', example: '0198f6f5-1c3e-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'kyc-recipient-17' }),
+    ...idFields('verification', '0198f6f5-1c3e-7000-8000-123456789abc'),
+    idempotency_key: keyField('kyc-recipient-17'),
     status: verificationStatus,
     subject_type: verificationSubjectType,
     subject_id: z.uuid().meta({
@@ -93,9 +86,7 @@ export const verificationEventSchema = z
       .nullable()
       .meta({ description: 'The id of the API key with which it was decided by hand.', example: null }),
     decided_at: timestamp.nullable().meta({ description: 'When it was decided.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your verifications: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('verifications'),
   })
   .meta({ id: 'VerificationEventData', description: 'The verification as it then stood.' })
 
