@@ -7,7 +7,7 @@ import { cancelVerification, createVerification, linkVerification } from '#jobs/
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
+import { MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
 
@@ -24,8 +24,6 @@ export const verificationHandlers = {
   [cancelVerification.name]: calling(cancelVerification, cancel),
 }
 
-/** Its clock and ours may differ by this much. */
-const CLOCKS_APART_MS = 3_600_000
 /** Nobody waits for a link any longer. */
 const LINK_WANTED_MS = 3_600_000
 const UNREACHABLE = {
@@ -69,15 +67,10 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
 }
 
 // Finds the session by the reference that is known, else by our own id; a list shows no link.
-async function look(
-  { identity }: WorkerContext,
-  { call, payload, age_ms }: CreateVerificationJob,
-  known: string | null,
-) {
-  const reference = call.reference ?? known
+async function look({ identity }: WorkerContext, job: CreateVerificationJob, known: string | null) {
+  const reference = job.call.reference ?? known
   if (reference !== null) return await identity.findSession(reference)
-  const since_s = Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
-  const searched = await identity.searchSession({ ...payload, since_s })
+  const searched = await identity.searchSession({ ...job.payload, since_s: sinceOf(job) })
   if (searched.kind !== 'done' || searched.value === null) return searched
   return await identity.findSession(searched.value.reference)
 }
