@@ -1,6 +1,5 @@
 // Translates what the provider says of the session of a verification, for its jobs too, and applies notifications about
 // it.
-import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
@@ -21,9 +20,15 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, isLook } from './apply.ts'
+import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
+
+const verificationRows: RowsOf<KnownVerification> = {
+  noun: 'kyc',
+  byReference: ({ sql, identity }, reference) => findVerificationByReference(sql, identity.name, reference),
+  byIds: ({ sql }, ids, reference) => findVerificationByIds(sql, ids, reference),
+}
 
 const comparedVerification: ComparedNoun = {
   noun: 'kyc',
@@ -68,9 +73,9 @@ async function applySession(
   const as_of = await findTime(sql)
   const both = await findBoth(context, notification, news, {
     compared: comparedVerification,
-    find: () => findRow(context, news),
+    rows: verificationRows,
     ask: () => identity.findSession(reference),
-    ownerOf: (session) => ownerOf(context, session),
+    seconds: false,
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
@@ -88,19 +93,4 @@ async function applySession(
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
   return await applied(notification, of, { tells, compareAfter })
-}
-
-/**
- * Our row of a session: by our own ids, because a notification may come before we have the reference; by the reference,
- * because a redacted session has lost our ids.
- */
-async function ownerOf(
-  { sql, identity }: WorkerContext,
-  { metadata, reference }: IdentitySession,
-): Promise<KnownVerification | undefined> {
-  const ids = z
-    .object({ tenant_id: z.uuid(), id: z.uuid() })
-    .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_kyc_id'] })
-  const known = ids.success && (await findVerificationByIds(sql, ids.data, reference))
-  return known || (await findVerificationByReference(sql, identity.name, reference))
 }
