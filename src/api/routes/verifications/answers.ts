@@ -1,13 +1,10 @@
 // Answers with verifications: reads them in batches, and shows a link to the one answer that may carry it.
-import { batcher } from '#core/batch.ts'
-import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findVerifications } from '#domain/verifications/find.ts'
 import { takeVerificationLink } from '#domain/verifications/links.ts'
 import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
 import type { Verification } from '#domain/verifications/verification.ts'
-import type { Answers } from '../../accept.ts'
+import { finding, type Answers } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
 /** A verification, and the job whose link its answer may carry. */
@@ -20,13 +17,10 @@ export type VerificationAnswers = Answers<Answered> & {
 }
 
 export function createVerificationAnswers({ sql, vault, log }: ApiContext): VerificationAnswers {
-  const read = batcher<AskedFor, Found<Verification> | undefined>('find_kyc', (asked) =>
-    findVerifications(sql, asked),
-  )
+  const find = finding('find_kyc', (asked) => findVerifications(sql, asked), 'kyc_not_found')
   return {
     async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('kyc_not_found')
+      const found = await find(asked)
       return { ...found, resource: { ...found.resource, job_id: asked.job_id } }
     },
     async withLink({ job_id, ...verification }) {
