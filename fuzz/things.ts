@@ -1,7 +1,7 @@
 // What a tenant has when it is fuzzed: records of each noun, in the states that requests meet.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey, type Client } from '#test/client.ts'
-import { startKyc } from '#test/kyc.ts'
+import { startVerification } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
 import { payOut, recipient } from '#test/payouts.ts'
@@ -33,7 +33,7 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
   }
   const toppedUp = async () => (await topUp(client, { source: 'src_manual', ...record }, WAITS)).body
   const verification = async (): Promise<any> => {
-    return (await startKyc(client, { subject_id: await person(), ...record })).body
+    return (await startVerification(client, { subject_id: await person(), ...record })).body
   }
   const dispute = async (): Promise<any> => {
     const { id } = await capturedPayment(client, {

@@ -13,7 +13,7 @@ import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
-import { decide, kycOf, startKyc } from '#test/kyc.ts'
+import { decide, verificationOf, startVerification } from '#test/verifications.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
@@ -133,15 +133,15 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   kyc_open: [
     'POST /v1/compliance/kyc',
     async () => {
-      const { subject_id, subject_type } = await kycOf(client)
-      return await startKyc(client, { subject_type, subject_id })
+      const { subject_id, subject_type } = await verificationOf(client)
+      return await startVerification(client, { subject_type, subject_id })
     },
     { param: 'subject_id', context: { kyc_id: expect.any(String) } },
   ],
   kyc_already_decided: [
     'POST /v1/compliance/kyc/{id}/decide',
     async () => {
-      const { id } = await kycOf(client)
+      const { id } = await verificationOf(client)
       await decide(client, id, 'approved')
       return await decide(client, id, 'rejected')
     },
@@ -153,7 +153,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   kyc_not_linkable: [
     'POST /v1/compliance/kyc/{id}/link',
     async () => {
-      const { id, provider_reference } = await kycOf(client)
+      const { id, provider_reference } = await verificationOf(client)
       await world
         .provider('stripe')
         .control('POST', `/identity/${provider_reference}/settle`, { status: 'processing' })
@@ -166,7 +166,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     async () => {
       const subject_id = await recipient(client)
       await client.delete(`/v1/recipients/${subject_id}`)
-      return await startKyc(client, { subject_type: 'recipient', subject_id })
+      return await startVerification(client, { subject_type: 'recipient', subject_id })
     },
     { param: 'subject_id', message: 'The recipient is archived.' },
   ],
@@ -175,7 +175,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     async () => {
       await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
       const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
-      return await startKyc(client, { subject_id: body.id })
+      return await startVerification(client, { subject_id: body.id })
     },
     { context: { kyc_id: expect.any(String) } },
   ],

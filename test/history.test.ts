@@ -14,8 +14,8 @@ import {
 import { countUnknown } from '#domain/jobs/states.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { listAiTasks } from '#domain/ai-tasks/find.ts'
-import { cancelAbandonedKycs } from '#domain/verifications/cancel.ts'
-import { listKyc } from '#domain/verifications/find.ts'
+import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
+import { listVerifications } from '#domain/verifications/find.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
@@ -306,8 +306,8 @@ test('sweeps and lists of what is rare read only the rows that they look for, ho
     findLapsed: () => findLapsed(sql, 100),
     findAbandoned: () => findAbandoned(sql, 3600, 100),
     forgetOldKeys: () => forgetOldKeys(sql, 1000),
-    cancelAbandonedKycs: () => cancelAbandonedKycs(sql, 30, 100),
-    rejectedKycs: () => listKyc(sql, tenant_id, { status: 'rejected', limit: 20 }),
+    cancelAbandonedVerifications: () => cancelAbandonedVerifications(sql, 30, 100),
+    rejectedVerifications: () => listVerifications(sql, tenant_id, { status: 'rejected', limit: 20 }),
     failedAiTasks: () => listAiTasks(sql, tenant_id, { status: 'failed', limit: 20 }),
   }
   const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })

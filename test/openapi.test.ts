@@ -11,7 +11,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
-import { kycOf } from '#test/kyc.ts'
+import { verificationOf } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
@@ -320,7 +320,10 @@ test('every example works when it is sent as shown', async () => {
       ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
     ),
     ...Object.fromEntries(
-      ['getKyc', 'getKycTimeline', 'linkKyc', 'decideKyc'].map((name) => [name, () => kycOf(client)]),
+      ['getKyc', 'getKycTimeline', 'linkKyc', 'decideKyc'].map((name) => [
+        name,
+        () => verificationOf(client),
+      ]),
     ),
     capturePayment: () => heldPayment(client),
     cancelPayment: () => heldPayment(client),
@@ -554,8 +557,8 @@ test('answers match their schemas', async () => {
   await drift(world, captured.id)
   const recipient = (await client.post('/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT })).body
-  const kyc = await kycOf(client)
-  const kycBody = { idempotency_key: freshKey(), subject_type: 'customer', subject_id: customer.id }
+  const verification = await verificationOf(client)
+  const verificationBody = { idempotency_key: freshKey(), subject_type: 'customer', subject_id: customer.id }
   await fund(client, 10_000)
   const to = await recipientOf(client, 'ba_pending')
   const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
@@ -572,19 +575,19 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/recipients/{id}', `/v1/recipients/${customer.id}`],
     ['PATCH', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`, { email: null }],
     ['DELETE', '/v1/recipients/{id}', `/v1/recipients/${recipient.id}`],
-    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', kycBody],
-    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', { ...kycBody, subject_type: 'payout' }],
+    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', verificationBody],
+    ['POST', '/v1/compliance/kyc', '/v1/compliance/kyc', { ...verificationBody, subject_type: 'payout' }],
     ['GET', '/v1/compliance/kyc', '/v1/compliance/kyc'],
-    ['GET', '/v1/compliance/kyc/{id}', `/v1/compliance/kyc/${kyc.id}`],
-    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${kyc.id}/link`],
+    ['GET', '/v1/compliance/kyc/{id}', `/v1/compliance/kyc/${verification.id}`],
+    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${verification.id}/link`],
     [
       'POST',
       '/v1/compliance/kyc/{id}/decide',
-      `/v1/compliance/kyc/${kyc.id}/decide`,
+      `/v1/compliance/kyc/${verification.id}/decide`,
       { decision: 'approved', reason: 'Seen in person.' },
     ],
-    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${kyc.id}/link`],
-    ['GET', '/v1/compliance/kyc/{id}/timeline', `/v1/compliance/kyc/${kyc.id}/timeline`],
+    ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${verification.id}/link`],
+    ['GET', '/v1/compliance/kyc/{id}/timeline', `/v1/compliance/kyc/${verification.id}/timeline`],
     ['POST', '/v1/merchants', '/v1/merchants', { idempotency_key: freshKey(), ...MERCHANT }],
     ['GET', '/v1/merchants', '/v1/merchants'],
     ['GET', '/v1/merchants/{id}', `/v1/merchants/${merchant.id}`],

@@ -14,7 +14,7 @@ import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
-import { decide, kycIn, kycOf, settleSession } from '#test/kyc.ts'
+import { decide, verificationIn, verificationOf, settleSession } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { disputeIn } from '#test/disputes.ts'
@@ -83,11 +83,11 @@ test('each process does all of its work as its own user', async () => {
   expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
   const manual = await payOut(client, await recipient(client, 'ba_manual'))
   expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
-  const kyc = await kycOf(client, 'recipient')
-  expect((await client.post(`/v1/compliance/kyc/${kyc.id}/link`)).status).toBe(200)
-  await settleSession(world, kyc.provider_reference, 'verified')
-  await kycIn(client, kyc.id, 'approved')
-  expect((await decide(client, kyc.id, 'rejected')).status).toBe(200)
+  const verification = await verificationOf(client, 'recipient')
+  expect((await client.post(`/v1/compliance/kyc/${verification.id}/link`)).status).toBe(200)
+  await settleSession(world, verification.provider_reference, 'verified')
+  await verificationIn(client, verification.id, 'approved')
+  expect((await decide(client, verification.id, 'rejected')).status).toBe(200)
   const timeline = await client.get(`/v1/payments/${payment.id}/timeline`)
   await eventually(async () =>
     expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),

@@ -38,7 +38,7 @@ beforeAll(async () => {
   const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const disputed = await disputeIn(world.client, payment.id, 'warning')
   const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
-  const kyc = await made('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
+  const verification = await made('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
@@ -50,7 +50,7 @@ beforeAll(async () => {
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
-    compliance: kyc.id,
+    compliance: verification.id,
     wallet: top_up.id,
     disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,

@@ -1,6 +1,7 @@
 // Accepts requests: every route that asks for work writes, rings, waits and answers in this one order.
 import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { batcher } from '#core/batch.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { IdempotentRequest, JobRequest, Protected, SentKey } from '#domain/idempotency.ts'
@@ -9,6 +10,7 @@ import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { takeOnce } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
+import { found } from './refusals.ts'
 import { hasEnded, type Hints } from './wait.ts'
 
 /** How long a request waits if neither the caller nor the route says otherwise. */
@@ -22,6 +24,19 @@ export type Answers<T> = {
   pathOf: (resource: T) => string
   /** The ids, by name, that go into the `context` of an error when its job failed. */
   idsOf: (resource: T) => Record<string, string>
+}
+
+/**
+ * How a noun is found for its answers: what is asked for at once is read in one statement, which is `step` in the metrics.
+ * Throws `missing` where the tenant has no such row.
+ */
+export function finding<T>(
+  step: string,
+  find: (asked: AskedFor[]) => Promise<(Found<T> | undefined)[]>,
+  missing: ErrorCode,
+): Answers<T>['find'] {
+  const read = batcher(step, find)
+  return async (asked) => found(await read(asked), missing)
 }
 
 type Accepted<T> = 'accepted' | { created: T }

@@ -12,7 +12,7 @@ import {
 } from './idempotency.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { subjectOf, type Noun, type SUBJECTS } from './subjects.ts'
-import { cancelLateKyc, cancelOpenKyc } from './verifications/cancel.ts'
+import { cancelLateVerification, cancelOpenVerification } from './verifications/cancel.ts'
 
 type RowOf<N extends Noun> = z.output<(typeof SUBJECTS)[N]['view']>
 
@@ -100,16 +100,16 @@ export async function archiveRecord<N extends RecordNoun>(
 ): Promise<RecordOf<N> | undefined> {
   const subject = { tenant_id, subject_type: noun, subject_id: id }
   const [row] = await sql<RecordOf<N>[]>`
-    with ${cancelOpenKyc(sql, subject)},
+    with ${cancelOpenVerification(sql, subject)},
     r as (
       update ${sql(subjectOf(noun).table)} r set archived_at = clock_timestamp(), updated_at = clock_timestamp()
-      from (select count(*) from open_kyc) first
+      from (select count(*) from open_verification) first
       where r.tenant_id = ${tenant_id} and r.id = ${id} and r.archived_at is null
       returning r.*
     ),
     event as (${told(sql, noun, 'archived', event_id)})
     select ${recordColumns(sql, noun)} from r`
-  await cancelLateKyc(sql, subject)
+  await cancelLateVerification(sql, subject)
   return row ?? (await findRecord(sql, noun, { tenant_id, id }))
 }
 

@@ -12,7 +12,7 @@ import { RECIPIENT_EVENTS, recipientSchema } from './recipients/recipient.ts'
 import { refundSubject } from './refunds/subject.ts'
 import type { ProviderSubject, Subject, UnderWay } from './subject.ts'
 import { topUpSubject } from './top-ups/subject.ts'
-import { kycSubject } from './verifications/subject.ts'
+import { verificationSubject } from './verifications/subject.ts'
 
 export const SUBJECTS = {
   customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
@@ -23,7 +23,7 @@ export const SUBJECTS = {
   dispute: disputeSubject,
   payout: payoutSubject,
   top_up: topUpSubject,
-  kyc: kycSubject,
+  kyc: verificationSubject,
   ai_task: {
     table: 'ai_tasks',
     view: aiTaskEventSchema,

@@ -6,14 +6,14 @@ import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'
 import { refundJobs } from './refunds.ts'
 import { topUpJobs } from './top-ups.ts'
-import { kycJobs } from './verifications.ts'
+import { verificationJobs } from './verifications.ts'
 
 const JOBS = {
   ...paymentJobs,
   ...refundJobs,
   ...payoutJobs,
   ...topUpJobs,
-  ...kycJobs,
+  ...verificationJobs,
   ...aiTaskJobs,
   ...notificationJobs,
 }

@@ -9,12 +9,12 @@ const identity = {
   deadline_ms: 15_000,
 } as const
 
-const kyc = z.object({ kyc_id: z.uuid() })
+const verification = z.object({ kyc_id: z.uuid() })
 
-export const createKyc = defineJob({
+export const createVerification = defineJob({
   name: 'kyc.create',
   queue: 'compliance',
-  payload: kyc,
+  payload: verification,
   call: {
     ...identity,
     operation: 'verify',
@@ -28,13 +28,18 @@ export const createKyc = defineJob({
 })
 
 /** Asks for another link to a session. It changes nothing there, so it needs no key. */
-export const linkKyc = defineJob({ name: 'kyc.link', queue: 'compliance', payload: kyc, call: null })
+export const linkVerification = defineJob({
+  name: 'kyc.link',
+  queue: 'compliance',
+  payload: verification,
+  call: null,
+})
 
 /** Lets go of the session of a verification that was decided by hand. */
-export const cancelKyc = defineJob({
+export const cancelVerification = defineJob({
   name: 'kyc.cancel',
   queue: 'compliance',
-  payload: kyc,
+  payload: verification,
   call: {
     ...identity,
     operation: 'cancel_verification',
@@ -44,4 +49,4 @@ export const cancelKyc = defineJob({
   },
 })
 
-export const kycJobs = { createKyc, linkKyc, cancelKyc }
+export const verificationJobs = { createVerification, linkVerification, cancelVerification }

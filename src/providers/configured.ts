@@ -63,6 +63,7 @@ export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)
 const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
+type Opened<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
 /** The roles of the providers that jobs of these queues ask. */
 export function rolesIn(queues: readonly string[]): Role[] {
@@ -79,14 +80,12 @@ export function openProviders(
   onCall: (provider: string, call: EndedCall) => void,
 ): { providers: Providers; close(): Promise<void> } {
   const asked = rolesIn(queues)
-  const providers: { -readonly [Each in Role]?: Providers[Each] } = {}
-  function add<Each extends Role>(role: Each): void {
-    const { provider, open } = BY_ROLE[role]
-    providers[role] = asked.includes(role)
-      ? open(config, (call) => onCall(provider, call))
-      : notOpened<Providers[Each]>(role)
+  const providers: Opened<Role> = {}
+  function add<Each extends Role>(role: Each, to: Opened<Each>): void {
+    const row = BY_ROLE[role]
+    to[role] = asked.includes(role) ? row.open(config, (call) => onCall(row.provider, call)) : notOpened(role)
   }
-  ROLES.forEach((role) => add(role))
+  ROLES.forEach((role) => add(role, providers))
   assert(isComplete(providers), 'each role was added')
   return {
     providers,
@@ -101,9 +100,9 @@ function isComplete(providers: Partial<Providers>): providers is Providers {
 }
 
 // Stands in for a provider: whatever is read of it, it fails.
-function notOpened<Provider extends object | null>(role: string): Provider {
+function notOpened<Each extends Role>(role: Each): Providers[Each] {
   const fail = () => assert.fail(`no queue of this process asks the provider "${role}"`)
-  return new Proxy({}, { get: fail }) as Provider
+  return new Proxy({}, { get: fail }) as Providers[Each]
 }
 
 /**

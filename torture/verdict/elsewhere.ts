@@ -22,10 +22,10 @@ export async function elsewhereOtherwise(system: System): Promise<Problem[]> {
     if (!ON_ITS_WAY.includes(there))
       problems.push({ problem: 'what became of a payout is lost', ...payout, there })
   }
-  for (const kyc of decided) {
-    const there = await statusOf(system, `/v1/identity/verification_sessions/${kyc.reference}`)
+  for (const verification of decided) {
+    const there = await statusOf(system, `/v1/identity/verification_sessions/${verification.reference}`)
     if (there === 'requires_input')
-      problems.push({ problem: 'a session waits for somebody about whom all is decided', ...kyc })
+      problems.push({ problem: 'a session waits for somebody about whom all is decided', ...verification })
   }
   return problems
 }

@@ -12,7 +12,7 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
-import { DECIDED_KYC, PENDING_KYC } from '../routes/verifications/examples.ts'
+import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
 
@@ -24,10 +24,10 @@ const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
   'recipient.archived': { archived_at: EXAMPLE_TIME },
   'merchant.archived': { archived_at: EXAMPLE_TIME },
-  'kyc.created': inEvent(PENDING_KYC),
+  'kyc.created': inEvent(PENDING_VERIFICATION),
   'kyc.processing': { status: 'processing' },
-  'kyc.approved': inEvent(DECIDED_KYC),
-  'kyc.rejected': { ...inEvent(DECIDED_KYC), status: 'rejected', decision: 'rejected' },
+  'kyc.approved': inEvent(DECIDED_VERIFICATION),
+  'kyc.rejected': { ...inEvent(DECIDED_VERIFICATION), status: 'rejected', decision: 'rejected' },
   'payment.created': PENDING,
   'payment.requires_action': REQUIRES_ACTION,
   'payment.authorized': HELD,

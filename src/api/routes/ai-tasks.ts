@@ -7,11 +7,10 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { aiTaskKind, aiTaskSchema, aiTaskStatus, isFinal, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { findAiTasks, findProtectedAiTask, listAiTasks } from '#domain/ai-tasks/find.ts'
-import { cancelAiTask, createAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
+import { cancelAiTask, requestAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
-import { accept, acceptAtOnce, type Answers } from '../accept.ts'
+import { accept, acceptAtOnce, finding, type Answers } from '../accept.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -34,20 +33,13 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
   const create = batcher<AiTaskRequest, 'accepted' | 'known' | undefined>(
     'create_ai_task',
     async (requests) => {
-      const became = await createAiTasks(sql, requests)
+      const became = await requestAiTasks(sql, requests)
       return requests.map(({ ai_task_id }) => became.get(ai_task_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
-  const read = batcher<AskedFor, Found<AiTask> | undefined>('find_ai_task', (asked) =>
-    findAiTasks(sql, asked),
-  )
   const answers: Answers<AiTask> = {
-    async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('ai_task_not_found')
-      return found
-    },
+    find: finding('find_ai_task', (asked) => findAiTasks(sql, asked), 'ai_task_not_found'),
     pathOf: ({ id }) => `/v1/ai/tasks/${id}`,
     idsOf: ({ id }) => ({ ai_task_id: id }),
   }

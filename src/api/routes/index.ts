@@ -12,7 +12,7 @@ import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
 import { topUpRoutes } from './top-ups.ts'
-import { kycRoutes } from './verifications.ts'
+import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
@@ -25,7 +25,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   payoutRoutes,
   walletRoutes,
   topUpRoutes,
-  kycRoutes,
+  verificationRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,

@@ -7,12 +7,11 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findRefunds, listRefunds } from '#domain/refunds/find.ts'
 import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
 import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/refunds.ts'
-import { accept, type Answers } from '../accept.ts'
+import { accept, finding, type Answers } from '../accept.ts'
 import { idempotencyKey, metadata } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -47,14 +46,8 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       ],
     },
   )
-  const read = batcher<AskedFor, Found<Refund> | undefined>('find_refund', (asked) => findRefunds(sql, asked))
-
   const answers: Answers<Refund> = {
-    async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('refund_not_found')
-      return found
-    },
+    find: finding('find_refund', (asked) => findRefunds(sql, asked), 'refund_not_found'),
     pathOf: ({ id }) => `/v1/refunds/${id}`,
     idsOf: ({ id, payment_id }) => ({ payment_id, refund_id: id }),
   }

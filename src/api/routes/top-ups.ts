@@ -8,13 +8,12 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findTopUps, listTopUps } from '#domain/top-ups/find.ts'
-import { createTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
+import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
 import { sourcePlace } from '#domain/top-ups/sealed.ts'
 import { maskedSource, topUpSchema, topUpStatus, type TopUp } from '#domain/top-ups/top-up.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
-import { accept, type Answers } from '../accept.ts'
+import { accept, finding, type Answers } from '../accept.ts'
 import { checkLargest, idempotencyKey, metadata, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -58,19 +57,13 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
   const create = batcher<TopUpRequest, 'accepted' | 'known' | undefined>(
     'create_top_up',
     async (requests) => {
-      const became = await createTopUps(sql, requests)
+      const became = await requestTopUps(sql, requests)
       return requests.map(({ top_up_id }) => became.get(top_up_id))
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
-  const read = batcher<AskedFor, Found<TopUp> | undefined>('find_top_up', (asked) => findTopUps(sql, asked))
-
   const answers: Answers<TopUp> = {
-    async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('top_up_not_found')
-      return found
-    },
+    find: finding('find_top_up', (asked) => findTopUps(sql, asked), 'top_up_not_found'),
     pathOf: ({ id }) => `/v1/wallet/top_ups/${id}`,
     idsOf: ({ id }) => ({ top_up_id: id }),
   }

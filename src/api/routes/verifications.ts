@@ -1,14 +1,14 @@
 // Routes of verifications.
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
-import { kycActionRoutes } from './verifications/actions.ts'
-import { createKycAnswers } from './verifications/answers.ts'
-import { createKycRoute } from './verifications/create.ts'
-import { readKycRoutes } from './verifications/read.ts'
+import { verificationActionRoutes } from './verifications/actions.ts'
+import { createVerificationAnswers } from './verifications/answers.ts'
+import { createVerificationRoute } from './verifications/create.ts'
+import { readVerificationRoutes } from './verifications/read.ts'
 
-export function kycRoutes(app: FastifyInstance, context: RouteContext): void {
-  const answers = createKycAnswers(context)
-  createKycRoute(app, context, answers)
-  readKycRoutes(app, context, answers)
-  kycActionRoutes(app, context, answers)
+export function verificationRoutes(app: FastifyInstance, context: RouteContext): void {
+  const answers = createVerificationAnswers(context)
+  createVerificationRoute(app, context, answers)
+  readVerificationRoutes(app, context, answers)
+  verificationActionRoutes(app, context, answers)
 }

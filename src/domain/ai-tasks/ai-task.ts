@@ -1,8 +1,9 @@
 // The AI task: its schema in rows, answers and events.
 import { z } from 'zod'
-import { anyJson, metadataJson } from '#core/json.ts'
+import { anyJson } from '#core/json.ts'
 import { AI_FAILURES } from '#core/outcome.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 
 const AI_TASK_KINDS = ['generate', 'classify', 'extract'] as const
 export type AiTaskKind = (typeof AI_TASK_KINDS)[number]
@@ -30,15 +31,8 @@ export const isFinal = (status: AiTaskStatus): boolean => status !== 'queued' &&
 /** A task in answers. What it was asked is not shown: it may be personal, and is erased when the task is over. */
 export const aiTaskSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the task.', example: '0198f6f3-77aa-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'ticket-17-topic' }),
+    ...idFields('task', '0198f6f3-77aa-7000-8000-123456789abc'),
+    idempotency_key: keyField('ticket-17-topic'),
     kind: aiTaskKind,
     status: aiTaskStatus,
     model: z.string().nullable().meta({
@@ -78,9 +72,7 @@ export const aiTaskSchema = z
     attempts: z.int().nonnegative().meta({ description: 'How often the provider was asked.', example: 1 }),
     started_at: timestamp.nullable().meta({ description: 'When the first attempt began.' }),
     finished_at: timestamp.nullable().meta({ description: 'When it ended; null while it has not.' }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your AI tasks: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('AI tasks'),
   })
   .meta({ id: 'AiTask', description: 'Something that a language model does.' })
 

@@ -18,7 +18,7 @@ export type AiTaskRequest = JobRequest & {
 }
 
 /** Creates AI tasks and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. */
-export async function createAiTasks(
+export async function requestAiTasks(
   sql: Sql,
   requests: AiTaskRequest[],
 ): Promise<Map<string, 'accepted' | 'known'>> {

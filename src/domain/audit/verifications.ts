@@ -1,13 +1,13 @@
 // The invariants of verifications: who is verified exists and shows the status of the latest one, nobody shows another
 // status, and what happened was announced.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { kycSubjectType } from '../verifications/verification.ts'
+import { verificationSubjectType } from '../verifications/verification.ts'
 import { noNumbers, ofNone, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
 
 /** Who is verified is there, and knows the latest verification. */
 function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragment {
-  const parts = kycSubjectType.options.map((type) => {
+  const parts = verificationSubjectType.options.map((type) => {
     const { table } = subjects.find(({ noun }) => noun === type)!
     return sql`
       select finding.problem, p.tenant_id, 'kyc' as subject, p.id as subject_id, p.id::text as id, p.status as what,
@@ -29,7 +29,7 @@ function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragmen
 
 /** Whoever shows the status of a verification has one of that status, whichever process wrote it. */
 export function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
-  const parts = kycSubjectType.options.map((type) => {
+  const parts = verificationSubjectType.options.map((type) => {
     const { table } = subjects.find(({ noun }) => noun === type)!
     return sql`
       select 'a status follows from no verification' as problem, s.tenant_id, ${ofNone(sql)}, s.id::text as id,
@@ -43,7 +43,7 @@ export function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
 }
 
 /** A decision by hand may follow one of the provider, and each has its event. */
-function kycEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
+function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const reached = sql`
     values
     ('kyc.created', 1::bigint, 1::bigint),
@@ -54,4 +54,4 @@ function kycEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   return announcedTimes(sql, scope, 'kyc', reached)
 }
 
-export const checksOfKyc: Checks = { verifications, kyc_events: kycEvents }
+export const checksOfVerifications: Checks = { verifications, kyc_events: verificationEvents }

@@ -2,7 +2,7 @@
 import type { Json, Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
-import { cancelLateKyc, cancelOpenKyc } from '../verifications/cancel.ts'
+import { cancelLateVerification, cancelOpenVerification } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
 
@@ -89,18 +89,18 @@ export async function deleteCustomer(
     select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const subject = { tenant_id, subject_type: 'customer', subject_id: id } as const
   const [row] = await sql<Customer[]>`
-    with ${cancelOpenKyc(sql, subject)},
+    with ${cancelOpenVerification(sql, subject)},
     c as (
       update customers c set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
         deleted_at = clock_timestamp()
-      from (select count(*) from open_kyc) first
+      from (select count(*) from open_verification) first
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
     ),
     event as (${announce(sql, 'customer', announced)}),
     erasure as (insert into erasures (tenant_id, customer_id) select tenant_id, id from c)
     select ${customerColumns(sql)} from c`
-  await cancelLateKyc(sql, subject)
+  await cancelLateVerification(sql, subject)
   return row ?? (await findCustomers(sql, [{ tenant_id, id }]))[0]
 }
 

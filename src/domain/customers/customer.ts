@@ -1,29 +1,20 @@
 // The customer: its schema in rows, answers and events.
 import { z } from 'zod'
-import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { kycStatus } from '../kyc.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
+import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** A customer in answers. */
 export const customerSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the customer.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'customer-17' }),
+    ...idFields('customer', '0198f6f0-0c05-7000-8000-123456789abc'),
+    idempotency_key: keyField('customer-17'),
     name: z.string().nullable().meta({ description: 'What they are called.', example: 'Ada Lovelace' }),
     email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
     phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
     external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
-    kyc_status: kycStatus,
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your customers: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    kyc_status: latestVerificationStatus,
+    ...lastFields('customers'),
     deleted_at: timestamp
       .nullable()
       .meta({ description: 'When it was deleted; null while it is not.', example: null }),

@@ -1,9 +1,9 @@
 // The dispute: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, lastFields } from '../fields.ts'
 
 const DISPUTE_STATUSES = ['needs_response', 'under_review', 'won', 'lost', 'warning'] as const
 
@@ -20,12 +20,7 @@ const posted = (description: string, example: number) => z.int().nonnegative().m
 /** A dispute in answers. */
 export const disputeSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the dispute.', example: '0198f6f4-d150-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    ...idFields('dispute', '0198f6f4-d150-7000-8000-123456789abc'),
     payment_id: z.uuid().meta({
       description: 'The payment that is disputed.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
@@ -52,9 +47,7 @@ export const disputeSchema = z
       description: 'When its end became known here; null while it is open, also again.',
       example: null,
     }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your disputes: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('disputes'),
   })
   .meta({ id: 'Dispute', description: "Money of a payment that the buyer's bank asks back." })
 

@@ -8,13 +8,13 @@ import { settlePayoutAsFailed } from '../payouts/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
 import type { Noun } from '../subjects.ts'
 import { settleTopUpAsFailed } from '../top-ups/settle.ts'
-import { settleKycAsFailed } from '../verifications/settle.ts'
+import { settleVerificationAsFailed } from '../verifications/settle.ts'
 
 /** Settles a row whose call never took effect, and its job, as after a definitive failure. */
 type SettleAsFailed = (tx: Tx, settlement: Settlement, of: FailedRow) => Promise<unknown>
 
 const SETTLING: Record<CallingNoun, SettleAsFailed> = {
-  kyc: settleKycAsFailed,
+  kyc: settleVerificationAsFailed,
   payment: settlePaymentAsFailed,
   payout: settlePayoutAsFailed,
   refund: settleRefundAsFailed,

@@ -1,9 +1,9 @@
 // The payment: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 import { shownDisputeSchema } from '../disputes/dispute.ts'
 
 const PAYMENT_STATUSES = [
@@ -35,15 +35,8 @@ const amount = (description: string, example: number) => z.int().nonnegative().m
 /** A payment in answers. */
 export const paymentSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the payment.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'order-17-payment' }),
+    ...idFields('payment', '0198f6f0-1234-7000-8000-123456789abc'),
+    idempotency_key: keyField('order-17-payment'),
     status: paymentStatus,
     amount_minor: amountMinor,
     currency: currencyCode,
@@ -105,9 +98,7 @@ export const paymentSchema = z
       description: 'The latest dispute of it; null when there is none.',
       example: null,
     }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your payments: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('payments'),
   })
   .meta({ id: 'Payment', description: 'Money that is held, taken and perhaps given back.' })
 

@@ -1,9 +1,9 @@
 // The payout: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
-import { amountMinor, currencyCode } from '#core/money.ts'
+import { amountMinor, lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 
 const PAYOUT_STATUSES = ['pending', 'processing', 'paid', 'failed', 'canceled'] as const
 export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
@@ -19,26 +19,11 @@ export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
   example: 'processing',
 })
 
-/** A currency as payouts and balances show it. */
-const lowerCurrency = currencyCode.meta({
-  description: 'ISO 4217 currency code, in lower case.',
-  minLength: 3,
-  maxLength: 3,
-  example: 'usd',
-})
-
 /** A payout in answers and events. */
 export const payoutSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the payout.', example: '0198f6f3-2b1d-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'payout-2026-11-20' }),
+    ...idFields('payout', '0198f6f3-2b1d-7000-8000-123456789abc'),
+    idempotency_key: keyField('payout-2026-11-20'),
     status: payoutStatus,
     amount_minor: amountMinor,
     currency: lowerCurrency,
@@ -76,9 +61,7 @@ export const payoutSchema = z
     paid_at: timestamp.nullable().meta({ description: 'When it was paid.' }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed.' }),
     canceled_at: timestamp.nullable().meta({ description: 'When it was canceled.' }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your payouts: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('payouts'),
   })
   .meta({ id: 'Payout', description: 'Money that leaves your balance for a recipient.' })
 

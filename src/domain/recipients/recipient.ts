@@ -2,10 +2,10 @@
 import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
-import { metadataJson } from '#core/json.ts'
 import { currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
-import { kycStatus } from '../kyc.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
+import { latestVerificationStatus } from '../verifications/latest.ts'
 
 /** The type of a recipient, as a field and as a filter. */
 export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
@@ -28,15 +28,8 @@ export function fits(destination: string, type: Recipient['type']): boolean {
 /** A recipient in answers and events. */
 export const recipientSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the recipient.', example: '0198f6f2-0aa1-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'recipient-17' }),
+    ...idFields('recipient', '0198f6f2-0aa1-7000-8000-123456789abc'),
+    idempotency_key: keyField('recipient-17'),
     name: z.string().meta({ description: 'Whom the money goes to.', example: 'Grace Hopper' }),
     email: z.string().nullable().meta({ description: 'As it was sent.', example: 'grace@example.com' }),
     type: recipientType,
@@ -48,13 +41,11 @@ export const recipientSchema = z
     destination: z
       .string()
       .meta({ description: "The processor's token of where the money goes.", example: 'acct_success' }),
-    kyc_status: kycStatus,
+    kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
       .meta({ description: 'When it was archived; null while it is not.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your recipients: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('recipients'),
   })
   .meta({ id: 'Recipient', description: 'Somebody who is paid.' })
 

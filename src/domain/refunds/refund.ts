@@ -1,19 +1,13 @@
 // The refund: its schema in rows, answers and events.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
-import { timestamp } from '#core/time.ts'
+import { idFields, lastFields } from '../fields.ts'
 
 /** A refund in answers and events. */
 export const refundSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the refund.', example: '0198f6f1-4ef0-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    ...idFields('refund', '0198f6f1-4ef0-7000-8000-123456789abc'),
     payment_id: z.uuid().meta({
       description: 'The payment that it gives back.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
@@ -52,9 +46,7 @@ export const refundSchema = z
       .meta({ id: 'RefundFailure', description: 'Why a refund failed.' })
       .nullable()
       .meta({ description: 'Why it failed; null while it has not.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your refunds: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('refunds'),
   })
   .meta({ id: 'Refund', description: 'Money that goes back.' })
 

@@ -23,7 +23,7 @@ export type TopUpRequest = JobRequest & {
  * Creates top-ups and asks for their jobs. Returns by id which were `accepted` and which had a `known` key. Throws a
  * unique violation when a key is used by another request at the same moment; nothing was written then.
  */
-export async function createTopUps(
+export async function requestTopUps(
   sql: Sql,
   requests: TopUpRequest[],
 ): Promise<Map<string, 'accepted' | 'known'>> {

@@ -1,9 +1,9 @@
 // The top-up: its schema in rows, answers and events.
 import { z } from 'zod'
 import { TOP_UPS } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { amountMinor, lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 
 /** The status of a top-up, as a field and as a filter. */
 export const topUpStatus = z.enum(['pending', 'succeeded', 'failed', 'canceled']).meta({
@@ -17,15 +17,8 @@ export type TopUpStatus = z.output<typeof topUpStatus>
 /** A top-up in answers and events. */
 export const topUpSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the top-up.', example: '0198f6f4-70bd-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'top-up-2026-11-20' }),
+    ...idFields('top-up', '0198f6f4-70bd-7000-8000-123456789abc'),
+    idempotency_key: keyField('top-up-2026-11-20'),
     status: topUpStatus,
     amount_minor: amountMinor,
     currency: lowerCurrency,
@@ -61,9 +54,7 @@ export const topUpSchema = z
       description: 'When the money came; it stays when the money was taken back.',
     }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed or was taken back.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your top-ups: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('top-ups'),
   })
   .meta({ id: 'TopUp', description: 'Money that you bring into your balance.' })
 

@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { cancelKyc } from '#jobs/verifications.ts'
+import { cancelVerification } from '#jobs/verifications.ts'
 import type { Verification } from './verification.ts'
 
 /** What an open verification shows as its failure once it ends because of its `cancellation_reason`. */
@@ -19,19 +19,23 @@ export const CANCELLATIONS = {
  * job_id, request_id`.
  */
 export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
-  const request = requestJson(sql, cancelKyc, { reference: sql`provider_reference` })
+  const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
   const asked = sql`
     select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, false as rung,
       null::text as dedupe_key, request_id, ${request} as request
     from (${rows}) v`
-  return enqueue(sql, cancelKyc, asked)
+  return enqueue(sql, cancelVerification, asked)
 }
 
 /**
  * Asks for the cancellation of open verifications that have waited for the person for `ttl_days` days without any change.
  * Their sessions' ends reject them. At most `limit` at a time; returns how many.
  */
-export async function cancelAbandonedKycs(sql: Sql, ttl_days: number, limit: number): Promise<number> {
+export async function cancelAbandonedVerifications(
+  sql: Sql,
+  ttl_days: number,
+  limit: number,
+): Promise<number> {
   const abandoned = sql`
     status = 'requires_input' and cancel_requested_at is null and updated_at <= now() - ${ttl_days} * interval '1 day'`
   const due = await sql<{ tenant_id: string; kyc_id: string }[]>`
@@ -39,7 +43,7 @@ export async function cancelAbandonedKycs(sql: Sql, ttl_days: number, limit: num
   if (due.length === 0) return 0
   const rows = await sql`
     with asked as (
-      select * from jsonb_to_recordset(${sql.json(due.map((kyc) => ({ ...kyc, job_id: newId() })))}) as a(
+      select * from jsonb_to_recordset(${sql.json(due.map((one) => ({ ...one, job_id: newId() })))}) as a(
         tenant_id uuid, kyc_id uuid, job_id uuid)
     ), locked as (
       select a.* from (select * from asked order by tenant_id, kyc_id) a
@@ -57,16 +61,16 @@ export async function cancelAbandonedKycs(sql: Sql, ttl_days: number, limit: num
 }
 
 /**
- * The first parts of the statement that deletes or archives a row: `open_kyc`, the open verification of it, whose session
- * is canceled, now or as soon as it waits for the person. The row itself is written after it has read `open_kyc`: whoever
- * settles a verification locks that first too.
+ * The first parts of the statement that deletes or archives a row: `open_verification`, the open verification of it, whose
+ * session is canceled, now or as soon as it waits for the person. The row itself is written after it has read
+ * `open_verification`: whoever settles a verification locks that first too.
  */
-export function cancelOpenKyc(
+export function cancelOpenVerification(
   sql: Sql,
   { tenant_id, subject_type, subject_id }: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Fragment {
   return sql`
-    open_kyc as (
+    open_verification as (
       update verifications v set cancellation_reason = 'subject_gone',
         cancel_requested_at = case when v.status = 'requires_input' and v.cancel_requested_at is null
           then clock_timestamp() else v.cancel_requested_at end
@@ -75,16 +79,16 @@ export function cancelOpenKyc(
       returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id,
         v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
     ),
-    canceling as (${cancelSessions(sql, sql`select * from open_kyc where to_cancel`)})`
+    canceling as (${cancelSessions(sql, sql`select * from open_verification where to_cancel`)})`
 }
 
 /**
- * Lets go of a verification that had begun, but was not committed yet, when the statement read `open_kyc` that made its
+ * Lets go of a verification that had begun, but was not committed yet, when the statement read `open_verification` that made its
  * subject go. To be called once that has committed: from then on none begins.
  */
-export async function cancelLateKyc(
+export async function cancelLateVerification(
   sql: Sql,
   subject: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Promise<void> {
-  await sql`with ${cancelOpenKyc(sql, subject)} select from open_kyc`
+  await sql`with ${cancelOpenVerification(sql, subject)} select from open_verification`
 }

@@ -3,21 +3,22 @@ import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { isOpen, kycEventSchema, type Verification } from './verification.ts'
+import { isOpen, verificationEventSchema, type Verification } from './verification.ts'
 
-export type KycFilters = ListPage & Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>>
+export type VerificationFilters = ListPage &
+  Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>>
 
 /** The verifications of a tenant, newest first. */
-export async function listKyc(
+export async function listVerifications(
   sql: Sql,
   tenant_id: string,
-  { status, subject_type, subject_id, ...page }: KycFilters,
+  { status, subject_type, subject_id, ...page }: VerificationFilters,
 ): Promise<Verification[]> {
   // Open and rejected ones and those of a subject have indexes of their own; other filters do not change the statement's
   // text.
   const open = status !== undefined && isOpen(status)
   return await sql<Verification[]>`
-    select ${kycColumns(sql)} from verifications
+    select ${verificationColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
       ${subject_id === undefined ? sql`` : sql`and subject_id = ${subject_id}`}
       ${open ? sql`and open` : sql``}
@@ -28,52 +29,62 @@ export async function listKyc(
 }
 
 /** Verifications with the jobs that were asked for, in the order of `asked`. */
-export async function findKycs(sql: Sql, asked: AskedFor[]): Promise<(Found<Verification> | undefined)[]> {
-  return await findWithJobs<Verification>(sql, 'kyc', kycColumns(sql), asked)
+export async function findVerifications(
+  sql: Sql,
+  asked: AskedFor[],
+): Promise<(Found<Verification> | undefined)[]> {
+  return await findWithJobs<Verification>(sql, 'kyc', verificationColumns(sql), asked)
 }
 
 /** One verification, or undefined. */
-export async function findKyc(sql: Sql, tenant_id: string, id: string): Promise<Verification | undefined> {
-  const [kyc] = await sql<Verification[]>`
-    select ${kycColumns(sql)} from verifications where tenant_id = ${tenant_id} and id = ${id}`
-  return kyc
+export async function findVerification(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+): Promise<Verification | undefined> {
+  const [verification] = await sql<Verification[]>`
+    select ${verificationColumns(sql)} from verifications where tenant_id = ${tenant_id} and id = ${id}`
+  return verification
 }
 
 /** The verification that a key protects on its route, or undefined. */
-export async function findProtectedKyc(
+export async function findProtectedVerification(
   sql: Sql,
   sent: SentKey,
 ): Promise<Protected<Verification> | undefined> {
-  const [found] = await findProtected<Verification>(sql, 'kyc', kycColumns(sql), [sent])
+  const [found] = await findProtected<Verification>(sql, 'kyc', verificationColumns(sql), [sent])
   return found
 }
 
 /** What is needed of a verification to apply what a provider says of it. */
-export type KnownKyc = Pick<Verification, 'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'>
+export type KnownVerification = Pick<
+  Verification,
+  'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
+>
 
 /** The verification, of any tenant, that a provider knows by `reference`. */
-export async function findKycByReference(
+export async function findVerificationByReference(
   sql: Sql,
   provider: string,
   reference: string,
-): Promise<KnownKyc | undefined> {
-  const [kyc] = await sql<KnownKyc[]>`
+): Promise<KnownVerification | undefined> {
+  const [verification] = await sql<KnownVerification[]>`
     select ${knownColumns(sql)} from verifications
     where provider = ${provider} and provider_reference = ${reference}`
-  return kyc
+  return verification
 }
 
 /** The verification of these ids; with a `reference` only unless it is known to the provider by another one. */
-export async function findKycByIds(
+export async function findVerificationByIds(
   sql: Sql,
   { tenant_id, id }: { tenant_id: string; id: string },
   reference: string | null = null,
-): Promise<KnownKyc | undefined> {
-  const [kyc] = await sql<KnownKyc[]>`
+): Promise<KnownVerification | undefined> {
+  const [verification] = await sql<KnownVerification[]>`
     select ${knownColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and id = ${id}
       and (${reference}::text is null or coalesce(provider_reference, ${reference}) = ${reference})`
-  return kyc
+  return verification
 }
 
 /** The database's time, to be read before a provider is asked: of two answers the one that was asked for later holds. */
@@ -87,6 +98,6 @@ function knownColumns(sql: Sql): Fragment {
 }
 
 /** The columns of an answer, but for the link. */
-export function kycColumns(sql: Sql): Fragment {
-  return columnList(sql, Object.keys(kycEventSchema.shape))
+export function verificationColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(verificationEventSchema.shape))
 }

@@ -2,7 +2,7 @@
 import type { Sql } from '#core/db.ts'
 
 /** Takes the link that a job brought, sealed. Of several who ask for it, at any moment, exactly one gets it. */
-export async function takeKycLink(
+export async function takeVerificationLink(
   sql: Sql,
   { tenant_id, kyc_id, job_id }: { tenant_id: string; kyc_id: string; job_id: string },
 ): Promise<string | undefined> {
@@ -15,7 +15,7 @@ export async function takeKycLink(
 }
 
 /** Forgets links that have expired, of at most `limit` verifications. Returns of how many. */
-export async function forgetKycLinks(sql: Sql, limit: number): Promise<number> {
+export async function forgetVerificationLinks(sql: Sql, limit: number): Promise<number> {
   const rows = await sql`
     update verifications v set links = '{}', links_until = null
     from (

@@ -2,17 +2,17 @@
 // status of who is verified follows by a trigger.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { createKyc, linkKyc } from '#jobs/verifications.ts'
+import { createVerification, linkVerification } from '#jobs/verifications.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import { subjectOf } from '../subjects.ts'
 import { cancelSessions } from './cancel.ts'
-import { kycColumns } from './find.ts'
-import type { KycSubjectType, Verification } from './verification.ts'
+import { verificationColumns } from './find.ts'
+import type { VerificationSubjectType, Verification } from './verification.ts'
 
-export type KycRequest = JobRequest & {
+export type VerificationRequest = JobRequest & {
   kyc_id: string
-  subject_type: KycSubjectType
+  subject_type: VerificationSubjectType
   subject_id: string
   return_url: string | null
   metadata: Json
@@ -20,7 +20,7 @@ export type KycRequest = JobRequest & {
 }
 
 /** The column that says since when a subject is gone. */
-const GONE: Record<KycSubjectType, string> = {
+const GONE: Record<VerificationSubjectType, string> = {
   customer: 'deleted_at',
   merchant: 'archived_at',
   recipient: 'archived_at',
@@ -32,13 +32,16 @@ const GONE: Record<KycSubjectType, string> = {
  * show the verification that is open. Throws a unique violation when the key is used by another request at the same
  * moment; nothing was written then.
  */
-export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accepted' | 'known' | undefined> {
+export async function requestVerification(
+  sql: Sql,
+  request: VerificationRequest,
+): Promise<'accepted' | 'known' | undefined> {
   const { subject_type } = request
   const keys = sql`select *, kyc_id as resource_id from asked`
   const announced = sql`
     select v.*, a.event_id, ${'kyc.created' satisfies EventType} as event
     from v join asked a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
-  const call = requestJson(sql, createKyc, {
+  const call = requestJson(sql, createVerification, {
     return_url: sql`return_url`,
     metadata: sql`jsonb_build_object('sluice_kyc_id', kyc_id, 'sluice_tenant_id', tenant_id)`,
   })
@@ -67,7 +70,7 @@ export async function requestKyc(sql: Sql, request: KycRequest): Promise<'accept
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
-    job as (${askFor(sql, createKyc, sql`asked`, sql`, ${call} as request`)})
+    job as (${askFor(sql, createVerification, sql`asked`, sql`, ${call} as request`)})
     select known, exists (select from v) as accepted from given`
   const [row] = await asking.catch(unlessOneIsOpen)
   if (row === undefined) return undefined
@@ -81,9 +84,13 @@ function unlessOneIsOpen(error: unknown): [] {
 }
 
 /** A subject as the guard sees it, and its open verification; undefined when there is no such subject. */
-export async function findKycSubject(
+export async function findVerificationSubject(
   sql: Sql,
-  { tenant_id, subject_type, subject_id }: Pick<KycRequest, 'tenant_id' | 'subject_type' | 'subject_id'>,
+  {
+    tenant_id,
+    subject_type,
+    subject_id,
+  }: Pick<VerificationRequest, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Promise<{ gone: boolean; kyc_id: string | null } | undefined> {
   const [row] = await sql<{ gone: boolean; kyc_id: string | null }[]>`
     select ${sql(GONE[subject_type])} is not null as gone, coalesce(v.id, s.kyc_id) as kyc_id
@@ -96,12 +103,12 @@ export async function findKycSubject(
   return row
 }
 
-export type KycLinkRequest = JobRequest & { kyc_id: string }
+export type VerificationLinkRequest = JobRequest & { kyc_id: string }
 
 /** Asks for another link. `known` when the key was used before; undefined when the provider would give none. */
-export async function requestKycLink(
+export async function requestVerificationLink(
   sql: Sql,
-  request: KycLinkRequest,
+  request: VerificationLinkRequest,
 ): Promise<'accepted' | 'known' | undefined> {
   const keys = sql`select *, kyc_id as resource_id from asked`
   const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
@@ -120,7 +127,7 @@ export async function requestKycLink(
       where not g.known
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
-    job as (${askFor(sql, linkKyc, sql`asked`, sql``)})
+    job as (${askFor(sql, linkVerification, sql`asked`, sql``)})
     select known, exists (select from asked) as accepted from given`
   if (row!.known) return 'known'
   return row!.accepted ? 'accepted' : undefined
@@ -141,7 +148,7 @@ export type DecideRequest = IdempotentRequest & {
  * Decides by hand, over the provider's decision too, and once. A session that still waits for the person is canceled.
  * `known` when the key was used before; undefined when there is no such verification or it was decided by hand.
  */
-export async function decideKyc(
+export async function decideVerification(
   sql: Sql,
   request: DecideRequest,
 ): Promise<Verification | 'known' | undefined> {
@@ -172,11 +179,11 @@ export async function decideKyc(
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
     job as (${cancelSessions(sql, sql`select * from v where waits`)})
-    select g.known, v.* from given g left join (select ${kycColumns(sql)} from v) v on true`
-  const { known, ...kyc } = row!
+    select g.known, v.* from given g left join (select ${verificationColumns(sql)} from v) v on true`
+  const { known, ...verification } = row!
   if (known) return 'known'
   // Nothing was joined where the guard refused.
-  return kyc.id === null ? undefined : kyc
+  return verification.id === null ? undefined : verification
 }
 
 function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {

@@ -2,6 +2,6 @@
 import type { SealedPlace } from '#core/secrets.ts'
 
 /** The place of the link that a job brought. */
-export function kycLinkPlace(tenant_id: string, kyc_id: string, job_id: string): SealedPlace {
+export function verificationLinkPlace(tenant_id: string, kyc_id: string, job_id: string): SealedPlace {
   return { tenant_id, table: 'verifications', row: kyc_id, column: `links.${job_id}` }
 }

@@ -13,7 +13,7 @@ import { CANCELLATIONS, cancelSessions } from './cancel.ts'
  * - `refused`: the provider did not take it, and has no session;
  * - `kept`: the provider has not let go of the session; it is asked again when the session is heard of again.
  */
-export type KycTold = {
+export type VerificationTold = {
   tenant_id: string
   kyc_id: string
   said: 'requires_input' | 'processing' | 'verified' | 'canceled' | 'refused' | 'kept'
@@ -26,7 +26,7 @@ export type KycTold = {
 }
 
 /** The settlement of a job with what it was told, and with the notification that brought this, if one did. */
-export type KycSettlement = Settlement & { told: KycTold; notification_id: string | null }
+export type VerificationSettlement = Settlement & { told: VerificationTold; notification_id: string | null }
 
 /** So many links that nobody has taken are kept of one verification. */
 const MOST_LINKS = 20
@@ -37,7 +37,10 @@ const MOST_LINKS = 20
  * that was asked for later holds. What is decided stays so, whatever is told. Returns the ids of the jobs whose lease
  * was still ours; for the others nothing was written.
  */
-export async function settleKycs(sql: Sql | Tx, settlements: KycSettlement[]): Promise<Set<string>> {
+export async function settleVerifications(
+  sql: Sql | Tx,
+  settlements: VerificationSettlement[],
+): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => ({
     ...settlement,
     change: {
@@ -137,13 +140,13 @@ function keptLinks(sql: Sql | Tx): Fragment {
 }
 
 /** Settles a verification whose call never took effect: one that was not begun is rejected. */
-export async function settleKycAsFailed(
+export async function settleVerificationAsFailed(
   tx: Tx,
   settlement: Settlement,
   { tenant_id, id: kyc_id, operation, failure }: FailedRow,
 ): Promise<void> {
   const said = operation === 'verify' ? 'refused' : 'kept'
   const nothing = { as_of: null, provider_reference: null, link: null }
-  const told: KycTold = { ...nothing, tenant_id, kyc_id, said, failure }
-  await settleKycs(tx, [{ ...settlement, told, notification_id: null }])
+  const told: VerificationTold = { ...nothing, tenant_id, kyc_id, said, failure }
+  await settleVerifications(tx, [{ ...settlement, told, notification_id: null }])
 }

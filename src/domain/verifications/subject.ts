@@ -1,12 +1,12 @@
 // What the rest of the system needs to know of verifications; how one is compared with the provider's session.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
-import { checksOfKyc } from '../audit/verifications.ts'
+import { checksOfVerifications } from '../audit/verifications.ts'
 import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
 import type { Subject } from '../subject.ts'
-import { KYC_EVENTS, kycEventSchema } from './verification.ts'
+import { VERIFICATION_EVENTS, verificationEventSchema } from './verification.ts'
 
-const kycSide = z.object({
+const verificationSide = z.object({
   status: AMOUNT_SIDE.status,
   provider_reference: z.string().nullable().meta({
     description: 'Its id at the provider; of verifications only.',
@@ -19,7 +19,7 @@ const kycSide = z.object({
 })
 
 /** What was decided by hand holds, however the session stands. */
-const KYC_AGREES = {
+const AGREES = {
   requires_input: ['requires_input', 'approved', 'rejected'],
   processing: ['processing', 'approved', 'rejected'],
   verified: ['approved', 'rejected'],
@@ -28,10 +28,10 @@ const KYC_AGREES = {
   redacted: ['approved', 'rejected'],
 }
 
-export const kycSubject = {
+export const verificationSubject = {
   table: 'verifications',
-  view: kycEventSchema,
-  events: KYC_EVENTS,
+  view: verificationEventSchema,
+  events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,
     // Whoever is verified takes their time, and then the provider.
@@ -40,17 +40,17 @@ export const kycSubject = {
   at_provider: {
     provider: 'provider',
     reference: 'provider_reference',
-    side: kycSide,
-    difference: differenceOfKyc,
-    agrees: KYC_AGREES,
+    side: verificationSide,
+    difference: differenceOfVerifications,
+    agrees: AGREES,
   },
-  checks: checksOfKyc,
+  checks: checksOfVerifications,
 } as const satisfies Subject
 
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /** What was not decided by hand was decided as the provider says, also where the provider is said to have refused it. */
-function differenceOfKyc(ours: Side, theirs: Side): Difference | null {
+function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
   if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
   if (DECIDES[theirs.status] === ours.status) return null

@@ -1,22 +1,22 @@
 // The verification: its schema in rows, answers and events.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
-import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
 
 /** Who can be verified. */
-export const kycSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
+export const verificationSubjectType = z.enum(['customer', 'merchant', 'recipient']).meta({
   id: 'KycSubjectType',
   description: 'What is verified.',
   example: 'recipient',
 })
-export type KycSubjectType = z.output<typeof kycSubjectType>
+export type VerificationSubjectType = z.output<typeof verificationSubjectType>
 
 const OPEN = ['pending', 'requires_input', 'processing'] as const
-export const KYC_STATUSES = [...OPEN, 'approved', 'rejected'] as const
+export const VERIFICATION_STATUSES = [...OPEN, 'approved', 'rejected'] as const
 
 /** The status of a verification, as a field and as a filter. */
-export const verificationStatus = z.enum(KYC_STATUSES).meta({
+export const verificationStatus = z.enum(VERIFICATION_STATUSES).meta({
   id: 'VerificationStatus',
   description:
     '`pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`: decided. Until then the verification is open.',
@@ -29,26 +29,19 @@ export function isOpen(status: VerificationStatus): boolean {
   return OPEN.some((each) => each === status)
 }
 
-export const kycDecision = z.enum(['approved', 'rejected']).meta({
+export const verificationDecision = z.enum(['approved', 'rejected']).meta({
   id: 'KycDecision',
   description: 'What was decided.',
   example: 'approved',
 })
 
 /** A verification in events: nobody gets in by one. */
-export const kycEventSchema = z
+export const verificationEventSchema = z
   .object({
-    id: z
-      .uuid()
-      .meta({ description: 'The id of the verification.', example: '0198f6f5-1c3e-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z
-      .string()
-      .meta({ description: 'The key that it was created with.', example: 'kyc-recipient-17' }),
+    ...idFields('verification', '0198f6f5-1c3e-7000-8000-123456789abc'),
+    idempotency_key: keyField('kyc-recipient-17'),
     status: verificationStatus,
-    subject_type: kycSubjectType,
+    subject_type: verificationSubjectType,
     subject_id: z.uuid().meta({
       description: 'The customer, merchant or recipient.',
       example: '0198f6f0-7ec1-7000-8000-123456789abc',
@@ -76,7 +69,7 @@ export const kycEventSchema = z
       .meta({ id: 'KycFailure', description: 'What was wrong.' })
       .nullable()
       .meta({ description: 'What was wrong the last time; null where nothing was.', example: null }),
-    decision: kycDecision.nullable().meta({
+    decision: verificationDecision.nullable().meta({
       description: 'What was decided; null while nothing is, and where the provider did not take it.',
       example: null,
     }),
@@ -93,17 +86,15 @@ export const kycEventSchema = z
       .nullable()
       .meta({ description: 'The id of the API key with which it was decided by hand.', example: null }),
     decided_at: timestamp.nullable().meta({ description: 'When it was decided.', example: null }),
-    metadata: metadataJson,
-    created_at: timestamp.meta({ description: 'Unique among your verifications: the cursor of lists.' }),
-    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+    ...lastFields('verifications'),
   })
   .meta({ id: 'VerificationEventData', description: 'The verification as it then stood.' })
 
 /** A verification as it is read from its row. */
-export type Verification = z.output<typeof kycEventSchema>
+export type Verification = z.output<typeof verificationEventSchema>
 
 /** A verification in answers. */
-export const kycSchema = kycEventSchema
+export const verificationSchema = verificationEventSchema
   .extend({
     url: z.string().nullable().meta({
       description:
@@ -114,7 +105,7 @@ export const kycSchema = kycEventSchema
   .meta({ id: 'Verification', description: 'Whether somebody is who they say they are.' })
 
 /** The events of verifications, by the word after `kyc.`, each with its meaning. */
-export const KYC_EVENTS = {
+export const VERIFICATION_EVENTS = {
   created: 'A verification was asked for.',
   requires_input: 'It waits for the person, at first or once more.',
   processing: 'The provider looks at what the person showed.',

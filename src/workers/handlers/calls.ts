@@ -8,6 +8,9 @@ const REFUSED_MS = 24 * 3_600_000
 /** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
 export const MAX_GENERATIONS = 12
 
+/** A provider's clock and ours may differ by this much. */
+const CLOCKS_APART_MS = 3_600_000
+
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
 export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {
@@ -21,4 +24,9 @@ export function neverSent(
   sent: Outcome<unknown>,
 ): boolean {
   return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > REFUSED_MS
+}
+
+/** From when on a provider's list shows what a job made, in Unix time. */
+export function sinceOf({ age_ms }: { age_ms: number }): number {
+  return Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
 }

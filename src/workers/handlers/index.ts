@@ -8,14 +8,14 @@ import { paymentHandlers } from './payments.ts'
 import { payoutHandlers } from './payouts.ts'
 import { refundHandlers } from './refunds.ts'
 import { topUpHandlers } from './top-ups.ts'
-import { kycHandlers } from './verifications.ts'
+import { verificationHandlers } from './verifications.ts'
 
 const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...paymentHandlers,
   ...payoutHandlers,
   ...refundHandlers,
   ...topUpHandlers,
-  ...kycHandlers,
+  ...verificationHandlers,
   ...aiTaskHandlers,
   ...notificationHandlers,
 }

@@ -17,7 +17,7 @@ import { paymentNews } from './notifications/payments.ts'
 import { payoutNews } from './notifications/payouts.ts'
 import { refundNews } from './notifications/refunds.ts'
 import { topUpNews } from './notifications/top-ups.ts'
-import { kycNews } from './notifications/verifications.ts'
+import { verificationNews } from './notifications/verifications.ts'
 
 export const notificationHandlers = {
   [applyNotification.name]: handling(applyNotification, apply, parkPoison),
@@ -32,7 +32,7 @@ type FiledRow = { tenant_id: string; id: string; compared: ComparedNoun }
 
 /** Who applies news, by what they are of. A noun of which a provider has a record does not compile without. */
 const FOLLOWED: Record<ProviderNoun, FollowedNoun> = {
-  kyc: kycNews,
+  kyc: verificationNews,
   dispute: disputeNews,
   payment: paymentNews,
   payout: payoutNews,

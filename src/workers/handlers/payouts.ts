@@ -21,7 +21,7 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
 import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './notifications/payouts.ts'
@@ -35,8 +35,6 @@ export const payoutHandlers = {
   [cancelPayout.name]: calling(cancelPayout, cancel),
 }
 
-/** A list of the processor is read from this long before the job was made: clocks differ. */
-const CLOCKS_APART_MS = 3_600_000
 /** A call is not sent again after 23 hours: so long after its first time no attempt of it is under way any more. */
 const OVER_MS = 25 * 3_600_000
 
@@ -82,10 +80,9 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   const known = await findPayoutByIds(sql, { tenant_id: job.tenant_id, id: payout_id })
   const reference = job.call.reference ?? known?.processor_reference ?? null
   const { destination } = job.call.request
-  const since_s = Math.floor((Date.now() - job.age_ms - CLOCKS_APART_MS) / 1000)
   const looked =
     reference === null
-      ? await payouts.searchPayout({ payout_id, destination, since_s })
+      ? await payouts.searchPayout({ payout_id, destination, since_s: sinceOf(job) })
       : await payouts.findPayout(reference)
   if (looked.kind !== 'done') return unanswered(looked)
   const found = looked.value

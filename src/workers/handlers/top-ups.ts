@@ -7,14 +7,11 @@ import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { settlingTopUp, topUpTold } from './notifications/top-ups.ts'
 
 type TopUpJob = JobOf<typeof createTopUp>
-
-/** Its clock and ours may differ by this much. */
-const CLOCKS_APART_MS = 3_600_000
 
 export const topUpHandlers = {
   [createTopUp.name]: calling(createTopUp, create),
@@ -59,10 +56,11 @@ async function send(
 }
 
 // Finds the top-up by the reference that is known, else by our own id among those since the job was asked for.
-async function look({ top_ups }: WorkerContext, { call, payload, age_ms }: TopUpJob) {
+async function look({ top_ups }: WorkerContext, job: TopUpJob) {
+  const { call, payload } = job
   if (call.reference !== null) return await top_ups.findTopUp(call.reference)
-  const since_s = Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
-  return await top_ups.searchTopUp({ ...payload, amount_minor: call.request.amount_minor, since_s })
+  const { amount_minor } = call.request
+  return await top_ups.searchTopUp({ ...payload, amount_minor, since_s: sinceOf(job) })
 }
 
 function isOurs({ amount_minor, currency, metadata }: ProcessorTopUp, { call, payload }: TopUpJob): boolean {

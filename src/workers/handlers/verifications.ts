@@ -1,29 +1,29 @@
 // Performs the jobs of verifications: opens a session at the provider, asks for another link to it, lets go of it.
 import type { Outcome } from '#core/outcome.ts'
-import { findKycByIds, findTime } from '#domain/verifications/find.ts'
-import { kycLinkPlace } from '#domain/verifications/sealed.ts'
-import type { KycTold } from '#domain/verifications/settle.ts'
-import { cancelKyc, createKyc, linkKyc } from '#jobs/verifications.ts'
+import { findVerificationByIds, findTime } from '#domain/verifications/find.ts'
+import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
+import type { VerificationTold } from '#domain/verifications/settle.ts'
+import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
+import { MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
-import { kycTold, settlingKyc } from './notifications/verifications.ts'
+import { verificationTold, settlingVerification } from './notifications/verifications.ts'
 
-type CreateKycJob = JobOf<typeof createKyc>
-type LinkKycJob = JobOf<typeof linkKyc>
-type CancelKycJob = JobOf<typeof cancelKyc>
+type CreateVerificationJob = JobOf<typeof createVerification>
+type LinkVerificationJob = JobOf<typeof linkVerification>
+type CancelVerificationJob = JobOf<typeof cancelVerification>
 type SessionOutcome = Outcome<IdentitySession>
 
-export const kycHandlers = {
-  [createKyc.name]: calling(createKyc, create),
-  [linkKyc.name]: handling(linkKyc, link, (_context, _job, reason) => Promise.resolve(discard(reason))),
-  [cancelKyc.name]: calling(cancelKyc, cancel),
+export const verificationHandlers = {
+  [createVerification.name]: calling(createVerification, create),
+  [linkVerification.name]: handling(linkVerification, link, (_context, _job, reason) =>
+    Promise.resolve(discard(reason)),
+  ),
+  [cancelVerification.name]: calling(cancelVerification, cancel),
 }
 
-/** Its clock and ours may differ by this much. */
-const CLOCKS_APART_MS = 3_600_000
 /** Nobody waits for a link any longer. */
 const LINK_WANTED_MS = 3_600_000
 const UNREACHABLE = {
@@ -32,11 +32,11 @@ const UNREACHABLE = {
 } as const
 
 /** Opens a session. One that was decided by hand meanwhile needs none. */
-async function create(context: WorkerContext, job: CreateKycJob): Promise<Decision> {
+async function create(context: WorkerContext, job: CreateVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
-  const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
-  if (kyc?.decided_by === 'manual' && kyc.provider_reference === null && !call.in_doubt)
+  const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
+  if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
   const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
   if (sent.kind === 'done') return opened(context, job, sent.value, null)
@@ -48,7 +48,7 @@ async function create(context: WorkerContext, job: CreateKycJob): Promise<Decisi
       : sent.kind === 'ambiguous' && sent.replayed
   if (doubtful) {
     const as_of = await findTime(sql)
-    const looked = await look(context, job, kyc?.provider_reference ?? null)
+    const looked = await look(context, job, verification?.provider_reference ?? null)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     const named = found?.metadata['sluice_kyc_id'] ?? job.payload.kyc_id
@@ -67,22 +67,17 @@ async function create(context: WorkerContext, job: CreateKycJob): Promise<Decisi
 }
 
 // Finds the session by the reference that is known, else by our own id; a list shows no link.
-async function look(
-  { identity }: WorkerContext,
-  { call, payload, age_ms }: CreateKycJob,
-  known: string | null,
-) {
-  const reference = call.reference ?? known
+async function look({ identity }: WorkerContext, job: CreateVerificationJob, known: string | null) {
+  const reference = job.call.reference ?? known
   if (reference !== null) return await identity.findSession(reference)
-  const since_s = Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
-  const searched = await identity.searchSession({ ...payload, since_s })
+  const searched = await identity.searchSession({ ...job.payload, since_s: sinceOf(job) })
   if (searched.kind !== 'done' || searched.value === null) return searched
   return await identity.findSession(searched.value.reference)
 }
 
 function opened(
   context: WorkerContext,
-  job: CreateKycJob,
+  job: CreateVerificationJob,
   session: IdentitySession,
   as_of: string | null,
 ): Decision {
@@ -90,19 +85,20 @@ function opened(
   return done({ reference: session.reference, tells: about(told) })
 }
 
-function refused(job: CreateKycJob, failure: { code: string; message: string }): Decision {
+function refused(job: CreateVerificationJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
   return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
 }
 
 /** Asks for another link, which the provider gives only while the session waits for the person. */
-async function link(context: WorkerContext, job: LinkKycJob): Promise<Decision> {
+async function link(context: WorkerContext, job: LinkVerificationJob): Promise<Decision> {
   const { sql, identity } = context
-  const kyc = await findKycByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
-  if (kyc === undefined || kyc.provider_reference === null) return discard('there is no session')
-  if (kyc.status !== 'requires_input') return failed(notLinkable(kyc.status))
+  const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
+  if (verification === undefined || verification.provider_reference === null)
+    return discard('there is no session')
+  if (verification.status !== 'requires_input') return failed(notLinkable(verification.status))
   const as_of = await findTime(sql)
-  const looked = await identity.findSession(kyc.provider_reference)
+  const looked = await identity.findSession(verification.provider_reference)
   if (looked.kind !== 'done') return job.age_ms > LINK_WANTED_MS ? failed(UNREACHABLE) : unanswered(looked)
   const session = looked.value
   if (session === null)
@@ -131,13 +127,14 @@ function decided(message: string) {
 }
 
 /** Lets go of a session that still waits for the person. How it stands decides after a refusal or in doubt. */
-async function cancel(context: WorkerContext, job: CancelKycJob): Promise<Decision> {
+async function cancel(context: WorkerContext, job: CancelVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
   const { reference } = call.request
   const as_of = await findTime(sql)
   const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.cancelSession(reference, call.key)
-  if (sent.kind === 'done') return done({ reference, tells: about(kycTold(idsOf(job), sent.value, as_of)) })
+  if (sent.kind === 'done')
+    return done({ reference, tells: about(verificationTold(idsOf(job), sent.value, as_of)) })
   const never_sent = neverSent(call, sent)
   const doubtful = sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
   if (!doubtful && !never_sent) return undone(sent)
@@ -149,7 +146,7 @@ async function cancel(context: WorkerContext, job: CancelKycJob): Promise<Decisi
   if (found === null) return unknown(`the provider does not know ${reference}`)
   // What is not waiting for the person needs no cancellation.
   if (found.status !== 'requires_input')
-    return done({ reference, tells: about(kycTold(idsOf(job), found, asked_at)) })
+    return done({ reference, tells: about(verificationTold(idsOf(job), found, asked_at)) })
   if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
   return failed(sent.kind === 'declined' ? sent.failure : UNREACHABLE, { tells: about(nothing(job, 'kept')) })
 }
@@ -157,29 +154,30 @@ async function cancel(context: WorkerContext, job: CancelKycJob): Promise<Decisi
 /** What is said of a session, with its link sealed for the job. */
 function withLink(
   { vault, identity }: WorkerContext,
-  job: CreateKycJob | LinkKycJob,
+  job: CreateVerificationJob | LinkVerificationJob,
   session: IdentitySession,
   as_of: string | null,
-): KycTold {
+): VerificationTold {
   const ids = idsOf(job)
   const { url } = session
-  const sealed = url === null ? null : vault.seal(url, kycLinkPlace(ids.tenant_id, ids.kyc_id, job.id))
+  const sealed =
+    url === null ? null : vault.seal(url, verificationLinkPlace(ids.tenant_id, ids.kyc_id, job.id))
   return {
-    ...kycTold(ids, session, as_of),
+    ...verificationTold(ids, session, as_of),
     link: sealed === null ? null : { sealed, lives_ms: identity.url_lives_ms },
   }
 }
 
 function nothing(
-  job: CreateKycJob | CancelKycJob,
+  job: CreateVerificationJob | CancelVerificationJob,
   said: 'refused' | 'kept',
   failure: { code: string; message: string } | null = null,
-): KycTold {
+): VerificationTold {
   return { ...idsOf(job), said, as_of: null, provider_reference: null, failure, link: null }
 }
 
-const about = (told: KycTold) => settlingKyc({ told, notification_id: null })
+const about = (told: VerificationTold) => settlingVerification({ told, notification_id: null })
 
-function idsOf({ tenant_id, payload }: CreateKycJob | LinkKycJob | CancelKycJob) {
+function idsOf({ tenant_id, payload }: CreateVerificationJob | LinkVerificationJob | CancelVerificationJob) {
   return { tenant_id, kyc_id: payload.kyc_id }
 }

@@ -3,7 +3,7 @@
 import { newId } from '#core/ids.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { cancelAbandonedKycs } from '#domain/verifications/cancel.ts'
+import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
@@ -21,7 +21,7 @@ export function expire(
     () => 5_000,
     async () => {
       await warnOfExpiry(sql, 100)
-      await cancelAbandonedKycs(sql, kyc_ttl_days, 100)
+      await cancelAbandonedVerifications(sql, kyc_ttl_days, 100)
       const given_up = [
         ...(await findLapsed(sql, 100)).map((hold) => ({
           ...hold,

@@ -16,7 +16,7 @@ import {
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
-import { forgetKycLinks } from '#domain/verifications/links.ts'
+import { forgetVerificationLinks } from '#domain/verifications/links.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -88,7 +88,7 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
       'links that have expired',
       () => FORGET_EVERY_MS,
       async () => {
-        while ((await forgetKycLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
+        while ((await forgetVerificationLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(

@@ -1,12 +1,9 @@
 // Answers with payments: reads them in batches and opens their sealed client secrets.
-import { batcher } from '#core/batch.ts'
-import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findPayments } from '#domain/payments/find.ts'
 import type { Payment } from '#domain/payments/payment.ts'
 import { clientSecretPlace } from '#domain/payments/sealed.ts'
-import type { Answers } from '../../accept.ts'
+import { finding, type Answers } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
 export type PaymentAnswers = Answers<Payment> & {
@@ -15,9 +12,7 @@ export type PaymentAnswers = Answers<Payment> & {
 }
 
 export function createPaymentAnswers({ sql, vault, log }: ApiContext): PaymentAnswers {
-  const read = batcher<AskedFor, Found<Payment> | undefined>('find_payment', (asked) =>
-    findPayments(sql, asked),
-  )
+  const find = finding('find_payment', (asked) => findPayments(sql, asked), 'payment_not_found')
   const shown = (payment: Payment): Payment => ({ ...payment, client_secret: opened(payment) })
 
   // One secret that cannot be opened must not hide its payment, nor a whole list.
@@ -34,8 +29,7 @@ export function createPaymentAnswers({ sql, vault, log }: ApiContext): PaymentAn
   return {
     shown,
     async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('payment_not_found')
+      const found = await find(asked)
       return { ...found, resource: shown(found.resource) }
     },
     pathOf: ({ id }) => `/v1/payments/${id}`,

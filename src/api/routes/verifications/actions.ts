@@ -4,17 +4,17 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { findKyc, findProtectedKyc } from '#domain/verifications/find.ts'
-import { decideKyc, requestKycLink } from '#domain/verifications/request.ts'
-import { isOpen, kycDecision, kycSchema } from '#domain/verifications/verification.ts'
-import { linkKyc } from '#jobs/verifications.ts'
+import { findVerification, findProtectedVerification } from '#domain/verifications/find.ts'
+import { decideVerification, requestVerificationLink } from '#domain/verifications/request.ts'
+import { isOpen, verificationDecision, verificationSchema } from '#domain/verifications/verification.ts'
+import { linkVerification } from '#jobs/verifications.ts'
 import { accept, acceptAtOnce } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
-import { withoutLink, type KycAnswers } from './answers.ts'
-import { DECIDED_KYC, WAITING_KYC } from './examples.ts'
+import { withoutLink, type VerificationAnswers } from './answers.ts'
+import { DECIDED_VERIFICATION, WAITING_VERIFICATION } from './examples.ts'
 
 const linkBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'kyc-17-link' }).optional() })
@@ -23,7 +23,7 @@ const linkBody = z
 
 const decideBody = z
   .strictObject({
-    decision: kycDecision,
+    decision: verificationDecision,
     reason: z
       .string()
       .min(1)
@@ -33,7 +33,11 @@ const decideBody = z
   })
   .meta({ id: 'DecideVerification', description: 'What is decided, and why.' })
 
-export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answers: KycAnswers): void {
+export function verificationActionRoutes(
+  root: FastifyInstance,
+  context: ApiContext,
+  answers: VerificationAnswers,
+): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
@@ -49,12 +53,12 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
         'Asks the provider for another page for the person, when the first was used, lost or has expired. The answer carries it as `url`, once. There is one only while the verification requires input.',
       params: idParams,
       body: linkBody,
-      response: { 200: kycSchema, 202: kycSchema },
+      response: { 200: verificationSchema, 202: verificationSchema },
       waits: 'by_default',
       key: 'optional',
       examples: {
         requests: { bare: { summary: 'The body may be left out as well', value: {} } },
-        unfinished: WAITING_KYC,
+        unfinished: WAITING_VERIFICATION,
       },
       errors: [
         'kyc_not_found',
@@ -67,14 +71,17 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
     async (request, reply) => {
       const kyc_id = request.params.id
       const answered = await accept(context, request, reply, {
-        job: linkKyc,
+        job: linkVerification,
         answers,
         id: kyc_id,
         body: request.body ?? {},
-        step: (asked) => requestKycLink(sql, { ...asked, kyc_id }),
+        step: (asked) => requestVerificationLink(sql, { ...asked, kyc_id }),
         reached: () => false,
         async why_not() {
-          const { status } = found(await findKyc(sql, request.credentials.tenant_id, kyc_id), 'kyc_not_found')
+          const { status } = found(
+            await findVerification(sql, request.credentials.tenant_id, kyc_id),
+            'kyc_not_found',
+          )
           const code = isOpen(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
           const message = `There is no link: the verification is ${status}.`
           return new AppError(code, { message, context: { status } })
@@ -96,7 +103,7 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
         'Approves or rejects at once and for good, in any state and also over what the provider has decided. It can be done once. A session that still waits for the person is canceled. What the provider says later is in the timeline and changes nothing. The verification names the API key that decided.',
       params: idParams,
       body: decideBody,
-      response: { 200: kycSchema },
+      response: { 200: verificationSchema },
       key: 'optional',
       examples: {
         requests: {
@@ -106,7 +113,7 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
             value: { decision: 'rejected', reason: 'The document is a copy.' },
           },
         },
-        answer: DECIDED_KYC,
+        answer: DECIDED_VERIFICATION,
       },
       errors: ['kyc_not_found', 'kyc_already_decided', 'idempotency_key_reused'],
     }),
@@ -118,10 +125,11 @@ export function kycActionRoutes(root: FastifyInstance, context: ApiContext, answ
       request.subject_id = kyc_id
       const decided = await acceptAtOnce(context, request, reply, {
         body,
-        step: (asked) => decideKyc(sql, { ...asked, ...ids, decision: body.decision, reason: body.reason }),
-        find: (sent) => findProtectedKyc(sql, sent),
+        step: (asked) =>
+          decideVerification(sql, { ...asked, ...ids, decision: body.decision, reason: body.reason }),
+        find: (sent) => findProtectedVerification(sql, sent),
         async why_not() {
-          const { status } = found(await findKyc(sql, tenant_id, kyc_id), 'kyc_not_found')
+          const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
           const message = `The verification was decided by hand before: it is ${status}.`
           return new AppError('kyc_already_decided', { message, context: { status } })
         },

@@ -1,44 +1,40 @@
 // Answers with verifications: reads them in batches, and shows a link to the one answer that may carry it.
-import { batcher } from '#core/batch.ts'
-import { AppError } from '#core/errors.ts'
 import { SealError } from '#core/secrets.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
-import { findKycs } from '#domain/verifications/find.ts'
-import { takeKycLink } from '#domain/verifications/links.ts'
-import { kycLinkPlace } from '#domain/verifications/sealed.ts'
+import { findVerifications } from '#domain/verifications/find.ts'
+import { takeVerificationLink } from '#domain/verifications/links.ts'
+import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
 import type { Verification } from '#domain/verifications/verification.ts'
-import type { Answers } from '../../accept.ts'
+import { finding, type Answers } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
 /** A verification, and the job whose link its answer may carry. */
 type Answered = Verification & { job_id: string | null }
 type Shown = Verification & { url: string | null }
 
-export type KycAnswers = Answers<Answered> & {
+export type VerificationAnswers = Answers<Answered> & {
   /** With the link that its job brought, if nobody has been shown that yet. */
   withLink: (answered: Answered) => Promise<Shown>
 }
 
-export function createKycAnswers({ sql, vault, log }: ApiContext): KycAnswers {
-  const read = batcher<AskedFor, Found<Verification> | undefined>('find_kyc', (asked) => findKycs(sql, asked))
+export function createVerificationAnswers({ sql, vault, log }: ApiContext): VerificationAnswers {
+  const find = finding('find_kyc', (asked) => findVerifications(sql, asked), 'kyc_not_found')
   return {
     async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('kyc_not_found')
+      const found = await find(asked)
       return { ...found, resource: { ...found.resource, job_id: asked.job_id } }
     },
-    async withLink({ job_id, ...kyc }) {
-      const { tenant_id, id: kyc_id, status } = kyc
-      if (job_id === null || status !== 'requires_input') return withoutLink(kyc)
-      const sealed = await takeKycLink(sql, { tenant_id, kyc_id, job_id })
-      if (sealed === undefined) return withoutLink(kyc)
+    async withLink({ job_id, ...verification }) {
+      const { tenant_id, id: kyc_id, status } = verification
+      if (job_id === null || status !== 'requires_input') return withoutLink(verification)
+      const sealed = await takeVerificationLink(sql, { tenant_id, kyc_id, job_id })
+      if (sealed === undefined) return withoutLink(verification)
       try {
-        return { ...kyc, url: vault.open(sealed, kycLinkPlace(tenant_id, kyc_id, job_id)) }
+        return { ...verification, url: vault.open(sealed, verificationLinkPlace(tenant_id, kyc_id, job_id)) }
       } catch (error) {
         // Another one can be asked for.
         if (!(error instanceof SealError)) throw error
         log.error({ err: error, kyc_id }, 'a link cannot be shown')
-        return withoutLink(kyc)
+        return withoutLink(verification)
       }
     },
     pathOf: ({ id }) => `/v1/compliance/kyc/${id}`,
@@ -47,6 +43,6 @@ export function createKycAnswers({ sql, vault, log }: ApiContext): KycAnswers {
 }
 
 /** As every answer shows it that may not carry the link. */
-export function withoutLink(kyc: Verification): Shown {
-  return { ...kyc, url: null }
+export function withoutLink(verification: Verification): Shown {
+  return { ...verification, url: null }
 }

@@ -5,19 +5,23 @@ import { z } from 'zod'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { AREAS } from '#domain/areas.ts'
-import { findKycSubject, requestKyc } from '#domain/verifications/request.ts'
-import { kycSchema, kycSubjectType, type KycSubjectType } from '#domain/verifications/verification.ts'
-import { createKyc } from '#jobs/verifications.ts'
+import { findVerificationSubject, requestVerification } from '#domain/verifications/request.ts'
+import {
+  verificationSchema,
+  verificationSubjectType,
+  type VerificationSubjectType,
+} from '#domain/verifications/verification.ts'
+import { createVerification } from '#jobs/verifications.ts'
 import { accept } from '../../accept.ts'
 import { httpUrl, idempotencyKey, metadata } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
-import type { KycAnswers } from './answers.ts'
-import { PENDING_KYC } from './examples.ts'
+import type { VerificationAnswers } from './answers.ts'
+import { PENDING_VERIFICATION } from './examples.ts'
 
 const createBody = z
   .strictObject({
-    subject_type: kycSubjectType,
+    subject_type: verificationSubjectType,
     subject_id: idText.meta({
       description: 'The customer, merchant or recipient who is verified.',
       example: EXAMPLE_ID,
@@ -34,13 +38,17 @@ const createBody = z
   })
   .meta({ id: 'CreateVerification', description: 'A verification to be.' })
 
-const NOT_FOUND: Record<KycSubjectType, ErrorCode> = {
+const NOT_FOUND: Record<VerificationSubjectType, ErrorCode> = {
   customer: 'customer_not_found',
   merchant: 'merchant_not_found',
   recipient: 'recipient_not_found',
 }
 
-export function createKycRoute(root: FastifyInstance, context: ApiContext, answers: KycAnswers): void {
+export function createVerificationRoute(
+  root: FastifyInstance,
+  context: ApiContext,
+  answers: VerificationAnswers,
+): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
@@ -55,7 +63,7 @@ export function createKycRoute(root: FastifyInstance, context: ApiContext, answe
       description:
         "Opens a session at the identity provider. The answer carries `url`, the provider's page for the person, once: send the person there. A repetition with the same key carries it only if no answer has before. One verification of a subject is open at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
       body: createBody,
-      response: { 201: kycSchema, 202: kycSchema },
+      response: { 201: verificationSchema, 202: verificationSchema },
       waits: 'by_default',
       key: 'required',
       examples: {
@@ -70,7 +78,7 @@ export function createKycRoute(root: FastifyInstance, context: ApiContext, answe
             },
           },
         },
-        unfinished: PENDING_KYC,
+        unfinished: PENDING_VERIFICATION,
       },
       errors: [
         'customer_not_found',
@@ -88,11 +96,12 @@ export function createKycRoute(root: FastifyInstance, context: ApiContext, answe
       const { body } = request
       const kyc_id = newId()
       const answered = await accept(context, request, reply, {
-        job: createKyc,
+        job: createVerification,
         answers,
         id: kyc_id,
         body,
-        step: (asked) => requestKyc(sql, { ...body, ...asked, kyc_id, provider: AREAS.compliance.provider }),
+        step: (asked) =>
+          requestVerification(sql, { ...body, ...asked, kyc_id, provider: AREAS.compliance.provider }),
         reached: ({ status }) => status !== 'pending',
         why_not: () => whyNot(request.credentials.tenant_id, body),
       })
@@ -104,7 +113,7 @@ export function createKycRoute(root: FastifyInstance, context: ApiContext, answe
     tenant_id: string,
     { subject_type, subject_id }: z.output<typeof createBody>,
   ): Promise<AppError> {
-    const subject = await findKycSubject(sql, { tenant_id, subject_type, subject_id })
+    const subject = await findVerificationSubject(sql, { tenant_id, subject_type, subject_id })
     if (subject === undefined) return new AppError(NOT_FOUND[subject_type], { param: 'subject_id' })
     if (subject.gone) {
       const became = subject_type === 'customer' ? 'deleted' : 'archived'

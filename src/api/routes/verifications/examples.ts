@@ -2,10 +2,10 @@
 
 const LATER = '2026-11-20T10:17:02.654321Z'
 
-export const PENDING_KYC = { status: 'pending', provider_reference: null, url: null }
+export const PENDING_VERIFICATION = { status: 'pending', provider_reference: null, url: null }
 /** In every answer that may not carry the link. */
-export const WAITING_KYC = { url: null }
-export const DECIDED_KYC = {
+export const WAITING_VERIFICATION = { url: null }
+export const DECIDED_VERIFICATION = {
   status: 'approved',
   url: null,
   decision: 'approved',

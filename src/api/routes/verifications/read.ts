@@ -2,21 +2,29 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { listKyc } from '#domain/verifications/find.ts'
-import { kycSchema, kycSubjectType, verificationStatus } from '#domain/verifications/verification.ts'
+import { listVerifications } from '#domain/verifications/find.ts'
+import {
+  verificationSchema,
+  verificationSubjectType,
+  verificationStatus,
+} from '#domain/verifications/verification.ts'
 import type { RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
-import { withoutLink, type KycAnswers } from './answers.ts'
-import { WAITING_KYC } from './examples.ts'
+import { withoutLink, type VerificationAnswers } from './answers.ts'
+import { WAITING_VERIFICATION } from './examples.ts'
 
 const filters = pageQuery.extend({
   status: verificationStatus.optional().meta({ description: 'Only those of this status.' }),
-  subject_type: kycSubjectType.optional().meta({ description: 'Only those of such subjects.' }),
+  subject_type: verificationSubjectType.optional().meta({ description: 'Only those of such subjects.' }),
   subject_id: idText.optional().meta({ description: 'Only those of this subject.', example: EXAMPLE_ID }),
 })
 
-export function readKycRoutes(root: FastifyInstance, context: RouteContext, { find }: KycAnswers): void {
+export function readVerificationRoutes(
+  root: FastifyInstance,
+  context: RouteContext,
+  { find }: VerificationAnswers,
+): void {
   const { lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
@@ -29,13 +37,13 @@ export function readKycRoutes(root: FastifyInstance, context: RouteContext, { fi
       operation_id: 'listKyc',
       summary: 'List verifications, newest first',
       querystring: filters,
-      response: { 200: z.array(kycSchema) },
-      examples: { answer: WAITING_KYC },
+      response: { 200: z.array(verificationSchema) },
+      examples: { answer: WAITING_VERIFICATION },
       errors: [],
     }),
     async (request, reply) => {
       const found = await lists(request, reply, (lists_sql) =>
-        listKyc(lists_sql, request.credentials.tenant_id, request.query),
+        listVerifications(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, found))
       return found.map(withoutLink)
@@ -50,9 +58,9 @@ export function readKycRoutes(root: FastifyInstance, context: RouteContext, { fi
       tag: 'verifications',
       operation_id: 'getKyc',
       summary: 'Retrieve a verification',
-      examples: { answer: WAITING_KYC },
+      examples: { answer: WAITING_VERIFICATION },
       params: idParams,
-      response: { 200: kycSchema },
+      response: { 200: verificationSchema },
       errors: ['kyc_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>

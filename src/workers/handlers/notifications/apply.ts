@@ -18,47 +18,81 @@ export function isLook({ kind }: StoredNotification): boolean {
   return kind === LOOK_KIND
 }
 
+/** Where our rows of a noun are found. */
+export type RowsOf<Row> = {
+  noun: ProviderNoun
+  byReference(context: WorkerContext, reference: string): Promise<Row | undefined>
+  /** With a `reference` only unless the provider knows the row by another one. */
+  byIds(context: WorkerContext, ids: RowIds, reference: string | null): Promise<Row | undefined>
+}
+type RowIds = { tenant_id: string; id: string }
+/** A provider's record, with what we wrote into it. */
+type MarkedRecord = { reference: string; metadata: Readonly<Record<string, string>> }
+
+/**
+ * Our row of a provider's record. Our own ids in its metadata come first, because a notification may arrive before the
+ * answer that tells us the reference. The reference counts where the record has lost our ids. An object that merely
+ * copies our ids is not ours: the row must not have another reference.
+ */
+export async function ownerOf<Row>(
+  context: WorkerContext,
+  rows: RowsOf<Row>,
+  record: MarkedRecord,
+): Promise<Row | undefined> {
+  return (
+    (await namedBy(context, rows, record, record.reference)) ??
+    (await rows.byReference(context, record.reference))
+  )
+}
+
+async function namedBy<Row>(
+  context: WorkerContext,
+  rows: RowsOf<Row>,
+  { metadata }: MarkedRecord,
+  reference: string | null,
+): Promise<Row | undefined> {
+  const ids = idsIn(metadata, rows.noun)
+  return ids && (await rows.byIds(context, ids, reference))
+}
+
 /**
  * The provider's record of what news are about, and our row of it; the decision when one of them is missing. For nouns
- * that are part of no other: `find` reads our row by the reference, `ownerOf` also by our ids in the record. `second`
- * reads it by our ids alone: where the provider knows that row by another reference, the record is a second one of it.
+ * that are part of no other. With `seconds` a row that is named by our ids alone, and that the provider knows by another
+ * reference, has a second record there.
  */
-export async function findBoth<
-  Row extends { tenant_id: string; id: string },
-  Found extends { status: string },
->(
+export async function findBoth<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
   notification: StoredNotification,
   news: News,
   {
     compared: noun,
-    find,
+    rows,
     ask,
-    ownerOf,
-    second,
+    seconds,
   }: {
     compared: ComparedNoun
-    find: () => Promise<Row | undefined>
+    rows: RowsOf<Row>
     ask: () => Promise<Outcome<Found | null>>
-    ownerOf: (record: Found) => Promise<Row | undefined>
-    second?: (record: Found) => Promise<Row | undefined>
+    seconds: boolean
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
   const { reference, marked } = news
   const is_look = isLook(notification)
+  const find = () => rows.byReference(context, reference)
   // Without our mark and unknown here it belongs to another application: no need to fetch it.
   if (!is_look && !marked && (await find()) === undefined)
     return { decision: parkFor(context, notification, 'not_ours', { waits_for: reference }) }
   const looked = await ask()
   if (looked.kind !== 'done') return { decision: askAgain(notification, looked) }
   const record = looked.value
-  const row = record === null ? await find() : await ownerOf(record)
+  const row = record === null ? await find() : await ownerOf(context, rows, record)
   if (row !== undefined && record !== null) return { row, record }
   if (row !== undefined && (is_look || wasParkedFor(notification, 'not_at_processor'))) {
     const compared = await compare(context, noun, row, null)
     if (compared.kind !== 'done') return { decision: askAgain(notification, compared) }
   }
-  const seconded = row === undefined && record !== null ? await second?.(record) : undefined
+  const seconded =
+    seconds && row === undefined && record !== null ? await namedBy(context, rows, record, null) : undefined
   if (seconded !== undefined && record !== null)
     return {
       decision: await isSecond(context, notification, news, { compared: noun, row: seconded, record }),
@@ -95,8 +129,6 @@ async function isSecond(
   return await applied(notification, of, { compareAfter: () => compare(context, noun, row, null, { news }) })
 }
 
-type RowIds = { tenant_id: string; id: string }
-
 /**
  * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts`: the attempt
  * stays used up, so that the job comes back for this comparison only.
@@ -125,10 +157,7 @@ export function parkAsDrift(
 }
 
 /** The ids of the row that a record bears, as we marked it; undefined when it is not marked. */
-export function idsIn(
-  metadata: Readonly<Record<string, string>>,
-  noun: ProviderNoun,
-): { tenant_id: string; id: string } | undefined {
+function idsIn(metadata: Readonly<Record<string, string>>, noun: ProviderNoun): RowIds | undefined {
   const { sluice_tenant_id: tenant_id, [`sluice_${noun}_id`]: id } = metadata
   return z.object({ tenant_id: z.uuid(), id: z.uuid() }).safeParse({ tenant_id, id }).data
 }

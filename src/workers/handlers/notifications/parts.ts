@@ -5,9 +5,10 @@ import type { News } from '#providers/news.ts'
 import { isMarked } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
+import { ownerOf } from './apply.ts'
 import { compare } from './drifts.ts'
 import { askAgain, parkFor, wasParkedFor } from './parked.ts'
-import { comparedPayment, filedUnder, findRow, ownerOf } from './payments.ts'
+import { comparedPayment, filedUnder, findRow, paymentRows } from './payments.ts'
 
 /** The row under which news of a part are filed: its payment. */
 export async function findRowBehind(context: WorkerContext, { part_of }: News) {
@@ -33,7 +34,7 @@ export async function paymentBehind(
   const looked = await context.processor.findPayment(reference)
   if (looked.kind !== 'done') return { decision: askAgain(notification, looked) }
   if (looked.value === null) return waitFor('not_at_processor')
-  const payment = await ownerOf(context, looked.value)
+  const payment = await ownerOf(context, paymentRows, looked.value)
   if (payment !== undefined) return { payment }
   return waitFor(isMarked(looked.value.metadata) ? 'not_known_here' : 'not_ours')
 }

@@ -15,9 +15,15 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, idsIn, isLook } from './apply.ts'
+import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
+
+export const paymentRows: RowsOf<KnownPayment> = {
+  noun: 'payment',
+  byReference: ({ sql, processor }, reference) => findPaymentByReference(sql, processor.name, reference),
+  byIds: ({ sql }, ids, reference) => findPaymentByIds(sql, ids, reference),
+}
 
 export const comparedPayment: ComparedNoun = {
   noun: 'payment',
@@ -104,10 +110,9 @@ async function applyPayment(
   const is_look = isLook(notification)
   const both = await findBoth(context, notification, news, {
     compared: comparedPayment,
-    find: () => findPaymentByReference(sql, processor.name, reference),
+    rows: paymentRows,
     ask: () => processor.findPayment(reference),
-    ownerOf: (record) => ownerOf(context, record),
-    second: (record) => namedBy(context, record, null),
+    seconds: true,
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
@@ -135,27 +140,6 @@ async function applyPayment(
     return compared
   }
   return await applied(notification, filedUnder(of), { tells, compareAfter })
-}
-
-/**
- * Our row of a processor's payment. Our own ids in its metadata come first, because a notification may arrive before
- * the answer that tells us the reference. An object that merely copies our ids is not ours: the row must not have
- * another reference.
- */
-export async function ownerOf(
-  context: WorkerContext,
-  payment: ProcessorPayment,
-): Promise<KnownPayment | undefined> {
-  const { reference } = payment
-  return (
-    (await namedBy(context, payment, reference)) ??
-    (await findPaymentByReference(context.sql, context.processor.name, reference))
-  )
-}
-
-async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorPayment, reference: string | null) {
-  const ids = idsIn(metadata, 'payment')
-  return ids && (await findPaymentByIds(sql, ids, reference))
 }
 
 // The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those

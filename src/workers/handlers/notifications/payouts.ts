@@ -11,9 +11,15 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, idsIn, isLook } from './apply.ts'
+import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
+
+const payoutRows: RowsOf<KnownPayout> = {
+  noun: 'payout',
+  byReference: ({ sql, payouts }, reference) => findPayoutByReference(sql, payouts.name, reference),
+  byIds: ({ sql }, ids, reference) => findPayoutByIds(sql, ids, reference),
+}
 
 export const comparedPayout: ComparedNoun = {
   noun: 'payout',
@@ -57,14 +63,13 @@ async function applyPayout(
   notification: StoredNotification,
   news: News,
 ): Promise<Decision> {
-  const { sql, payouts } = context
+  const { payouts } = context
   const { reference } = news
   const both = await findBoth(context, notification, news, {
     compared: comparedPayout,
-    find: () => findPayoutByReference(sql, payouts.name, reference),
+    rows: payoutRows,
     ask: () => payouts.findPayout(reference),
-    ownerOf: (record) => ownerOf(context, record),
-    second: (record) => namedBy(context, record, null),
+    seconds: true,
   })
   if ('decision' in both) return both.decision
   const { row: payout, record: theirs } = both
@@ -83,22 +88,4 @@ async function applyPayout(
     return await compare(context, comparedPayout, payout, sideOfPayout(theirs), options)
   }
   return await applied(notification, of, { ...(!other && { tells }), compareAfter })
-}
-
-/**
- * Our row of a processor's payout. Our own ids in its metadata come first, because a notification may arrive before the
- * answer that tells us the reference. An object that merely copies our ids is not ours: the row must not have another
- * reference.
- */
-async function ownerOf(context: WorkerContext, payout: ProcessorPayout): Promise<KnownPayout | undefined> {
-  const { reference } = payout
-  return (
-    (await namedBy(context, payout, reference)) ??
-    (await findPayoutByReference(context.sql, context.payouts.name, reference))
-  )
-}
-
-async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorPayout, reference: string | null) {
-  const ids = idsIn(metadata, 'payout')
-  return ids && (await findPayoutByIds(sql, ids, reference))
 }

@@ -10,8 +10,14 @@ import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, idsIn } from './apply.ts'
+import { applied, findBoth, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
+
+const topUpRows: RowsOf<KnownTopUp> = {
+  noun: 'top_up',
+  byReference: ({ sql, top_ups }, reference) => findTopUpByReference(sql, top_ups.name, reference),
+  byIds: ({ sql }, ids, reference) => findTopUpByIds(sql, ids, reference),
+}
 
 const comparedTopUp: ComparedNoun = {
   noun: 'top_up',
@@ -57,10 +63,9 @@ async function applyTopUp(
   const { reference } = news
   const both = await findBoth(context, notification, news, {
     compared: comparedTopUp,
-    find: () => findTopUpByReference(context.sql, context.top_ups.name, reference),
+    rows: topUpRows,
     ask: () => context.top_ups.findTopUp(reference),
-    ownerOf: (record) => ownerOf(context, record),
-    second: (record) => namedBy(context, record, null),
+    seconds: true,
   })
   if ('decision' in both) return both.decision
   const { row: top_up, record } = both
@@ -77,18 +82,4 @@ async function applyTopUp(
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, news: notification.id })
   return await applied(notification, of, { ...(!other && { tells }), compareAfter })
-}
-
-/** Our row of a processor's top-up: by our own ids, because a notification may come before we have the reference. */
-async function ownerOf(context: WorkerContext, top_up: ProcessorTopUp): Promise<KnownTopUp | undefined> {
-  const { reference } = top_up
-  return (
-    (await namedBy(context, top_up, reference)) ??
-    (await findTopUpByReference(context.sql, context.top_ups.name, reference))
-  )
-}
-
-async function namedBy({ sql }: WorkerContext, { metadata }: ProcessorTopUp, reference: string | null) {
-  const ids = idsIn(metadata, 'top_up')
-  return ids && (await findTopUpByIds(sql, ids, reference))
 }

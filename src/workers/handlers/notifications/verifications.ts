@@ -1,42 +1,60 @@
 // Translates what the provider says of the session of a verification, for its jobs too, and applies notifications about
 // it.
-import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
-import { findKycByIds, findKycByReference, findTime, type KnownKyc } from '#domain/verifications/find.ts'
-import { settleKycs, type KycSettlement, type KycTold } from '#domain/verifications/settle.ts'
+import {
+  findVerificationByIds,
+  findVerificationByReference,
+  findTime,
+  type KnownVerification,
+} from '#domain/verifications/find.ts'
+import {
+  settleVerifications,
+  type VerificationSettlement,
+  type VerificationTold,
+} from '#domain/verifications/settle.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, isLook } from './apply.ts'
+import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
 import { wasDrift } from './parked.ts'
 
-const comparedKyc: ComparedNoun = {
+const verificationRows: RowsOf<KnownVerification> = {
+  noun: 'kyc',
+  byReference: ({ sql, identity }, reference) => findVerificationByReference(sql, identity.name, reference),
+  byIds: ({ sql }, ids, reference) => findVerificationByIds(sql, ids, reference),
+}
+
+const comparedVerification: ComparedNoun = {
   noun: 'kyc',
   ask: async ({ identity }, reference) => sided(await identity.findSession(reference), sideOf),
 }
 
-export const settlingKyc = settling<Told<KycSettlement>>('settle_kyc', settleKycs, ({ told }) => told.kyc_id)
+export const settlingVerification = settling<Told<VerificationSettlement>>(
+  'settle_kyc',
+  settleVerifications,
+  ({ told }) => told.kyc_id,
+)
 
-export const kycNews = { apply: applySession, findRow }
+export const verificationNews = { apply: applySession, findRow }
 
 /** What the provider says of a session, in our words. `as_of`: the database's time before the provider was asked. */
-export function kycTold(
+export function verificationTold(
   ids: { tenant_id: string; kyc_id: string },
   { status, reference, failure }: IdentitySession,
   as_of: string | null,
-): KycTold {
+): VerificationTold {
   return { ...ids, said: status, as_of, provider_reference: reference, failure, link: null }
 }
 
 async function findRow({ sql, identity }: WorkerContext, { reference }: News) {
-  const kyc = await findKycByReference(sql, identity.name, reference)
-  return kyc && { ...kyc, compared: comparedKyc }
+  const verification = await findVerificationByReference(sql, identity.name, reference)
+  return verification && { ...verification, compared: comparedVerification }
 }
 
 /** The provider's session as one side of a comparison. */
@@ -54,39 +72,25 @@ async function applySession(
   const { reference } = news
   const as_of = await findTime(sql)
   const both = await findBoth(context, notification, news, {
-    compared: comparedKyc,
-    find: () => findRow(context, news),
+    compared: comparedVerification,
+    rows: verificationRows,
     ask: () => identity.findSession(reference),
-    ownerOf: (session) => ownerOf(context, session),
+    seconds: false,
   })
   if ('decision' in both) return both.decision
-  const { row: kyc, record: session } = both
-  const { tenant_id, id: kyc_id, status, decided_by } = kyc
+  const { row: verification, record: session } = both
+  const { tenant_id, id: kyc_id, status, decided_by } = verification
   addLogFacts({ tenant_id, kyc_id })
-  const told = kycTold({ tenant_id, kyc_id }, session, as_of)
-  const tells = settlingKyc({ told, notification_id: notification.id })
+  const told = verificationTold({ tenant_id, kyc_id }, session, as_of)
+  const tells = settlingVerification({ told, notification_id: notification.id })
   const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
   const theirs = sideOf(session)
-  const ours = { status, decided_by, provider_reference: kyc.provider_reference }
+  const ours = { status, decided_by, provider_reference: verification.provider_reference }
   const differs = disagreement('kyc', { ours, worked_on: true, parked: [] }, theirs)
   if (!isLook(notification) && differs === null && !wasDrift(notification))
     return await applied(notification, of, { tells })
   // One that is decided here may differ there, and then no notification will change it.
-  const compareAfter = () => compare(context, comparedKyc, kyc, theirs, { reference, news: notification.id })
+  const compareAfter = () =>
+    compare(context, comparedVerification, verification, theirs, { reference, news: notification.id })
   return await applied(notification, of, { tells, compareAfter })
-}
-
-/**
- * Our row of a session: by our own ids, because a notification may come before we have the reference; by the reference,
- * because a redacted session has lost our ids.
- */
-async function ownerOf(
-  { sql, identity }: WorkerContext,
-  { metadata, reference }: IdentitySession,
-): Promise<KnownKyc | undefined> {
-  const ids = z
-    .object({ tenant_id: z.uuid(), id: z.uuid() })
-    .safeParse({ tenant_id: metadata['sluice_tenant_id'], id: metadata['sluice_kyc_id'] })
-  const known = ids.success && (await findKycByIds(sql, ids.data, reference))
-  return known || (await findKycByReference(sql, identity.name, reference))
 }

@@ -5,13 +5,12 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import { findParcels } from '#domain/parcels/find.ts'
 import { parcelSchema, type Parcel } from '#domain/parcels/parcel.ts'
 import { requestParcels, type ParcelRequest } from '#domain/parcels/request.ts'
 import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import { shipParcel } from '#jobs/parcels.ts'
-import { accept, type Answers } from '../accept.ts'
+import { accept, finding, type Answers } from '../accept.ts'
 import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, pageQuery, route } from '../route.ts'
@@ -38,13 +37,8 @@ export function parcelRoutes(root: FastifyInstance, context: RouteContext): void
     },
     { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
   )
-  const read = batcher<AskedFor, Found<Parcel> | undefined>('find_parcel', (asked) => findParcels(sql, asked))
   const answers: Answers<Parcel> = {
-    async find(asked) {
-      const found = await read(asked)
-      if (found === undefined) throw new AppError('parcel_not_found')
-      return found
-    },
+    find: finding('find_parcel', (asked) => findParcels(sql, asked), 'parcel_not_found'),
     pathOf: ({ id }) => `/v1/parcels/${id}`,
     idsOf: ({ id }) => ({ parcel_id: id }),
   }

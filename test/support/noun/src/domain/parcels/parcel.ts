@@ -1,13 +1,13 @@
 // The parcel: what it is in rows, answers and events.
 import { z } from 'zod'
 import { timestamp } from '#core/time.ts'
+import { idFields, keyField } from '../fields.ts'
 
 /** A parcel as it is answered. */
 export const parcelSchema = z
   .object({
-    id: z.uuid().meta({ description: 'The id.', example: '0198f6f1-9a3c-7000-8000-123456789abc' }),
-    tenant_id: z.uuid().meta({ description: 'Whose.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
-    idempotency_key: z.string().meta({ description: 'Its key.', example: 'order-17-parcel' }),
+    ...idFields('parcel', '0198f6f1-9a3c-7000-8000-123456789abc'),
+    idempotency_key: keyField('order-17-parcel'),
     status: z
       .enum(['pending', 'shipped', 'refused'])
       .meta({ id: 'ParcelStatus', description: 'How it stands.', example: 'shipped' }),

@@ -4,21 +4,21 @@ import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Sql } from '#core/db.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
-import { requestKyc } from '#domain/verifications/request.ts'
+import { requestVerification } from '#domain/verifications/request.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
 import {
   askProvider,
   decide,
-  getKyc,
-  kycIn,
-  kycOf,
+  getVerification,
+  verificationIn,
+  verificationOf,
   party,
   settleSession,
-  startKyc,
+  startVerification,
   type Party,
-} from '#test/kyc.ts'
+} from '#test/verifications.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import { fund, payOut } from '#test/payouts.ts'
@@ -52,7 +52,7 @@ describe('begun', () => {
     const of = await party(client, type)
     const idempotency_key = freshKey()
     const metadata = { case: 17 }
-    const answer = await startKyc(client, {
+    const answer = await startVerification(client, {
       ...of,
       idempotency_key,
       metadata,
@@ -88,7 +88,7 @@ describe('begun', () => {
     expect((await fetch(url)).status).toBe(200)
     expect((await fetch(url)).status).toBe(410)
     expect(await statusOf(of)).toBe('requires_input')
-    expect(await getKyc(client, id)).toEqual({ ...answer.body, url: null })
+    expect(await getVerification(client, id)).toEqual({ ...answer.body, url: null })
     expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
     const back = await fetch(
       `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
@@ -99,14 +99,14 @@ describe('begun', () => {
       },
     )
     expect([back.status, back.headers.get('location')]).toEqual([303, 'https://shop.example/back'])
-    await kycIn(client, id, 'approved')
+    await verificationIn(client, id, 'approved')
   })
 
   test.each(PARTIES)('nobody can be verified who is no %s of the tenant', async (type) => {
     const stranger = await world.clientOf()
     const { subject_id } = await party(stranger, type)
     for (const id of [NOBODY, subject_id]) {
-      const { status, body } = await startKyc(client, { subject_type: type, subject_id: id })
+      const { status, body } = await startVerification(client, { subject_type: type, subject_id: id })
       expect([status, body.error.code, body.error.param]).toEqual([404, `${type}_not_found`, 'subject_id'])
     }
     expect((await stranger.get(`/v1/${type}s/${subject_id}`)).body.kyc_status).toBe('none')
@@ -115,7 +115,7 @@ describe('begun', () => {
   test.each(PARTIES)('a %s who is gone is refused', async (type) => {
     const of = await party(client, type)
     await client.delete(`/v1/${type}s/${of.subject_id}`)
-    const { status, body } = await startKyc(client, of)
+    const { status, body } = await startVerification(client, of)
     expect([status, body.error.code, body.error.param]).toEqual([422, 'kyc_invalid', 'subject_id'])
     expect(await statusOf(of)).toBe('none')
   })
@@ -129,7 +129,7 @@ describe('begun', () => {
     [{ url: 'https://shop.example' }, 'url'],
     [{ idempotency_key: undefined }, 'idempotency_key'],
   ])('%j is refused', async (body, param) => {
-    const answer = await startKyc(client, { subject_id: NOBODY, ...body })
+    const answer = await startVerification(client, { subject_id: NOBODY, ...body })
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([
       400,
       'invalid_request',
@@ -140,7 +140,7 @@ describe('begun', () => {
   test('one of a subject is open at a time, and the refusal names it', async () => {
     const of = await party(client, 'recipient')
     const [first, ...others] = (
-      await Promise.all(Array.from({ length: 50 }, () => startKyc(client, of)))
+      await Promise.all(Array.from({ length: 50 }, () => startVerification(client, of)))
     ).toSorted((a, b) => a.status - b.status)
     expect(first!.status).toBe(201)
     for (const { status, body } of others) {
@@ -148,18 +148,18 @@ describe('begun', () => {
       expect(body.error.context).toEqual({ kyc_id: first!.body.id })
     }
     await settleSession(world, first!.body.provider_reference, 'canceled')
-    await kycIn(client, first!.body.id, 'rejected')
-    expect((await startKyc(client, of)).status).toBe(201)
+    await verificationIn(client, first!.body.id, 'rejected')
+    expect((await startVerification(client, of)).status).toBe(201)
     expect(await statusOf(of)).toBe('requires_input')
   })
 
   test('one that its subject does not show is refused all the same, and an audit names it', async () => {
-    const { id, subject_type, subject_id } = await kycOf(client, 'recipient')
+    const { id, subject_type, subject_id } = await verificationOf(client, 'recipient')
     const shows = async (kyc_id: string | null, kyc_status: string) =>
       await world.sql`
         update recipients set kyc_id = ${kyc_id}, kyc_status = ${kyc_status} where id = ${subject_id}`
     await shows(null, 'none')
-    const { status, body } = await startKyc(client, { subject_type, subject_id })
+    const { status, body } = await startVerification(client, { subject_type, subject_id })
     expect([status, body.error.code, body.error.context]).toEqual([409, 'kyc_open', { kyc_id: id }])
     const { problems } = await auditEverything(world.sql)
     await shows(id, 'requires_input')
@@ -186,12 +186,12 @@ describe('begun', () => {
     const of = await party(client, 'customer')
     const idempotency_key = freshKey()
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => startKyc(client, { ...of, idempotency_key })),
+      Array.from({ length: 20 }, () => startVerification(client, { ...of, idempotency_key })),
     )
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
     expect(answers.filter(({ body }) => body.url !== null)).toHaveLength(1)
-    const other = await startKyc(client, { ...of, idempotency_key, metadata: 1 })
+    const other = await startVerification(client, { ...of, idempotency_key, metadata: 1 })
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
@@ -200,13 +200,13 @@ describe('begun', () => {
     await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
     const idempotency_key = freshKey()
     for (const replayed of [null, 'true']) {
-      const { status, body, headers } = await startKyc(client, { ...of, idempotency_key })
+      const { status, body, headers } = await startVerification(client, { ...of, idempotency_key })
       expect([status, body.error.code, headers.get('idempotent-replayed')]).toEqual([
         422,
         'kyc_refused',
         replayed,
       ])
-      expect(await getKyc(client, body.error.context.kyc_id)).toMatchObject({
+      expect(await getVerification(client, body.error.context.kyc_id)).toMatchObject({
         status: 'rejected',
         failure: { code: 'kyc_refused' },
         decision: null,
@@ -214,7 +214,7 @@ describe('begun', () => {
       })
     }
     expect(await statusOf(of)).toBe('rejected')
-    expect((await startKyc(client, of)).status).toBe(201)
+    expect((await startVerification(client, of)).status).toBe(201)
   })
 
   test.concurrent.each([
@@ -231,12 +231,12 @@ describe('begun', () => {
       const mark = freshKey()
       await fault(world, { match: { path: '/verification_sessions$', contains: mark }, fault: kind })
       const of = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
-      const { body } = await startKyc(client, of, { prefer: 'wait=30' })
-      const kyc = body.error === undefined ? body : undefined
-      expect(kyc).toMatchObject({ status: 'requires_input', url: expect.any(String) })
-      const { data } = await askProvider(world, 'GET', `?client_reference_id=${kyc.id}`)
-      expect(data.map((each: any) => each.id)).toEqual([kyc.provider_reference])
-      expect((await fetch(kyc.url)).status).toBe(200)
+      const { body } = await startVerification(client, of, { prefer: 'wait=30' })
+      const verification = body.error === undefined ? body : undefined
+      expect(verification).toMatchObject({ status: 'requires_input', url: expect.any(String) })
+      const { data } = await askProvider(world, 'GET', `?client_reference_id=${verification.id}`)
+      expect(data.map((each: any) => each.id)).toEqual([verification.provider_reference])
+      expect((await fetch(verification.url)).status).toBe(200)
     },
     60_000,
   )
@@ -246,11 +246,11 @@ describe('the page of the provider', () => {
   test('is in one answer only, of 50 replays at the same moment', async () => {
     const of = await party(client, 'customer')
     const idempotency_key = freshKey()
-    const first = await startKyc(client, { ...of, idempotency_key }, ASYNC)
+    const first = await startVerification(client, { ...of, idempotency_key }, ASYNC)
     expect([first.status, first.body.url]).toEqual([202, null])
-    await kycIn(client, first.body.id, 'requires_input')
+    await verificationIn(client, first.body.id, 'requires_input')
     const answers = await Promise.all([
-      ...Array.from({ length: 50 }, () => startKyc(client, { ...of, idempotency_key })),
+      ...Array.from({ length: 50 }, () => startVerification(client, { ...of, idempotency_key })),
       ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc/${first.body.id}`)),
       ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc?subject_id=${of.subject_id}`)),
     ])
@@ -262,11 +262,11 @@ describe('the page of the provider', () => {
         .flatMap(({ body }) => body)
         .every(({ url }) => url === null),
     ).toBe(true)
-    expect((await startKyc(client, { ...of, idempotency_key })).body.url).toBeNull()
+    expect((await startVerification(client, { ...of, idempotency_key })).body.url).toBeNull()
   })
 
   test('a new one is in the answer to link, once for each that is asked for', async () => {
-    const { id, url, provider_reference } = await kycOf(client)
+    const { id, url, provider_reference } = await verificationOf(client)
     const keys = [freshKey(), freshKey(), freshKey()]
     const ask = (idempotency_key: string) => client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key })
     const answers = await Promise.all(keys.flatMap((key) => Array.from({ length: 5 }, () => ask(key))))
@@ -277,49 +277,49 @@ describe('the page of the provider', () => {
     const bare = await client.post(`/v1/compliance/kyc/${id}/link`)
     expect([bare.status, (await fetch(bare.body.url)).status]).toEqual([200, 200])
     await settleSession(world, provider_reference, 'verified')
-    await kycIn(client, id, 'approved')
+    await verificationIn(client, id, 'approved')
     const over = await client.post(`/v1/compliance/kyc/${id}/link`)
     expect([over.status, over.body.error.code]).toEqual([409, 'kyc_already_decided'])
     expect((await client.post(`/v1/compliance/kyc/${NOBODY}/link`)).status).toBe(404)
   })
 
   test('there is none while the provider looks or has not begun', async () => {
-    const { id, provider_reference } = await kycOf(client)
+    const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
     // Whether we have heard of it or not.
     const refused = await client.post(`/v1/compliance/kyc/${id}/link`)
     expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_not_linkable'])
-    await kycIn(client, id, 'processing')
+    await verificationIn(client, id, 'processing')
     const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: 'hold' })
-    const pending = await startKyc(client, await party(client, 'customer'), ASYNC)
+    const pending = await startVerification(client, await party(client, 'customer'), ASYNC)
     expect(pending.body.status).toBe('pending')
     await held.hit()
     const early = await client.post(`/v1/compliance/kyc/${pending.body.id}/link`)
     expect([early.status, early.body.error.code]).toEqual([409, 'kyc_not_linkable'])
     await held.release()
-    await kycIn(client, pending.body.id, 'requires_input')
+    await verificationIn(client, pending.body.id, 'requires_input')
   })
 
   test('one that nobody took is forgotten when it has expired', async () => {
     const of = await party(client, 'customer')
     const idempotency_key = freshKey()
-    const { body } = await startKyc(client, { ...of, idempotency_key }, ASYNC)
-    await kycIn(client, body.id, 'requires_input')
+    const { body } = await startVerification(client, { ...of, idempotency_key }, ASYNC)
+    await verificationIn(client, body.id, 'requires_input')
     const kept = async () =>
       (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
     expect(await kept()).toBe(true)
     await world.sql`update verifications set links_until = now() - interval '1 second' where id = ${body.id}`
     await eventually(async () => expect(await kept()).toBe(false))
-    expect((await startKyc(client, { ...of, idempotency_key })).body.url).toBeNull()
+    expect((await startVerification(client, { ...of, idempotency_key })).body.url).toBeNull()
   })
 
   test('is nowhere but in that answer: no table, event or timeline has it in the clear', async () => {
-    const taken = await kycOf(client)
+    const taken = await verificationOf(client)
     const link = await client.post(`/v1/compliance/kyc/${taken.id}/link`)
     const { provider_reference } = taken
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
     await eventually(async () =>
-      expect((await getKyc(client, taken.id)).failure?.code).toBe('document_expired'),
+      expect((await getVerification(client, taken.id)).failure?.code).toBe('document_expired'),
     )
     const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
     const secrets = [taken.url, link.body.url, url].map((each) => new URL(each).searchParams.get('link')!)
@@ -337,9 +337,9 @@ describe('decided by the provider', () => {
     ['verified', 'approved'],
     ['canceled', 'rejected'],
   ])('%s is %s, and who is verified follows', async (said, status) => {
-    const kyc = await kycOf(client, 'merchant')
-    await settleSession(world, kyc.provider_reference, said)
-    const decided = await kycIn(client, kyc.id, status)
+    const verification = await verificationOf(client, 'merchant')
+    await settleSession(world, verification.provider_reference, said)
+    const decided = await verificationIn(client, verification.id, status)
     expect(decided).toMatchObject({
       decision: status,
       decided_by: 'provider',
@@ -348,30 +348,30 @@ describe('decided by the provider', () => {
       decided_at: expect.any(String),
       failure: null,
     })
-    expect(await statusOf(kyc)).toBe(status)
-    expect((await eventsOf(kyc.id)).at(-1)).toMatchObject({
+    expect(await statusOf(verification)).toBe(status)
+    expect((await eventsOf(verification.id)).at(-1)).toMatchObject({
       type: `kyc.${status}`,
       data: { decided_by: 'provider' },
     })
   })
 
   test('it may look, ask for more and look again before it decides', async () => {
-    const kyc = await kycOf(client, 'recipient')
-    await settleSession(world, kyc.provider_reference, 'processing')
-    await kycIn(client, kyc.id, 'processing')
-    expect(await statusOf(kyc)).toBe('processing')
-    await settleSession(world, kyc.provider_reference, 'requires_input', 'selfie_face_mismatch')
-    const asked = await kycIn(client, kyc.id, 'requires_input')
+    const verification = await verificationOf(client, 'recipient')
+    await settleSession(world, verification.provider_reference, 'processing')
+    await verificationIn(client, verification.id, 'processing')
+    expect(await statusOf(verification)).toBe('processing')
+    await settleSession(world, verification.provider_reference, 'requires_input', 'selfie_face_mismatch')
+    const asked = await verificationIn(client, verification.id, 'requires_input')
     expect(asked).toMatchObject({
       failure: { code: 'selfie_face_mismatch', message: expect.any(String) },
       decision: null,
     })
-    expect(await statusOf(kyc)).toBe('requires_input')
-    await settleSession(world, kyc.provider_reference, 'processing')
-    expect(await kycIn(client, kyc.id, 'processing')).toMatchObject({ failure: null })
-    await settleSession(world, kyc.provider_reference, 'verified')
-    await kycIn(client, kyc.id, 'approved')
-    expect((await eventsOf(kyc.id)).map(({ type }) => type)).toEqual(
+    expect(await statusOf(verification)).toBe('requires_input')
+    await settleSession(world, verification.provider_reference, 'processing')
+    expect(await verificationIn(client, verification.id, 'processing')).toMatchObject({ failure: null })
+    await settleSession(world, verification.provider_reference, 'verified')
+    await verificationIn(client, verification.id, 'approved')
+    expect((await eventsOf(verification.id)).map(({ type }) => type)).toEqual(
       ['created', 'requires_input', 'processing', 'requires_input', 'processing', 'approved'].map(
         (word) => `kyc.${word}`,
       ),
@@ -379,27 +379,27 @@ describe('decided by the provider', () => {
   })
 
   test('a recipient who was rejected is not paid', async () => {
-    const kyc = await kycOf(client, 'recipient')
+    const verification = await verificationOf(client, 'recipient')
     await fund(client, 100)
-    await settleSession(world, kyc.provider_reference, 'canceled')
-    await kycIn(client, kyc.id, 'rejected')
-    const refused = await payOut(client, kyc.subject_id)
+    await settleSession(world, verification.provider_reference, 'canceled')
+    await verificationIn(client, verification.id, 'rejected')
+    const refused = await payOut(client, verification.subject_id)
     expect([refused.status, refused.body.error.code]).toEqual([422, 'payout_invalid'])
-    await decide(client, kyc.id, 'approved')
-    expect((await payOut(client, kyc.subject_id)).status).toBe(201)
+    await decide(client, verification.id, 'approved')
+    expect((await payOut(client, verification.subject_id)).status).toBe(201)
   })
 })
 
 describe('decided by hand', () => {
   test.each(['approved', 'rejected'] as const)('%s holds, and names the key', async (decision) => {
-    const kyc = await kycOf(client, 'recipient')
+    const verification = await verificationOf(client, 'recipient')
     const idempotency_key = freshKey()
-    const answer = await decide(client, kyc.id, decision, { idempotency_key })
+    const answer = await decide(client, verification.id, decision, { idempotency_key })
     const { key_id } = world.client as Client & { key_id: string }
     expect([answer.status, answer.body]).toEqual([
       200,
       {
-        ...kyc,
+        ...verification,
         url: null,
         status: decision,
         decision,
@@ -410,16 +410,16 @@ describe('decided by hand', () => {
         updated_at: expect.any(String),
       },
     ])
-    expect(await statusOf(kyc)).toBe(decision)
-    const replayed = await decide(client, kyc.id, decision, { idempotency_key })
+    expect(await statusOf(verification)).toBe(decision)
+    const replayed = await decide(client, verification.id, decision, { idempotency_key })
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     for (const other of ['approved', 'rejected'] as const) {
-      const again = await decide(client, kyc.id, other)
+      const again = await decide(client, verification.id, other)
       expect([again.status, again.body.error.code]).toEqual([409, 'kyc_already_decided'])
     }
-    const event = (await eventsOf(kyc.id)).at(-1)
+    const event = (await eventsOf(verification.id)).at(-1)
     expect(event).toMatchObject({ type: `kyc.${decision}`, data: { decided_by_key_id: key_id } })
-    expect(await timelineOf(kyc.id)).toContainEqual(
+    expect(await timelineOf(verification.id)).toContainEqual(
       expect.objectContaining({
         name: `kyc.${decision}`,
         details: expect.objectContaining({ decided_by_key_id: key_id }),
@@ -427,70 +427,73 @@ describe('decided by hand', () => {
     )
     // The session is let go, and what that brings changes nothing.
     await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+      expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
         status: 'canceled',
       }),
     )
     await eventually(async () =>
-      expect(await timelineOf(kyc.id)).toContainEqual(
+      expect(await timelineOf(verification.id)).toContainEqual(
         expect.objectContaining({ name: 'identity.verification_session.canceled', outcome: 'applied' }),
       ),
     )
-    expect(await getKyc(client, kyc.id)).toEqual(answer.body)
+    expect(await getVerification(client, verification.id)).toEqual(answer.body)
   })
 
   test.each(['verified', 'canceled'])('it holds over %s of the provider, once', async (said) => {
-    const kyc = await kycOf(client)
-    await settleSession(world, kyc.provider_reference, said)
+    const verification = await verificationOf(client)
+    await settleSession(world, verification.provider_reference, said)
     const status = said === 'verified' ? 'approved' : 'rejected'
     const other = said === 'verified' ? 'rejected' : 'approved'
-    await kycIn(client, kyc.id, status)
-    expect((await decide(client, kyc.id, other)).body).toMatchObject({ status: other, decided_by: 'manual' })
-    expect(await statusOf(kyc)).toBe(other)
-    expect((await decide(client, kyc.id, status as 'approved')).status).toBe(409)
+    await verificationIn(client, verification.id, status)
+    expect((await decide(client, verification.id, other)).body).toMatchObject({
+      status: other,
+      decided_by: 'manual',
+    })
+    expect(await statusOf(verification)).toBe(other)
+    expect((await decide(client, verification.id, status as 'approved')).status).toBe(409)
   })
 
   test('while the provider looks, the session is left alone and its end changes nothing', async () => {
-    const kyc = await kycOf(client)
-    await settleSession(world, kyc.provider_reference, 'processing')
-    await kycIn(client, kyc.id, 'processing')
-    const { body } = await decide(client, kyc.id, 'rejected')
-    await settleSession(world, kyc.provider_reference, 'verified')
+    const verification = await verificationOf(client)
+    await settleSession(world, verification.provider_reference, 'processing')
+    await verificationIn(client, verification.id, 'processing')
+    const { body } = await decide(client, verification.id, 'rejected')
+    await settleSession(world, verification.provider_reference, 'verified')
     await eventually(async () =>
-      expect(await timelineOf(kyc.id)).toContainEqual(
+      expect(await timelineOf(verification.id)).toContainEqual(
         expect.objectContaining({ name: 'identity.verification_session.verified', outcome: 'applied' }),
       ),
     )
-    expect(await getKyc(client, kyc.id)).toEqual(body)
-    expect(await statusOf(kyc)).toBe('rejected')
+    expect(await getVerification(client, verification.id)).toEqual(body)
+    expect(await statusOf(verification)).toBe('rejected')
   })
 
   test('before the provider has begun: the session that comes is let go', async () => {
     const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
     const of = await party(client, 'customer')
-    const { body } = await startKyc(client, of, ASYNC)
+    const { body } = await startVerification(client, of, ASYNC)
     await held.hit()
     expect((await decide(client, body.id, 'approved')).body.status).toBe('approved')
     await held.release()
     const { provider_reference } = await eventually(async () => {
-      const kyc = await getKyc(client, body.id)
-      expect(kyc.provider_reference).toMatch(/^vs_/)
-      return kyc
+      const verification = await getVerification(client, body.id)
+      expect(verification.provider_reference).toMatch(/^vs_/)
+      return verification
     })
     await eventually(async () =>
       expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({ status: 'canceled' }),
     )
-    expect(await getKyc(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
+    expect(await getVerification(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
   })
 
   test('a session whose cancellation is resolved as failed is let go all the same', async () => {
-    const kyc = await kycOf(client)
-    const path = `/${kyc.provider_reference}/cancel$`
+    const verification = await verificationOf(client)
+    const path = `/${verification.provider_reference}/cancel$`
     const away = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
-    await decide(client, kyc.id, 'approved')
+    await decide(client, verification.id, 'approved')
     await away.hit()
     const [job] = await world.sql<{ id: string }[]>`
-      select id from jobs where subject_id = ${kyc.id} and name = 'kyc.cancel'`
+      select id from jobs where subject_id = ${verification.id} and name = 'kyc.cancel'`
     const act = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
     await eventually(async () => {
       // The session would wait for ever; while an attempt is under way nothing can be done at all.
@@ -499,35 +502,40 @@ describe('decided by hand', () => {
     })
     await away.remove()
     await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${kyc.provider_reference}`)).toMatchObject({
+      expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
         status: 'canceled',
       }),
     )
-    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
+    expect(await getVerification(client, verification.id)).toMatchObject({
+      status: 'approved',
+      decided_by: 'manual',
+    })
   })
 
   test('of 20 decisions at the same moment one is made', async () => {
-    const kyc = await kycOf(client)
+    const verification = await verificationOf(client)
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, nth) => decide(client, kyc.id, nth % 2 === 0 ? 'approved' : 'rejected')),
+      Array.from({ length: 20 }, (_, nth) =>
+        decide(client, verification.id, nth % 2 === 0 ? 'approved' : 'rejected'),
+      ),
     )
     const made = answers.filter(({ status }) => status === 200)
     expect(made).toHaveLength(1)
-    expect(await getKyc(client, kyc.id)).toEqual(made[0]!.body)
-    expect(await statusOf(kyc)).toBe(made[0]!.body.status)
+    expect(await getVerification(client, verification.id)).toEqual(made[0]!.body)
+    expect(await statusOf(verification)).toBe(made[0]!.body.status)
   })
 
   test('the status of who is verified is that of the latest verification, whatever becomes of earlier ones', async () => {
-    const first = await kycOf(client)
+    const first = await verificationOf(client)
     await settleSession(world, first.provider_reference, 'canceled')
-    await kycIn(client, first.id, 'rejected')
+    await verificationIn(client, first.id, 'rejected')
     const { subject_type, subject_id } = first
-    const second = await startKyc(client, { subject_type, subject_id })
+    const second = await startVerification(client, { subject_type, subject_id })
     expect(second.status).toBe(201)
     expect((await decide(client, first.id, 'approved')).status).toBe(200)
     expect(await statusOf(first)).toBe('requires_input')
     await settleSession(world, second.body.provider_reference, 'verified')
-    await kycIn(client, second.body.id, 'approved')
+    await verificationIn(client, second.body.id, 'approved')
     expect(await statusOf(first)).toBe('approved')
   })
 
@@ -538,10 +546,10 @@ describe('decided by hand', () => {
     { decision: undefined },
     { by: 'me' },
   ])('%j is refused', async (body) => {
-    const { id } = await kycOf(client)
+    const { id } = await verificationOf(client)
     const answer = await decide(client, id, 'approved', body)
     expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
-    expect(await getKyc(client, id)).toMatchObject({ decision: null })
+    expect(await getVerification(client, id)).toMatchObject({ decision: null })
   })
 
   test('nothing is decided that is not there', async () => {
@@ -553,9 +561,9 @@ describe('decided by hand', () => {
 describe('given up', () => {
   /** The provider let go of its session, and it is rejected for that reason. */
   async function letGo({ id, ...of }: any, code: string): Promise<void> {
-    const kyc = await kycIn(client, id, 'rejected')
-    expect(kyc).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
-    const session = await askProvider(world, 'GET', `/${kyc.provider_reference}`)
+    const verification = await verificationIn(client, id, 'rejected')
+    expect(verification).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
+    const session = await askProvider(world, 'GET', `/${verification.provider_reference}`)
     expect(session).toMatchObject({ status: 'canceled' })
     expect(await statusOf(of)).toBe('rejected')
     const timeline = await timelineOf(id)
@@ -567,41 +575,44 @@ describe('given up', () => {
   }
 
   test('one that nobody moves on for a month is abandoned, and another can follow', async () => {
-    const [fresh, left] = [await kycOf(client, 'merchant'), await kycOf(client, 'merchant')]
+    const [fresh, left] = [await verificationOf(client, 'merchant'), await verificationOf(client, 'merchant')]
     await world.sql`
       update verifications set updated_at = updated_at - interval '31 days' where id = ${left.id}`
     await letGo(left, 'abandoned')
     const { subject_type, subject_id } = left
-    expect((await startKyc(client, { subject_type, subject_id })).status).toBe(201)
-    expect(await getKyc(client, fresh.id)).toMatchObject({ status: 'requires_input' })
+    expect((await startVerification(client, { subject_type, subject_id })).status).toBe(201)
+    expect(await getVerification(client, fresh.id)).toMatchObject({ status: 'requires_input' })
   })
 
   test('one that the provider keeps is asked for again a month later', async () => {
-    const kyc = await kycOf(client)
-    const path = `/${kyc.provider_reference}/cancel$`
+    const verification = await verificationOf(client)
+    const path = `/${verification.provider_reference}/cancel$`
     const refused = await fault(world, { match: { path }, fault: 'refuse_400' })
     const old = () =>
-      world.sql`update verifications set updated_at = updated_at - interval '31 days' where id = ${kyc.id}`
+      world.sql`update verifications set updated_at = updated_at - interval '31 days' where id = ${verification.id}`
     await old()
     await refused.hit()
     await eventually(async () =>
-      expect(await timelineOf(kyc.id)).toContainEqual(
+      expect(await timelineOf(verification.id)).toContainEqual(
         expect.objectContaining({ name: 'cancel_verification', outcome: 'declined' }),
       ),
     )
-    expect(await getKyc(client, kyc.id)).toMatchObject({ status: 'requires_input', failure: null })
+    expect(await getVerification(client, verification.id)).toMatchObject({
+      status: 'requires_input',
+      failure: null,
+    })
     await old()
-    await letGo(kyc, 'abandoned')
+    await letGo(verification, 'abandoned')
   })
 
   test.each(PARTIES)('that of a %s who is gone', async (type) => {
-    const kyc = await kycOf(client, type)
-    expect((await client.delete(`/v1/${type}s/${kyc.subject_id}`)).status).toBe(200)
-    await letGo(kyc, 'subject_gone')
+    const verification = await verificationOf(client, type)
+    expect((await client.delete(`/v1/${type}s/${verification.subject_id}`)).status).toBe(200)
+    await letGo(verification, 'subject_gone')
   })
 
   test('that of a customer who is gone, and which the provider keeps, is asked about more and more rarely', async () => {
-    const kyc = await kycOf(client)
+    const kyc = await verificationOf(client)
     const refused = await fault(world, {
       match: { path: `/${kyc.provider_reference}/cancel$` },
       fault: 'refuse_400',
@@ -628,18 +639,26 @@ describe('given up', () => {
       metadata: null,
     }
     const deleting = await world.sql.begin(async (tx) => {
-      await requestKyc(tx as unknown as Sql, { tenant_id, ...of, ...asked, ...request, provider: 'stripe' })
+      await requestVerification(tx as unknown as Sql, {
+        tenant_id,
+        ...of,
+        ...asked,
+        ...request,
+        provider: 'stripe',
+      })
       const answer = own.delete(`/v1/customers/${of.subject_id}`)
       await waitingForLocks(world.sql, 1)
       return { answer }
     })
     expect((await deleting.answer).status).toBe(200)
-    expect(await kycIn(own, asked.kyc_id, 'rejected')).toMatchObject({ failure: { code: 'subject_gone' } })
+    expect(await verificationIn(own, asked.kyc_id, 'rejected')).toMatchObject({
+      failure: { code: 'subject_gone' },
+    })
   })
 
   test('that of a customer who is deleted before the provider has begun', async () => {
     const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
-    const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
+    const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
     await held.hit()
     expect((await client.delete(`/v1/customers/${body.subject_id}`)).status).toBe(200)
     await held.release()
@@ -650,7 +669,7 @@ describe('given up', () => {
 describe('read', () => {
   test('lists filter by status and subject', async () => {
     const own = await world.clientOf()
-    const [a, b] = [await kycOf(own, 'merchant'), await kycOf(own, 'customer')]
+    const [a, b] = [await verificationOf(own, 'merchant'), await verificationOf(own, 'customer')]
     await decide(own, a.id, 'approved')
     for (const [query, ids] of [
       ['', [b.id, a.id]],
@@ -678,7 +697,7 @@ test('in the end the books and the provider agree', async () => {
 test('with a deleted customer goes what their verifications say of them', async () => {
   const mark = `secret-${freshKey()}`
   const of = await party(client, 'customer')
-  const { body } = await startKyc(client, {
+  const { body } = await startVerification(client, {
     ...of,
     metadata: { mark },
     return_url: `https://shop.example/${mark}`,
@@ -693,19 +712,23 @@ test('with a deleted customer goes what their verifications say of them', async 
       expect(rows.filter((row) => row.includes(mark))).toEqual([])
     })
   await erased()
-  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', metadata: {} })
+  expect(await getVerification(client, body.id)).toMatchObject({ status: 'rejected', metadata: {} })
   expect((await eventsOf(body.id)).map(({ type }) => type)).toContain('kyc.rejected')
   // A call that is under way has its request until it is over.
   const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const asked = { metadata: { mark }, return_url: `https://shop.example/${mark}` }
-  const { body: begun } = await startKyc(client, { ...(await party(client, 'customer')), ...asked }, ASYNC)
+  const { body: begun } = await startVerification(
+    client,
+    { ...(await party(client, 'customer')), ...asked },
+    ASYNC,
+  )
   await held.hit()
   await client.delete(`/v1/customers/${begun.subject_id}`)
   await eventually(async () =>
     expect(await world.sql`select from erasures where turn_at > clock_timestamp()`).toHaveLength(1),
   )
   await held.release()
-  await kycIn(client, begun.id, 'rejected')
+  await verificationIn(client, begun.id, 'rejected')
   await world.sql`update erasures set turn_at = clock_timestamp()`
   await erased()
 })

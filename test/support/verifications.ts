@@ -20,7 +20,7 @@ export async function party(
 }
 
 /** Asks for the verification of a customer, unless told otherwise. */
-export async function startKyc(
+export async function startVerification(
   client: Client,
   body: Record<string, unknown>,
   headers?: Record<string, string>,
@@ -33,8 +33,8 @@ export async function startKyc(
 }
 
 /** A verification that waits for the person. */
-export async function kycOf(client: Client, type: Party = 'customer'): Promise<any> {
-  const answer = await startKyc(client, await party(client, type))
+export async function verificationOf(client: Client, type: Party = 'customer'): Promise<any> {
+  const answer = await startVerification(client, await party(client, type))
   expect([answer.status, answer.body.status]).toEqual([201, 'requires_input'])
   return answer.body
 }
@@ -52,16 +52,16 @@ export async function decide(
   })
 }
 
-export async function getKyc(client: Client, id: string): Promise<any> {
+export async function getVerification(client: Client, id: string): Promise<any> {
   return (await client.get(`/v1/compliance/kyc/${id}`)).body
 }
 
 /** Waits until the verification is in `status`, and answers it. */
-export async function kycIn(client: Client, id: string, status: string): Promise<any> {
+export async function verificationIn(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
-    const kyc = await getKyc(client, id)
-    expect(kyc).toMatchObject({ status })
-    return kyc
+    const verification = await getVerification(client, id)
+    expect(verification).toMatchObject({ status })
+    return verification
   })
 }
 
@@ -97,10 +97,10 @@ export async function askProvider(
 }
 
 /** A verification as two stories can be compared by. */
-export async function kycStory({ sql }: Pick<Books, 'sql'>, id: string) {
-  const [kyc] = await sql`
+export async function verificationStory({ sql }: Pick<Books, 'sql'>, id: string) {
+  const [verification] = await sql`
     select status, failure ->> 'code' as failure, decision, decided_by, provider_reference is not null as known,
       links = '{}' as no_links
     from verifications where id = ${id}`
-  return { ...kyc }
+  return { ...verification }
 }

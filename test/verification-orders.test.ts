@@ -6,14 +6,14 @@ import { freshKey, type Client } from '#test/client.ts'
 import {
   askProvider,
   decide,
-  getKyc,
-  kycIn,
-  kycOf,
-  kycStory,
+  getVerification,
+  verificationIn,
+  verificationOf,
+  verificationStory,
   party,
   settleSession,
-  startKyc,
-} from '#test/kyc.ts'
+  startVerification,
+} from '#test/verifications.ts'
 import { lookLater } from '#test/looks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import {
@@ -46,27 +46,27 @@ const told = (reference: string) => eventsOf(world, reference)
  */
 async function tellAfterwards(steps: [status: string, reason?: string][]): Promise<any[]> {
   const orders = rotationsOf(steps.map((_, index) => index))
-  const kycs = await spread(orders, 10, () => kycOf(client))
-  for (const { provider_reference } of kycs)
+  const verifications = await spread(orders, 10, () => verificationOf(client))
+  for (const { provider_reference } of verifications)
     for (const [status, reason] of steps) await settleSession(world, provider_reference, status, reason)
   await tellInOrders(
     world,
-    kycs.map((kyc) => kyc.provider_reference),
+    verifications.map((verification) => verification.provider_reference),
     orders,
   )
-  return kycs
+  return verifications
 }
 
 describe('whatever is told first, the end is the same', () => {
   test('looked at, asked for more, looked at again and approved', async () => {
-    const kycs = await tellAfterwards([
+    const verifications = await tellAfterwards([
       ['processing'],
       ['requires_input', 'document_expired'],
       ['processing'],
       ['verified'],
     ])
-    for (const { id } of kycs)
-      expect(await kycStory(world, id)).toEqual({
+    for (const { id } of verifications)
+      expect(await verificationStory(world, id)).toEqual({
         status: 'approved',
         failure: null,
         decision: 'approved',
@@ -77,13 +77,16 @@ describe('whatever is told first, the end is the same', () => {
   }, 60_000)
 
   test('looked at, and asked for more in the end', async () => {
-    const kycs = await tellAfterwards([['processing'], ['requires_input', 'abandoned']])
-    for (const { id } of kycs)
-      expect(await kycStory(world, id)).toMatchObject({ status: 'requires_input', failure: 'abandoned' })
+    const verifications = await tellAfterwards([['processing'], ['requires_input', 'abandoned']])
+    for (const { id } of verifications)
+      expect(await verificationStory(world, id)).toMatchObject({
+        status: 'requires_input',
+        failure: 'abandoned',
+      })
   })
 
   test('told as it happens, back and forth', async () => {
-    const { id, provider_reference } = await kycOf(client)
+    const { id, provider_reference } = await verificationOf(client)
     for (const [said, status] of [
       ['processing', 'processing'],
       ['requires_input', 'requires_input'],
@@ -93,16 +96,16 @@ describe('whatever is told first, the end is the same', () => {
       await settleSession(world, provider_reference, said)
       const events = await told(provider_reference)
       await deliver(world, events.at(-1)!)
-      await kycIn(client, id, status)
+      await verificationIn(client, id, status)
       // Late ones of before change nothing.
       await deliverAll(world, events)
       await world.drain()
-      expect((await getKyc(client, id)).status).toBe(status)
+      expect((await getVerification(client, id)).status).toBe(status)
     }
   })
 
   test('an answer that was asked for earlier and comes later does not hold', async () => {
-    const { id, provider_reference } = await kycOf(client)
+    const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
     const held = await fault(world, {
       match: { method: 'GET', path: `/${provider_reference}$` },
@@ -115,10 +118,10 @@ describe('whatever is told first, the end is the same', () => {
     const second = (await told(provider_reference)).at(-1)!
     await deliver(world, second)
     await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
-    expect((await getKyc(client, id)).failure).toMatchObject({ code: 'document_expired' })
+    expect((await getVerification(client, id)).failure).toMatchObject({ code: 'document_expired' })
     await held.release()
     await eventually(async () => expect(await stateOf(world, first!)).toBe('applied'))
-    expect(await getKyc(client, id)).toMatchObject({
+    expect(await getVerification(client, id)).toMatchObject({
       status: 'requires_input',
       failure: { code: 'document_expired' },
     })
@@ -127,24 +130,27 @@ describe('whatever is told first, the end is the same', () => {
 
 test('told before the answer to our own call is here: by our ids, and once', async () => {
   const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
-  const { body } = await startKyc(client, await party(client, 'customer'), ASYNC)
+  const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
   await held.hit()
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
   const events = await told(data[0].id)
   await deliverAll(world, events)
-  await kycIn(client, body.id, 'approved')
+  await verificationIn(client, body.id, 'approved')
   await held.release()
   await world.drain()
-  expect(await kycStory(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
+  expect(await verificationStory(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
 })
 
 test('a decision by hand and one of the provider at the same moment: that by hand holds', async () => {
-  const kycs = await spread(Array.from({ length: 20 }), 10, () => kycOf(client, 'recipient'))
-  for (const { provider_reference } of kycs) await settleSession(world, provider_reference, 'verified')
+  const verifications = await spread(Array.from({ length: 20 }), 10, () =>
+    verificationOf(client, 'recipient'),
+  )
+  for (const { provider_reference } of verifications)
+    await settleSession(world, provider_reference, 'verified')
   const all = await listEvents(world)
   const answers = await Promise.all(
-    kycs.flatMap(({ id, provider_reference }) => [
+    verifications.flatMap(({ id, provider_reference }) => [
       decide(client, id, 'rejected'),
       ...all
         .filter(({ data }) => data.object.id === provider_reference)
@@ -153,8 +159,8 @@ test('a decision by hand and one of the provider at the same moment: that by han
   )
   for (const { status } of answers) expect(status).toBe(200)
   await world.drain()
-  for (const { id, subject_id } of kycs) {
-    expect(await getKyc(client, id)).toMatchObject({ status: 'rejected', decided_by: 'manual' })
+  for (const { id, subject_id } of verifications) {
+    expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: 'manual' })
     expect((await client.get(`/v1/recipients/${subject_id}`)).body.kyc_status).toBe('rejected')
   }
 })
@@ -165,33 +171,37 @@ describe('redacted afterwards', () => {
     ['canceled', 'rejected'],
     [null, 'rejected'],
   ])('%s: nothing changes but the timeline', async (said, status) => {
-    const kyc = await kycOf(client)
-    if (said !== null) await settleSession(world, kyc.provider_reference, said)
-    else await decide(client, kyc.id, 'rejected')
-    await deliverAll(world, await told(kyc.provider_reference))
-    await kycIn(client, kyc.id, status)
+    const verification = await verificationOf(client)
+    if (said !== null) await settleSession(world, verification.provider_reference, said)
+    else await decide(client, verification.id, 'rejected')
+    await deliverAll(world, await told(verification.provider_reference))
+    await verificationIn(client, verification.id, status)
     await world.drain()
-    const before = await getKyc(client, kyc.id)
-    await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
+    const before = await getVerification(client, verification.id)
+    await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
     const redacted = await eventually(async () => {
-      const event = (await told(kyc.provider_reference)).find(({ type }) => type.endsWith('.redacted'))
+      const event = (await told(verification.provider_reference)).find(({ type }) =>
+        type.endsWith('.redacted'),
+      )
       expect(event).toBeDefined()
       return event!
     })
     expect(redacted.data.object.metadata).toEqual({})
-    await deliverAll(world, await told(kyc.provider_reference))
+    await deliverAll(world, await told(verification.provider_reference))
     await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
-    expect(await getKyc(client, kyc.id)).toEqual(before)
-    const { body } = await client.get(`/v1/compliance/kyc/${kyc.id}/timeline`)
+    expect(await getVerification(client, verification.id)).toEqual(before)
+    const { body } = await client.get(`/v1/compliance/kyc/${verification.id}/timeline`)
     expect(body.map(({ name }: any) => name)).toContain('identity.verification_session.redacted')
   })
 
   test('while it was open: it is rejected', async () => {
-    const kyc = await kycOf(client)
-    await askProvider(world, 'POST', `/${kyc.provider_reference}/redact`)
-    await eventually(async () => expect(await told(kyc.provider_reference)).toHaveLength(2))
-    await deliverAll(world, await told(kyc.provider_reference))
-    expect(await kycIn(client, kyc.id, 'rejected')).toMatchObject({ decided_by: 'provider' })
+    const verification = await verificationOf(client)
+    await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
+    await eventually(async () => expect(await told(verification.provider_reference)).toHaveLength(2))
+    await deliverAll(world, await told(verification.provider_reference))
+    expect(await verificationIn(client, verification.id, 'rejected')).toMatchObject({
+      decided_by: 'provider',
+    })
   })
 })
 
@@ -215,10 +225,10 @@ test('a session of another application is none of ours', async () => {
 })
 
 test('a session that stands still is looked at, when no notification comes', async () => {
-  const { id, provider_reference } = await kycOf(client)
+  const { id, provider_reference } = await verificationOf(client)
   await settleSession(world, provider_reference, 'verified')
   expect(await lookLater(world, 'kyc', id)).toBe(true)
-  expect(await kycIn(client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
+  expect(await verificationIn(client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
   expect((await client.get('/v1/reconciliation')).body).toEqual([])
 })
 
@@ -230,7 +240,7 @@ test('in the end the books and the provider agree', async () => {
 
 // These leave the books apart, so they come last.
 test('an approved one whose session reads canceled is a drift, unless that is its redaction', async () => {
-  const [redacted, canceled] = [await kycOf(client), await kycOf(client)]
+  const [redacted, canceled] = [await verificationOf(client), await verificationOf(client)]
   const ids = [redacted.id, canceled.id]
   await world.sql`
     update verifications set status = 'approved', decision = 'approved', decided_by = 'provider', decided_at = now(),
@@ -240,7 +250,9 @@ test('an approved one whose session reads canceled is a drift, unless that is it
   await settleSession(world, canceled.provider_reference, 'canceled')
   const told = await eventually(async () => {
     const all = await listEvents(world)
-    const of_both = [redacted, canceled].map((kyc) => eventsOf(world, kyc.provider_reference, all))
+    const of_both = [redacted, canceled].map((verification) =>
+      eventsOf(world, verification.provider_reference, all),
+    )
     const [first, second] = await Promise.all(of_both)
     expect([first!.length, second!.length]).toEqual([2, 1])
     return [...first!, ...second!]
@@ -257,7 +269,7 @@ test('one that was resolved as failed and is verified at the provider all the sa
   const match = { method: 'POST', path: '/verification_sessions$' }
   const lost = await fault(world, { match, fault: 'drop_after' })
   const away = await fault(world, { match, times: 1000, fault: 'html_503' })
-  const { body } = await startKyc(client, await party(client, 'recipient'), ASYNC)
+  const { body } = await startVerification(client, await party(client, 'recipient'), ASYNC)
   await lost.hit()
   await away.hit()
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
@@ -267,13 +279,16 @@ test('one that was resolved as failed and is verified at the provider all the sa
     ).toMatchObject({ after: 'failed' }),
   )
   await away.remove()
-  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
+  expect(await getVerification(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
   const [told] = await eventsOf(world, data[0].id)
   await deliver(world, told!)
   await eventually(async () => expect(await stateOf(world, told!)).toBe('applied'))
-  expect(await getKyc(client, body.id)).toMatchObject({ status: 'rejected', provider_reference: data[0].id })
+  expect(await getVerification(client, body.id)).toMatchObject({
+    status: 'rejected',
+    provider_reference: data[0].id,
+  })
   const drifts = (await client.get('/v1/reconciliation')).body
   expect(drifts).toContainEqual(
     expect.objectContaining({

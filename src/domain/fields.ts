@@ -1,0 +1,28 @@
+// The fields that the schemas of all nouns have.
+import { z } from 'zod'
+import { metadataJson } from '#core/json.ts'
+import { timestamp } from '#core/time.ts'
+
+/** The first fields: which row it is, and whose. `example` is an id. */
+export function idFields(noun: string, example: string) {
+  return {
+    id: z.uuid().meta({ description: `The id of the ${noun}.`, example }),
+    tenant_id: z
+      .uuid()
+      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+  }
+}
+
+/** The idempotency key of what only callers create. */
+export function keyField(example: string) {
+  return z.string().meta({ description: 'The key that it was created with.', example })
+}
+
+/** The last fields: what the caller keeps with it, and when it was written. `nouns` is the plural. */
+export function lastFields(nouns: string) {
+  return {
+    metadata: metadataJson,
+    created_at: timestamp.meta({ description: `Unique among your ${nouns}: the cursor of lists.` }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  }
+}
