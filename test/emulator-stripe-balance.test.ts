@@ -455,7 +455,8 @@ test('a payout is refused for want of balance as often as a fault says, and unde
 
 test('the page has them, with buttons for what a bank decides', async () => {
   const { url } = emulator
-  const payout = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
+  const metadata = { payout: '7', of: 'x' }
+  const payout = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual', metadata })
   await pressButton(url, 'settle_payout', payout.id, { value: 'paid' })
   await pressButton(url, 'settle_payout', payout.id, { value: 'failed' })
   expect(await stripe.payouts.retrieve(payout.id)).toMatchObject({ status: 'failed' })
@@ -467,6 +468,9 @@ test('the page has them, with buttons for what a bank decides', async () => {
   const page = await pressButton(url, 'reverse', transfer.id, { amount: '' })
   expect(await stripe.transfers.retrieve(transfer.id)).toMatchObject({ reversed: true })
   for (const { id } of [payout, topup, transfer]) expect(page).toContain(`<code>${id}</code>`)
+  // Beside the buttons there is no room for all of its ids in one line each.
+  expect(page).toMatch(/ data-head="metadata" class="lines"><code>payout: 7\nof: x</)
+  expect(page).toContain('td.lines code{white-space:pre-wrap}')
 })
 
 test('a restarted emulator knows them all, answers keys as before, and goes on with what was on its way', async () => {

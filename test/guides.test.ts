@@ -5,7 +5,11 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERRORS } from '#core/errors.ts'
 import { SCOPES } from '#domain/areas.ts'
+import { DRIFT_STATES } from '#domain/reconciliation/drift.ts'
+import { SUBJECTS } from '#domain/subjects.ts'
+import { transactionKind } from '#domain/wallet/transactions.ts'
 import { FAULT_NAMES } from '#emulators/shared/faults.ts'
+import { QUEUES } from '#jobs/job.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -16,6 +20,8 @@ const GUIDES = (await readdir(FOLDER))
 const SEPARATOR = '\u001E'
 
 const guide = (name: string) => readFile(new URL(`${name}.md`, FOLDER), 'utf8')
+/** As the index lists them. */
+const IN_ORDER = Array.from((await guide('README')).matchAll(/\]\(([a-z0-9-]+)\.md\)/g), ([, name]) => name!)
 
 /** Its commands, each with the JSON that it says is answered. */
 function commandsOf(markdown: string): { command: string; answer: unknown }[] {
@@ -27,7 +33,7 @@ function commandsOf(markdown: string): { command: string; answer: unknown }[] {
 
 /** Those of each guide that has any; `sh not-run` is none. */
 const COMMANDS = new Map<string, ReturnType<typeof commandsOf>>()
-for (const name of GUIDES) {
+for (const name of IN_ORDER) {
   const commands = commandsOf(await guide(name))
   if (commands.length > 0) COMMANDS.set(name, commands)
 }
@@ -40,20 +46,28 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-describe('the commands of a guide answer what it says', () => {
-  test.each([...COMMANDS])('%s', async (_name, commands) => {
-    const { key } = await world.clientOf()
-    const script = commands.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`).join('\n')
-    const { stdout } = await promisify(execFile)('bash', ['-eu', '-c', script], {
-      env: {
-        PATH: process.env.PATH,
-        api: world.client.url,
-        emulator: world.provider('stripe').url,
-        key,
-        auth: `Authorization: Bearer ${key}`,
-      },
-      timeout: 25_000,
-    })
+/** What the quickstart lets everybody define. */
+const POLL = COMMANDS.get('quickstart')!.find(({ command }) => command.startsWith('poll()'))!.command
+
+/** Follows a guide as the world's first tenant, after all that was done before. */
+async function follow(name: string, { options = '-eu', before = '' } = {}) {
+  const script = COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
+  const { key } = world.client
+  return await promisify(execFile)('bash', [options, '-c', [POLL, before, ...script].join('\n')], {
+    env: {
+      PATH: process.env.PATH,
+      api: world.client.url,
+      emulator: world.provider('stripe').url,
+      key,
+      auth: `Authorization: Bearer ${key}`,
+    },
+    timeout: 25_000,
+  })
+}
+
+describe('the commands of a guide answer what it says, also after those of all others', () => {
+  test.each([...COMMANDS])('%s', async (name, commands) => {
+    const { stdout } = await follow(name)
     const outputs = stdout.split(SEPARATOR)
     for (const [index, { command, answer }] of commands.entries()) {
       const output = outputs[index]!.trim()
@@ -63,6 +77,15 @@ describe('the commands of a guide answer what it says', () => {
       expect([command, told]).toEqual([command, matching(answer ?? null)])
     }
   })
+})
+
+test('a guide that is followed a second time comes to an end', async () => {
+  const again = ['wallet', 'payouts', 'kyc', 'disputes']
+  // Two tries are enough: what can come has come.
+  const before = 'sleep() { :; }; seq() { echo 1 2; }'
+  const followed = again.map((name) => follow(name, { options: '-u', before }))
+  const stuck = (await Promise.all(followed)).map(({ stderr }) => stderr.includes('has not come'))
+  expect(stuck).toEqual([false, false, true, true])
 })
 
 describe('each guide is a page that begins with what it is for, and its links work', () => {
@@ -101,10 +124,22 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['insufficient_funds', '/docs/guides/test-methods#declined'],
     ['RATE_LIMIT_RPS', '/docs/guides/rate-limits#the-limit'],
     ['whsec rotate', '/docs/guides/stripe-webhooks#rotate-the-secret'],
+    ['beneficiaries', '/docs/guides/recipients-and-merchants'],
+    ['beneficiary', '/docs/guides/recipients-and-merchants'],
+    ['fees', '/docs/guides/wallet'],
+    ['platform fee', '/docs/guides/wallet#fees'],
+    ['gpt', '/docs/guides/ai-tasks'],
+    ['ollama', '/docs/guides/ai-tasks#a-provider-of-yours'],
+    ['drift', '/docs/guides/operations#drifts'],
+    ['retries', '/docs/guides/idempotency'],
+    ['statuses', '/docs/guides/payments'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
-    expect([words, page.text.includes(`<li><a href="${found}"`)]).toEqual([words, true])
+    const [, results = ''] = page.text.split('<ol class="results">')
+    expect([words, results.includes(`<li><a href="${found}"`)]).toEqual([words, true])
   }
+  const none = await reader.get('/docs/guides/search?q=no-such-word')
+  expect(none.text).toMatch(/<p role="status">0 sections with “no-such-word”\.[^]*<a href="\/docs\/guides">/)
   const odd = await reader.get(`/docs/guides/search?q=${encodeURIComponent('"><script>alert(1)</script>')}`)
   expect([odd.status, odd.text.includes('<script')]).toEqual([200, false])
   for (const query of ['', '?q=', '?q=a&q=b', '?q=%F0', '?q=(((']) {
@@ -170,7 +205,7 @@ test('the doc_url of an error leads to its paragraph, and every code has one', a
   expect(doc_url).toBe(`${reader.url}/docs/guides/errors#unauthorized`)
 })
 
-test('the guides name every test method, every fault and every scope', async () => {
+test('the guides name every test method, fault, scope, queue, event, kind of transaction and request that waits', async () => {
   const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
@@ -179,6 +214,23 @@ test('the guides name every test method, every fault and every scope', async () 
   const keys = await guide('keys')
   for (const scope of SCOPES)
     expect(keys).toMatch(new RegExp(`\`${scope}\`|\`${scope.replace(/:.*/, ':\\*')}\``))
+  const names = async (name: string, what: readonly string[]) => {
+    const rows = Array.from((await guide(name)).matchAll(/^\| (.+?) \|/gm), ([, cell]) => cell!).join()
+    for (const each of what) expect([name, rows]).toEqual([name, expect.stringContaining(`\`${each}\``)])
+  }
+  const eventsOf = (noun: 'payout' | 'top_up' | 'kyc' | 'ai_task') =>
+    Object.keys(SUBJECTS[noun].events).map((word) => `${noun}.${word}`)
+  await names('payouts', eventsOf('payout'))
+  await names('wallet', [...eventsOf('top_up'), ...transactionKind.options])
+  await names('kyc', eventsOf('kyc'))
+  await names('ai-tasks', eventsOf('ai_task'))
+  await names('operations', [...QUEUES, ...DRIFT_STATES])
+  const { paths } = (await reader.get('/openapi.json')).body
+  const waiting = Object.keys(paths).filter((path) => paths[path].post?.responses[202] !== undefined)
+  await names(
+    'waiting',
+    waiting.map((path) => `POST ${path}`),
+  )
 })
 
 function matching(answer: unknown): unknown {

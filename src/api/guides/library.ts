@@ -52,20 +52,40 @@ function wordsOf(text: string): string[] {
   return text.toLowerCase().match(/[\p{L}\p{N}_-]+/gu) ?? []
 }
 
+/** `beneficiaries` -> `beneficiary`; what does not look like a plural stays as it is. */
+function singularOf(word: string): string {
+  return word
+    .replace(/(?<=..)ies$/, 'y')
+    .replace(/(?<=ch|sh|ss|us|x)es$/, '')
+    .replace(/(?<=..[^su])s$/, '')
+}
+
+/** What finds a word: the word itself, anywhere, and its singular as a whole word. */
+export function patternOf(word: string): string {
+  const one = singularOf(word)
+  const itself = RegExp.escape(word)
+  return one === word ? itself : `${itself}|(?<![\\p{L}\\p{N}_-])${RegExp.escape(one)}(?![\\p{L}\\p{N}_-])`
+}
+
 /**
  * The sections that contain all words: first those of guides with a matching keyword, then those with a word in the
- * title.
+ * title. The singular does where a plural is looked for.
  */
 export function search(guides: Guide[], words: string[]): { guide: Guide; section: Section }[] {
   if (words.length === 0) return []
+  const patterns = words.map((word) => new RegExp(patternOf(word), 'u'))
+  const countIn = (...texts: string[]) =>
+    patterns.filter((pattern) => texts.some((text) => pattern.test(text))).length
   const found = guides.flatMap((guide) =>
     guide.sections.map((section) => {
       const { title, text, all } = section.sought
-      const holds = words.every((word) => all.includes(word))
-      const here = words.filter((word) => title.includes(word) || text.includes(word)).length
-      const titled = words.filter((word) => title.includes(word)).length
+      const holds = countIn(all) === words.length
+      const here = countIn(title, text)
+      const titled = countIn(title)
+      const isKeyword = (word: string) =>
+        guide.keywords.includes(word) || guide.keywords.includes(singularOf(word))
       // A keyword leads to the top of its guide.
-      const named = section.anchor === '' ? words.filter((word) => guide.keywords.includes(word)).length : 0
+      const named = section.anchor === '' ? words.filter(isKeyword).length : 0
       return { guide, section, score: holds && here + named > 0 ? here + 5 * titled + 10 * named : 0 }
     }),
   )

@@ -1,5 +1,13 @@
 // The guides as pages: no script, nothing from another host.
-import { escapeHtml, search, soughtWords, type Guide, type Library, type Section } from './library.ts'
+import {
+  escapeHtml,
+  patternOf,
+  search,
+  soughtWords,
+  type Guide,
+  type Library,
+  type Section,
+} from './library.ts'
 
 const EXCERPT = 220
 const SHOWN = 30
@@ -22,15 +30,18 @@ export function guidePage(library: Library, guide: Guide): string {
 export function searchPage(library: Library, query: string): string {
   const words = soughtWords(query)
   const found = search(library.guides, words)
-  const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, words))
+  const results = found
+    .slice(0, SHOWN)
+    .map(({ guide, section }) => result(guide, section, words.map(patternOf)))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
   const said =
     words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(words.join(' '))}”.`
+  const instead = `<p>Try another word, or fewer, or look through <a href="/docs/guides">all guides</a>.</p>`
   return page(library, {
     title: 'Search',
     current: null,
     query,
-    main: `<article><h1>Search</h1><p role="status">${said}</p><ol class="results">${results.join('\n')}</ol></article>`,
+    main: `<article><h1>Search</h1><p role="status">${said}</p>${found.length === 0 ? instead : ''}<ol class="results">${results.join('\n')}</ol></article>`,
   })
 }
 
@@ -86,17 +97,17 @@ function nextOf({ guides }: Library, guide: Guide): string {
   return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escapeHtml(next.title)}</a></p>`
 }
 
-function result(guide: Guide, { anchor, title, text, sought }: Section, words: string[]): string {
+function result(guide: Guide, { anchor, title, text, sought }: Section, patterns: string[]): string {
   const address = `/docs/guides/${guide.name}${anchor === '' ? '' : `#${anchor}`}`
   const name = title === guide.title ? title : `${guide.title}: ${title}`
-  const at = Math.max(0, ...words.map((word) => sought.text.indexOf(word)))
+  const at = Math.max(0, ...patterns.map((pattern) => sought.text.search(new RegExp(pattern, 'u'))))
   const from = at < EXCERPT / 2 ? 0 : text.indexOf(' ', at - EXCERPT / 2)
   const excerpt = `${from > 0 ? '… ' : ''}${text.slice(from, from + EXCERPT).replace(/\s+\S*$/, '')} …`
-  return `<li><a href="${address}">${marked(name, words)}</a><p>${marked(excerpt, words)}</p></li>`
+  return `<li><a href="${address}">${marked(name, patterns)}</a><p>${marked(excerpt, patterns)}</p></li>`
 }
 
-function marked(text: string, words: string[]): string {
-  const any = new RegExp(`(${words.map((word) => RegExp.escape(word)).join('|')})`, 'giu')
+function marked(text: string, patterns: string[]): string {
+  const any = new RegExp(`(${patterns.join('|')})`, 'giu')
   return text
     .split(any)
     .map((part, index) => (index % 2 === 1 ? `<mark>${escapeHtml(part)}</mark>` : escapeHtml(part)))

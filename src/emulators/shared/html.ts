@@ -13,16 +13,16 @@ h1{font-size:1.6rem;margin:0 0 .75rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
 a{color:var(--link)}:focus-visible{outline:2px solid var(--link);outline-offset:2px}
 .table{overflow-x:auto}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:middle;padding:.35rem 1rem .35rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
-th{color:var(--soft);font-weight:600;font-size:.85rem}td.long{white-space:normal;min-width:14rem}
-code{font:13px ui-monospace,monospace;white-space:pre;overflow-wrap:anywhere}td.long code{white-space:normal}
+th{color:var(--soft);font-weight:600;font-size:.85rem}td.long,td.lines{white-space:normal;min-width:14rem}td.acts{white-space:normal}
+code{font:13px ui-monospace,monospace;white-space:pre;overflow-wrap:anywhere}td.long code{white-space:normal}td.lines code{white-space:pre-wrap}
 button,select,input{font:inherit;color:inherit;background:var(--panel);border:1px solid var(--line);border-radius:6px;padding:.2rem .6rem;max-width:100%}
 button{cursor:pointer}button:hover{border-color:var(--soft)}input[type=number]{width:5rem}
-form{display:inline-flex;gap:.5rem;align-items:center;margin:0}
+form{display:inline-flex;gap:.5rem;align-items:center;margin:0;white-space:nowrap}
 .forms form{flex-wrap:wrap}.forms{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;margin:.5rem 0}.forms p{margin:0}
 .none{color:var(--soft);margin:.25rem 0}
 @media(max-width:40rem){body{padding:1rem}select{max-width:11rem}
 thead{display:none}tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
-td,td.long{display:block;padding:.1rem 0;border:0;white-space:normal;min-width:0}td:empty{display:none}
+td,td.long,td.lines{display:block;padding:.1rem 0;border:0;white-space:normal;min-width:0}td:empty{display:none}
 td[data-head]:before{content:attr(data-head)": ";color:var(--soft);font-size:.85rem}td form{flex-wrap:wrap}code{white-space:pre-wrap}}`
   .trim()
   .replaceAll('\n', '')
@@ -85,8 +85,9 @@ export function escape(text: string): string {
 
 function written(each: Cell, head: string): string {
   const name = head === '' ? '' : ` data-head="${escape(head)}"`
-  if (typeof each !== 'string') return each.html === '' ? '<td></td>' : `<td${name}>${each.html}</td>`
+  if (typeof each !== 'string')
+    return each.html === '' ? '<td></td>' : `<td${name} class="acts">${each.html}</td>`
   if (each === '') return '<td></td>'
-  const long = Math.max(...each.split('\n').map((line) => line.length)) > LONG
-  return `<td${name}${long ? ' class="long"' : ''}><code>${escape(each)}</code></td>`
+  const kind = each.includes('\n') ? ' class="lines"' : each.length > LONG ? ' class="long"' : ''
+  return `<td${name}${kind}><code>${escape(each)}</code></td>`
 }
