@@ -2,7 +2,7 @@
 // and idempotency keys read from here what they need to know of every noun.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
-import { AI_TASK_EVENTS, aiTaskEventSchema } from './ai-tasks/ai-task.ts'
+import { aiTaskSubject } from './ai-tasks/subject.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { disputeSubject } from './disputes/subject.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
@@ -24,12 +24,7 @@ export const SUBJECTS = {
   payout: payoutSubject,
   top_up: topUpSubject,
   kyc: verificationSubject,
-  ai_task: {
-    table: 'ai_tasks',
-    view: aiTaskEventSchema,
-    events: AI_TASK_EVENTS,
-    under_way: { open: (sql) => sql`p.status in ('queued', 'running')` },
-  },
+  ai_task: aiTaskSubject,
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS

@@ -4,6 +4,7 @@ import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { aiTaskSchema, isFinal, type AiTask } from './ai-task.ts'
+import { isOpenTask } from './subject.ts'
 
 export type AiTaskFilters = ListPage & {
   status?: AiTask['status']
@@ -21,7 +22,7 @@ export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFi
     select ${columnList(sql, LISTED)}, null as output from ai_tasks
     where tenant_id = ${tenant_id}
       and ${createdWithin(sql, filters)}
-      ${open ? sql`and status in ('queued', 'running')` : sql``}
+      ${open ? sql`and ${isOpenTask(sql, 'ai_tasks')}` : sql``}
       ${status === 'failed' ? sql`and status = 'failed'` : sql``}
       and status = coalesce(${status ?? null}, status) and kind = coalesce(${kind ?? null}, kind)
     order by created_at desc limit ${limit}`

@@ -6,6 +6,7 @@ import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
 import type { AiTask, AiTaskKind } from './ai-task.ts'
 import { aiTaskColumns } from './find.ts'
+import { isOpenTask } from './subject.ts'
 
 export type AiTaskRequest = JobRequest & {
   ai_task_id: string
@@ -77,7 +78,7 @@ export async function cancelAiTask(
     ), t as (
       update ai_tasks t set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
       from given a
-      where t.tenant_id = a.tenant_id and t.id = a.ai_task_id and t.status in ('queued', 'running')
+      where t.tenant_id = a.tenant_id and t.id = a.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*
     ),
     remembered as (${remember(sql, 'ai_task', keys)}),

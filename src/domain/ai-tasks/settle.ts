@@ -5,6 +5,7 @@ import type { AiFailure } from '#core/outcome.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import type { AiTask } from './ai-task.ts'
+import { isOpenTask } from './subject.ts'
 
 /** What an attempt tells of its task. */
 export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
@@ -43,7 +44,7 @@ export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement
         started_at = case when t.attempts + l.begun > 0 then coalesce(t.started_at, clock_timestamp()) end,
         finished_at = case when l.event is not null then clock_timestamp() end
       from locked l
-      where t.tenant_id = l.tenant_id and t.id = l.ai_task_id and t.status in ('queued', 'running')
+      where t.tenant_id = l.tenant_id and t.id = l.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*, l.event, l.event_id
     ),
     event as (${announce(sql, 'ai_task', sql`select * from t where event is not null`)}),

@@ -205,7 +205,7 @@ export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout
         cancel_requested_at = null,
         failure = jsonb_build_object('code', ${BY_HAND}::text, 'message', a.reason, 'manual', true)
       from given a
-      where not a.known and p.tenant_id = a.tenant_id and p.id = a.payout_id and p.status in ('pending', 'processing')
+      where not a.known and p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
       returning p.*, a.event_id, a.route, a.fingerprint, a.idempotency_key as asked_key
     ),
     remembered as (${remember(sql, 'payout', keys)}),

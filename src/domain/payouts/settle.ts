@@ -74,7 +74,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     from p where returned_minor > returned_before`
   const to_free = sql`
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
-    from p where before in ('pending', 'processing') and status not in ('pending', 'processing')`
+    from p where was_open and not open`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<Settled[]>`
     with ${holding(sql, items)},
@@ -105,7 +105,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
             or coalesce(s.arrival_date, p.arrival_date) is distinct from p.arrival_date
           then clock_timestamp() else p.updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
-      returning p.*, s.before, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
+      returning p.*, s.before, s.was_open, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
         s.follow_up_job_id, s.request_id, s.job_id
     ),
     event as (${announce(sql, 'payout', announced)}),
@@ -145,9 +145,9 @@ function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], p.processor_status), 0)`
   return sql`
     seen as (
-      select told.*, p.status as before, p.processor_status as further_before, p.cancel_requested_at,
-        p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor, p.processor,
-        p.processor_reference as known_reference, told.rank > ${rankOf} as moves
+      select told.*, p.status as before, p.open as was_open, p.processor_status as further_before,
+        p.cancel_requested_at, p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor,
+        p.processor, p.processor_reference as known_reference, told.rank > ${rankOf} as moves
       from (select * from told order by tenant_id, payout_id) told
       cross join lateral (
         select * from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
@@ -189,7 +189,7 @@ function followUp(sql: Sql | Tx): Fragment {
 /** A job that would wait, although its payout has ended meanwhile, ends at its next attempt: that is now. */
 function endsSoon(sql: Sql | Tx): Fragment {
   return sql`
-    case when held.job_id in (select job_id from p where status not in ('pending', 'processing'))
+    case when held.job_id in (select job_id from p where not open)
       then 0 else held.delay_ms end`
 }
 
