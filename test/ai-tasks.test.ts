@@ -495,12 +495,12 @@ test('answers are checked by turns of the tenants, until nobody wants them', asy
     check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
   )
   expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
-  // Two are checked at a time.
-  expect(done.indexOf('b')).toBeLessThanOrEqual(2)
+  // Two are checked at a time, and one more may end beside it.
+  expect(done.indexOf('b')).toBeLessThanOrEqual(3)
   end.abort(new Error('enough'))
   const ends = await Promise.allSettled(hostile)
-  expect(ends.slice(2)).toEqual(
-    Array.from({ length: 4 }, () => ({ status: 'rejected', reason: new Error('enough') })),
+  expect(ends.slice(3)).toEqual(
+    Array.from({ length: 3 }, () => ({ status: 'rejected', reason: new Error('enough') })),
   )
   // Data that it would take at once; but its schema is known by now, to this tenant only.
   const known = { schema: { ...schema, $comment: '0' }, data: 'a' }
