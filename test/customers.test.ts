@@ -141,6 +141,23 @@ test('a change sets the fields that it names, and null empties a field', async (
   }
 })
 
+test('a change of nothing leaves it as it was, and nothing is announced', async () => {
+  const fields = { name: 'Ada', phone: null, metadata: { a: [1, null], b: 2 } }
+  const before = await created(fields)
+  for (const body of [undefined, {}, fields, { email: null }]) {
+    const { status, body: after } = await world.client.patch(`/v1/customers/${before.id}`, body)
+    expect([status, after]).toEqual([200, before])
+  }
+  const eventsOf = async () =>
+    await world.sql`select type from events where subject_id = ${before.id} order by id`
+  expect(await eventsOf()).toEqual([{ type: 'customer.created' }])
+  await world.client.patch(`/v1/customers/${before.id}`, { metadata: { a: [1, null] } })
+  expect(await eventsOf()).toEqual([{ type: 'customer.created' }, { type: 'customer.updated' }])
+  const deleted = await created()
+  await world.client.delete(`/v1/customers/${deleted.id}`)
+  expect((await world.client.patch(`/v1/customers/${deleted.id}`, {})).status).toBe(404)
+})
+
 test('changes made at the same time to different fields both stay', async () => {
   const { id } = await created()
   const fields = { name: 'n', email: 'e@example.com', phone: 'p', external_id: 'x' }

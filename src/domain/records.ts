@@ -68,7 +68,10 @@ export async function createRecord<N extends RecordNoun>(
   return row ?? 'known'
 }
 
-/** Changes the given columns; the others stay. Undefined when there is no such row. An archived one can be changed too. */
+/**
+ * Changes the given columns; the others stay. What is so already is no change and no event. Undefined when there is no
+ * such row. An archived one can be changed too.
+ */
 export async function updateRecord<N extends RecordNoun>(
   sql: Sql,
   noun: N,
@@ -77,18 +80,19 @@ export async function updateRecord<N extends RecordNoun>(
   changes: Partial<Changeable<N>> & Columns,
 ): Promise<RecordOf<N> | undefined> {
   const names = changeableBesideMetadata(noun)
+  const given = sql.json(changes)
   const [row] = await sql<RecordOf<N>[]>`
     with r as (
       -- What is not given comes from the row as it is once it is locked.
       update ${sql(subjectOf(noun).table)} r set (updated_at, metadata, ${columnList(sql, names)}) = (
         select clock_timestamp(), coalesce(n.metadata, 'null'), ${ofRow(sql, 'n', names)}
-        from jsonb_populate_record(r, ${sql.json(changes)}) n)
-      where r.tenant_id = ${tenant_id} and r.id = ${id}
+        from jsonb_populate_record(r, ${given}) n)
+      where r.tenant_id = ${tenant_id} and r.id = ${id} and to_jsonb(r) || ${given}::jsonb <> to_jsonb(r)
       returning r.*
     ),
     event as (${told(sql, noun, 'updated', event_id)})
     select ${recordColumns(sql, noun)} from r`
-  return row
+  return row ?? (await findRecord(sql, noun, { tenant_id, id }))
 }
 
 /** Archives a row and lets go of an open verification of it. Doing it twice has the same result. Undefined when there is no such row. */

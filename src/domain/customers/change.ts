@@ -46,8 +46,8 @@ export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Pro
 }
 
 /**
- * Changes the given fields: an absent field stays, null empties it. Undefined when there is no such customer, or it
- * is deleted.
+ * Changes the given fields: an absent field stays, null empties it. What is so already is no change and no event.
+ * Undefined when there is no such customer, or it is deleted.
  */
 export async function updateCustomer(
   sql: Sql,
@@ -67,12 +67,14 @@ export async function updateCustomer(
         external_id = case when f ? 'external_id' then f ->> 'external_id' else c.external_id end,
         metadata = case when f ? 'metadata' then f -> 'metadata' else c.metadata end
       from (select ${sql.json(fields)}::jsonb as f) fields
-      where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
+      where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null and to_jsonb(c) || f <> to_jsonb(c)
       returning c.*
     ),
     event as (${announce(sql, 'customer', announced)})
     select ${customerColumns(sql)} from c`
-  return row
+  if (row !== undefined) return row
+  const [as_it_was] = await findCustomers(sql, [{ tenant_id, id }])
+  return as_it_was?.deleted_at === null ? as_it_was : undefined
 }
 
 /**
