@@ -79,3 +79,25 @@ test('one refused item fails alone, and few statements find it', async () => {
   expect(answers[17]!.status).toBe('rejected')
   expect(runs).toBeLessThanOrEqual(15)
 })
+
+test('a lane has one run at a time: what comes meanwhile is carried together, and others go on', async () => {
+  const ends: (() => void)[] = []
+  const runs: string[][] = []
+  const send = batcher<string, string>(
+    'test',
+    async (items) => {
+      runs.push(items)
+      if (items.includes('hot first')) await new Promise<void>((end) => ends.push(end))
+      return items
+    },
+    { lane: (item) => item.split(' ')[0]! },
+  )
+  const first = send('hot first')
+  await nextRound()
+  const next = [send('hot second'), send('hot third')]
+  expect(await Promise.all([send('one'), send('other')])).toEqual(['one', 'other'])
+  expect(runs).toEqual([['hot first'], ['one', 'other']])
+  ends[0]!()
+  await Promise.all([first, ...next])
+  expect(runs.slice(2)).toEqual([['hot second', 'hot third']])
+})

@@ -18,6 +18,7 @@ import { pauseJobs } from '#domain/jobs/pauses.ts'
 import { requestPayouts, type PayoutRequest } from '#domain/payouts/request.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
+import { waitingForLocks } from '#test/locks.ts'
 import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -321,5 +322,26 @@ describe('at the same moment', () => {
       ),
     )
     expect(answers.map(accepted)).toEqual([10, 10, 10, 10, 10, 10])
+  })
+
+  test('of an account that is locked by others: its next ones wait together, and those of other accounts go on', async () => {
+    const [hot, other] = [await rich(world, 1000), await rich(world, 1000)]
+    const [to, to_other] = [await recipient(hot), await recipient(other)]
+    const answers: ReturnType<typeof payOut>[] = []
+    const blocker = await world.sql.reserve()
+    try {
+      await blocker`begin`
+      await blocker`select from ledger_accounts where tenant_id = ${hot.tenant_id} for update`
+      for (let wave = 0; wave < 6; wave++) {
+        answers.push(payOut(hot, to))
+        await waitingForLocks(world.sql, 1)
+        expect((await payOut(other, to_other)).status).toBe(201)
+      }
+    } finally {
+      await blocker`rollback`
+      blocker.release()
+    }
+    expect(accepted(await Promise.all(answers))).toBe(6)
+    expect(await accountOf(world, hot.tenant_id)).toEqual({ balance: 1000, reserved: 600 })
   })
 })

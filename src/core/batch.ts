@@ -3,6 +3,8 @@ import { isOfOneRow, isRolledBack } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 
+/** A statement carries at most this many items. */
+const MOST_ITEMS = 100
 /**
  * A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in a run of their
  * own.
@@ -19,6 +21,8 @@ const GATHER_MS = 4
  */
 const WORTH_A_RUN = 24
 const SIDE_BY_SIDE = 3
+/** The most runs at once, also where those under way take long. */
+const MOST_RUNS = 4
 /** A connection can go silent without an error. After this long we give up; the statement may or may not have run. */
 const DEADLINE_MS = 10_000
 /**
@@ -27,50 +31,46 @@ const DEADLINE_MS = 10_000
 const MAX_WAITING = 5_000
 
 /**
- * Turns a function that handles many items in one statement into one that takes a single item. `run` gets 1 to `max`
+ * Turns a function that handles many items in one statement into one that takes a single item. `run` gets several
  * items and returns one result for each, in the same order. Items that arrive during a run, or within `gather_ms` of its
- * start, are gathered for the next one, which starts beside it when enough are waiting or the run takes long, up to
- * `concurrency` runs. A single item on an idle system runs at once.
+ * start, are gathered for the next one, which starts beside it when enough are waiting or the run takes long. A single
+ * item on an idle system runs at once.
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
  * forbids), its halves are tried, down to single items, so that no caller fails because of another. Items with the same
  * `key` (or one key in common, if `key` returns several) never share a run, because a statement cannot write one row
- * twice; they wait for a run with that key to end, because its locks would only block them. `step` names the run in the
- * metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database does
+ * twice; they wait for a run with that key to end, because its locks would only block them. Items of one `lane` share runs,
+ * but wait for a run with that lane to end: while the row that they all lock is locked by others, it keeps one run busy,
+ * and later items of other lanes go on. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database does
  * not answer.
  */
 export function batcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
   {
-    max = 100,
-    concurrency = 4,
     gather_ms = GATHER_MS,
     key,
-  }: {
-    max?: number
-    concurrency?: number
-    gather_ms?: number
-    key?: (item: I) => string | string[]
-  } = {},
+    lane,
+  }: { gather_ms?: number; key?: (item: I) => string | string[]; lane?: (item: I) => string } = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
   let running = 0
   let began_at = -Infinity
-  const underWay = new Set<string>()
+  const keys_under_way = new Set<string>()
+  const lanes_under_way = new Set<string>()
   /** Starts the next run: when enough time was given to gather, or when the one under way takes long. */
   let timer: NodeJS.Timeout | undefined
 
   function next(): void {
-    if (waiting.length === 0 || running >= concurrency) return
+    if (waiting.length === 0 || running >= MOST_RUNS) return
     if (running === 0) stopTimer()
     const wait_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
     if (wait_ms <= 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
     else
       timer ??= setTimeout(() => {
         timer = undefined
-        if (waiting.length > 0 && running < concurrency) start()
+        if (waiting.length > 0 && running < MOST_RUNS) start()
       }, wait_ms)
   }
 
@@ -83,26 +83,30 @@ export function batcher<I, O>(
     stopTimer()
     const { batch, keys } = take()
     if (batch.length === 0) return
+    const lanes = lane === undefined ? [] : batch.map(({ item }) => lane(item))
     running += 1
     began_at = performance.now()
-    keys.forEach((name) => underWay.add(name))
+    keys.forEach((name) => keys_under_way.add(name))
+    lanes.forEach((name) => lanes_under_way.add(name))
     void runBatch(batch).finally(() => {
       running -= 1
-      keys.forEach((name) => underWay.delete(name))
+      keys.forEach((name) => keys_under_way.delete(name))
+      lanes.forEach((name) => lanes_under_way.delete(name))
       next()
     })
     next()
   }
 
   function take(): { batch: Waiting[]; keys: string[] } {
-    if (key === undefined) return { batch: waiting.splice(0, max), keys: [] }
-    const seen = new Set(underWay)
+    if (key === undefined && lane === undefined) return { batch: waiting.splice(0, MOST_ITEMS), keys: [] }
+    const seen = new Set(keys_under_way)
     const batch: Waiting[] = []
     const rest: Waiting[] = []
     const keys: string[] = []
     for (const one of waiting) {
-      const names = [key(one.item)].flat()
-      if (batch.length < max && !names.some((name) => seen.has(name))) {
+      const names = key === undefined ? [] : [key(one.item)].flat()
+      const is_free = lane === undefined || !lanes_under_way.has(lane(one.item))
+      if (is_free && batch.length < MOST_ITEMS && !names.some((name) => seen.has(name))) {
         batch.push(one)
         keys.push(...names)
       } else rest.push(one)

@@ -44,7 +44,11 @@ export function createPayoutRoute(
       const judged = await requestPayouts(sql, requests)
       return requests.map(({ payout_id }) => judged.get(payout_id)!)
     },
-    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
+    {
+      key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
+      // Their account's row.
+      lane: ({ tenant_id, currency }) => `${tenant_id} ${currency}`,
+    },
   )
 
   app.post(
