@@ -84,6 +84,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+    // A caller who is gone has no address any more, and gets no answer.
+    if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
     if (!needsKey(request)) {
       keyless.countUnread(request, reply)
       if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
