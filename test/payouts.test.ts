@@ -339,7 +339,10 @@ describe('a cancellation', () => {
     const payout = await processing('ba_manual')
     for (const _time of [1, 2]) {
       const kept = await client.post(`/v1/payouts/${payout.id}/cancel`)
-      expect([kept.status, kept.body.error.code]).toEqual([409, 'payout_not_cancelable'])
+      expect([kept.status, kept.body.error]).toMatchObject([
+        409,
+        { code: 'payout_not_cancelable', context: { payout_id: payout.id, status: 'processing' } },
+      ])
       expect((await client.get(`/v1/payouts/${payout.id}`)).body.status).toBe('processing')
     }
     await settle(payout.processor_reference, 'paid')
