@@ -400,31 +400,41 @@ test.for([
   [{ ...generate('x'), max_output_tokens: 0 }, 'max_output_tokens'],
   [{ ...generate('x'), max_output_tokens: 32_769 }, 'max_output_tokens'],
   [{ ...generate('x'), temperature: 1 }, 'temperature'],
-  [extract('x', { type: 'nonsense' }), 'input.schema'],
-  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema'],
-  [extract('x', { $ref: '#/$defs/nobody' }), 'input.schema'],
+  [extract('x', { type: 'nonsense' }), 'input.schema.type', /^must be one of array, .* in a JSON Schema/],
+  [extract('x', { properties: { a: 1 } }), 'input.schema.properties.a', /^must be of type object or boolean/],
+  [extract('x', { required: 'a' }), 'input.schema.required', /^must be of type array/],
+  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema.$ref', /into the schema itself/],
+  [extract('x', { anyOf: [{ $ref: '#/$defs/nobody' }] }), 'input.schema.anyOf.0.$ref', /no part/],
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
-  [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
-  [extract('x', { patternProperties: { '(': {} } }), 'input.schema'],
+  [extract('x', { type: 'string', pattern: '(' }), 'input.schema.pattern'],
+  [extract('x', { patternProperties: { '(': {} } }), 'input.schema.patternProperties.('],
   // Each takes the API a third of a second to read.
   [extract('x', { pattern: '\\p{L}'.repeat(3200) }), 'input.schema'],
   [
     extract('x', { anyOf: Array.from({ length: 20 }, (_, n) => ({ pattern: `[^\\p{L}]${n}` })) }),
     'input.schema',
   ],
-  [extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }), 'input.schema'],
-  [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema'],
-  [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema'],
-  [extract('x', { patternProperties: { '(': true } }), 'input.schema'],
+  [
+    extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }),
+    'input.schema.properties.$id',
+    /^must not use \$id$/,
+  ],
+  [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema.default.pattern'],
+  [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema.anyOf.1.not.pattern'],
+  [extract('x', { patternProperties: { '(': true } }), 'input.schema.patternProperties.('],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema'],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
-] as const)('bad input %# is refused', async ([task, param]) => {
-  const before = await world.sql`select count(*) from ai_tasks`
-  const { status, body } = await start(task)
-  expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
-  expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
-})
+] as [task: object, param: string, said?: RegExp][])(
+  'bad input %# is refused',
+  async ([task, param, said = /./]) => {
+    const before = await world.sql`select count(*) from ai_tasks`
+    const { status, body } = await start(task)
+    expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
+    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(said) })
+    expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
+  },
+)
 
 /** Schemas that take for ever to follow: a pattern that backtracks, and parts that double. */
 const HOSTILE = {
