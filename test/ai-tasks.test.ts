@@ -149,7 +149,12 @@ test('without an answer in a quarter of an hour and several attempts a task fail
 
 test('an answer that is cut off at its limit fails', async () => {
   const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
-  expect(body).toMatchObject({ status: 'failed', failure: { code: 'ai_invalid_output' } })
+  expect(body).toMatchObject({
+    status: 'failed',
+    failure: { code: 'ai_invalid_output' },
+    model: 'gpt-5-mini',
+    usage: { output_tokens: 1 },
+  })
 })
 
 test('a replay of a task that failed answers it again', async () => {
@@ -177,7 +182,8 @@ test.concurrent.for([
 ] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
   const text = `Private words ${trigger}`
   const { status, body } = await start(task(text))
-  expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
+  const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
+  expect([status, body]).toMatchObject([201, failed])
   expect(body.failure.message).not.toContain('Private')
   expect(body.finished_at).not.toBeNull()
   expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
@@ -531,7 +537,7 @@ test('an attempt that its worker ended is given back, however many failed before
   const context = {
     sql,
     vault: createVault(config.ENCRYPTION_KEY!),
-    ai: { name: 'ai', complete: async () => ({ outcome, usage: null }) },
+    ai: { name: 'ai', complete: async () => ({ outcome, model: null, usage: null }) },
   } as unknown as WorkerContext
   const job = {
     ...row!,
@@ -591,7 +597,7 @@ test(
     await held.hit()
     await first.end('SIGKILL')
     await sql`update jobs set lease_until = now() - interval '2 seconds' where subject_id = ${body.id}`
-    await deployment.startWorker()
+    const second = await deployment.startWorker()
     await eventually(async () =>
       expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
         status: 'succeeded',
@@ -602,6 +608,17 @@ test(
       { status: 0, refusal: 'the caller hung up' },
       { status: 200 },
     ])
+    // Credentials that are refused are the operator's to correct.
+    await provider('ai').fault({ fault: 'refuse_401' })
+    const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+    const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
+    expect(failed.failure.code).toBe('ai_error')
+    const warned = await second.says('refuses our credentials')
+    expect(JSON.parse(warned)).toMatchObject({
+      level: 40,
+      ai_task_id: failed.id,
+      reason: expect.stringContaining('401'),
+    })
     expect(deployment.output()).not.toContain('Private')
   },
 )
