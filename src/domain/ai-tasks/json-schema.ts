@@ -24,22 +24,22 @@ const CLASSES_LIMIT = 8
 const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false })
 
 /** What is wrong with a schema: where, as the keys that lead there, and what. */
-type Problem = { path: string[]; message: string }
-type Pattern = { path: string[]; text: string }
+type SchemaProblem = { path: string[]; message: string }
+type SchemaPattern = { path: string[]; text: string }
 
 /** What is wrong with a schema, or null. It costs time by the size of the schema only. */
-export function problemOfSchema(given: Record<string, unknown>): Problem | null {
+export function problemOfSchema(given: Record<string, unknown>): SchemaProblem | null {
   if (Buffer.byteLength(JSON.stringify(given)) > SCHEMA_LIMIT_BYTES)
     return { path: [], message: `must be at most ${SCHEMA_LIMIT_BYTES / 1024} KiB of JSON` }
   // Every schema is taken for one of draft 2020-12.
   const { $schema: _dialect, ...schema } = given
   if (ajv.validateSchema(schema) !== true) return problemOfForm(ajv.errors ?? [])
-  const patterns: Pattern[] = []
+  const patterns: SchemaPattern[] = []
   return problemIn(schema, { path: [], schema, seen: new Set(), patterns }) ?? problemOfPatterns(patterns)
 }
 
 /** The deepest of these: the others say that what is around it is wrong too. */
-function problemOfForm(errors: ErrorObject[]): Problem {
+function problemOfForm(errors: ErrorObject[]): SchemaProblem {
   const found = errors.map((error) => ({
     error,
     path: error.instancePath.split('/').slice(1).map(unescaped),
@@ -63,10 +63,10 @@ type Walk = {
   /** The parts that were looked at; references may lead in circles. */
   seen: Set<object>
   /** Those that were met. */
-  patterns: Pattern[]
+  patterns: SchemaPattern[]
 }
 
-function problemIn(part: unknown, walk: Walk): Problem | null {
+function problemIn(part: unknown, walk: Walk): SchemaProblem | null {
   const { path, schema, seen, patterns } = walk
   if (typeof part !== 'object' || part === null || seen.has(part)) return null
   seen.add(part)
@@ -128,7 +128,7 @@ function partAt(schema: object, steps: string[]): unknown {
 }
 
 // Judged by their length before any is read, which blocks this process.
-function problemOfPatterns(patterns: Pattern[]): Problem | null {
+function problemOfPatterns(patterns: SchemaPattern[]): SchemaProblem | null {
   const all = patterns.map(({ text }) => text).join('')
   if (all.length > PATTERNS_LIMIT)
     return { path: [], message: `must have patterns of at most ${PATTERNS_LIMIT} characters together` }
