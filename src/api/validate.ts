@@ -4,6 +4,7 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { describe, oneOf } from '#core/describe.ts'
+import { untaken } from './body.ts'
 
 const MAX_DETAILS = 20
 
@@ -14,13 +15,14 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     const { data: value, error } = schema.safeParse(data, {
       error: httpPart === 'querystring' ? describeParameter : describe,
     })
-    return error === undefined ? { value } : { error: refusal(error.issues, httpPart ?? 'request') }
+    if (error === undefined) return { value }
+    return { error: refusal(faultsOf(error.issues, untaken.get(schema)), httpPart ?? 'request') }
   }
 
 type Fault = { path: PropertyKey[]; message: string; values: readonly unknown[] }
 
-function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
-  const found = faultsOf(issues).map(
+function refusal(faults: Fault[], part: string): AppError {
+  const found = faults.map(
     ({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const,
   )
   // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the
@@ -34,15 +36,17 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
   })
 }
 
-function faultsOf(issues: z.core.$ZodIssue[]): Fault[] {
+/** `instead`: what is said of fields that are not taken, by name, where that is more than that they are not known. */
+function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = {}): Fault[] {
+  const said = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
   return issues.flatMap((issue) => {
     const { path, message } = issue
     if (issue.code === 'unrecognized_keys')
       return issue.keys
         .slice(0, MAX_DETAILS)
-        .map((key) => ({ path: [...path, key], message: 'is not known', values: [] }))
+        .map((key) => ({ path: [...path, key], message: said(key), values: [] }))
     if (issue.code === 'invalid_union' && issue.errors.length > 0)
-      return faultsOfAll(issue.errors.map(faultsOf)).map((fault) => ({
+      return faultsOfAll(issue.errors.map((errors) => faultsOf(errors))).map((fault) => ({
         ...fault,
         path: [...path, ...fault.path],
       }))
