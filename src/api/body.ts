@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
-import { MAX_AMOUNT_MINOR } from '#core/money.ts'
+import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
 import type { RecordNoun } from '#domain/records.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
@@ -171,11 +171,18 @@ export const idempotencyKey = z
     example: 'order-17-customer',
   })
 
-/** Throws `amount_too_large` for an amount that no processor accepts. */
-export function checkLargest(amount_minor: number): void {
-  if (amount_minor <= MAX_AMOUNT_MINOR) return
-  throw new AppError('amount_too_large', {
-    param: 'amount_minor',
-    message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
-  })
+/** Throws what is wrong with an amount in its currency: too large for any processor, or finer than any of them settles. */
+export function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
+  if (amount_minor > MAX_AMOUNT_MINOR)
+    throw new AppError('amount_too_large', {
+      param: 'amount_minor',
+      message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+    })
+  if (!settlesExactly(amount_minor, currency)) throw tooFine('payment_invalid', currency)
+}
+
+/** The refusal of an amount that `settlesExactly` forbids. */
+export function tooFine(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
+  const message = `Amounts in ${currency} must end in 0.`
+  return new AppError(code, { param: 'amount_minor', message })
 }
