@@ -149,7 +149,12 @@ test('without an answer in a quarter of an hour and several attempts a task fail
 
 test('an answer that is cut off at its limit fails', async () => {
   const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
-  expect(body).toMatchObject({ status: 'failed', failure: { code: 'ai_invalid_output' } })
+  expect(body).toMatchObject({
+    status: 'failed',
+    failure: { code: 'ai_invalid_output' },
+    model: 'gpt-5-mini',
+    usage: { output_tokens: 1 },
+  })
 })
 
 test('a replay of a task that failed answers it again', async () => {
@@ -177,7 +182,8 @@ test.concurrent.for([
 ] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
   const text = `Private words ${trigger}`
   const { status, body } = await start(task(text))
-  expect([status, body]).toMatchObject([201, { status: 'failed', output: null, failure: { code }, attempts }])
+  const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
+  expect([status, body]).toMatchObject([201, failed])
   expect(body.failure.message).not.toContain('Private')
   expect(body.finished_at).not.toBeNull()
   expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
@@ -400,31 +406,41 @@ test.for([
   [{ ...generate('x'), max_output_tokens: 0 }, 'max_output_tokens'],
   [{ ...generate('x'), max_output_tokens: 32_769 }, 'max_output_tokens'],
   [{ ...generate('x'), temperature: 1 }, 'temperature'],
-  [extract('x', { type: 'nonsense' }), 'input.schema'],
-  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema'],
-  [extract('x', { $ref: '#/$defs/nobody' }), 'input.schema'],
+  [extract('x', { type: 'nonsense' }), 'input.schema.type', /^must be one of array, .* in a JSON Schema/],
+  [extract('x', { properties: { a: 1 } }), 'input.schema.properties.a', /^must be of type object or boolean/],
+  [extract('x', { required: 'a' }), 'input.schema.required', /^must be of type array/],
+  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema.$ref', /into the schema itself/],
+  [extract('x', { anyOf: [{ $ref: '#/$defs/nobody' }] }), 'input.schema.anyOf.0.$ref', /no part/],
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
-  [extract('x', { type: 'string', pattern: '(' }), 'input.schema'],
-  [extract('x', { patternProperties: { '(': {} } }), 'input.schema'],
+  [extract('x', { type: 'string', pattern: '(' }), 'input.schema.pattern'],
+  [extract('x', { patternProperties: { '(': {} } }), 'input.schema.patternProperties.('],
   // Each takes the API a third of a second to read.
   [extract('x', { pattern: '\\p{L}'.repeat(3200) }), 'input.schema'],
   [
     extract('x', { anyOf: Array.from({ length: 20 }, (_, n) => ({ pattern: `[^\\p{L}]${n}` })) }),
     'input.schema',
   ],
-  [extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }), 'input.schema'],
-  [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema'],
-  [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema'],
-  [extract('x', { patternProperties: { '(': true } }), 'input.schema'],
+  [
+    extract('x', { properties: { $id: { $id: 'https://schemas.example/person' } } }),
+    'input.schema.properties.$id',
+    /^must not use \$id$/,
+  ],
+  [extract('x', { $ref: '#/default', default: { pattern: '(' } }), 'input.schema.default.pattern'],
+  [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema.anyOf.1.not.pattern'],
+  [extract('x', { patternProperties: { '(': true } }), 'input.schema.patternProperties.('],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema'],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
-] as const)('bad input %# is refused', async ([task, param]) => {
-  const before = await world.sql`select count(*) from ai_tasks`
-  const { status, body } = await start(task)
-  expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
-  expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
-})
+] as [task: object, param: string, said?: RegExp][])(
+  'bad input %# is refused',
+  async ([task, param, said = /./]) => {
+    const before = await world.sql`select count(*) from ai_tasks`
+    const { status, body } = await start(task)
+    expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
+    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(said) })
+    expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
+  },
+)
 
 /** Schemas that take for ever to follow: a pattern that backtracks, and parts that double. */
 const HOSTILE = {
@@ -521,7 +537,7 @@ test('an attempt that its worker ended is given back, however many failed before
   const context = {
     sql,
     vault: createVault(config.ENCRYPTION_KEY!),
-    ai: { name: 'ai', complete: async () => ({ outcome, usage: null }) },
+    ai: { name: 'ai', complete: async () => ({ outcome, model: null, usage: null }) },
   } as unknown as WorkerContext
   const job = {
     ...row!,
@@ -581,7 +597,7 @@ test(
     await held.hit()
     await first.end('SIGKILL')
     await sql`update jobs set lease_until = now() - interval '2 seconds' where subject_id = ${body.id}`
-    await deployment.startWorker()
+    const second = await deployment.startWorker()
     await eventually(async () =>
       expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
         status: 'succeeded',
@@ -592,6 +608,17 @@ test(
       { status: 0, refusal: 'the caller hung up' },
       { status: 200 },
     ])
+    // Credentials that are refused are the operator's to correct.
+    await provider('ai').fault({ fault: 'refuse_401' })
+    const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+    const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
+    expect(failed.failure.code).toBe('ai_error')
+    const warned = await second.says('refuses our credentials')
+    expect(JSON.parse(warned)).toMatchObject({
+      level: 40,
+      ai_task_id: failed.id,
+      reason: expect.stringContaining('401'),
+    })
     expect(deployment.output()).not.toContain('Private')
   },
 )

@@ -264,12 +264,40 @@ test('error messages are in plain words, with a limit to the length and number o
     expect(status).toBe(400)
     return [answer.error.message, ...answer.error.details.map(({ message }: { message: string }) => message)]
   }
+  const named = async (body: object, path: string, headers = {}) =>
+    (await client.post(path, body, headers)).body.error.details.map(
+      (each: { param: string; message: string }) => `${each.param} ${each.message}`,
+    )
   const fine = { amount_minor: 1, currency: 'USD', method: 'card', idempotency_key: 'x' }
   expect(await told({ ...fine, amount_minor: undefined })).toEqual([
     'amount_minor is required.',
     'is required',
   ])
-  expect(await told({})).toEqual(['amount_minor is required.', ...Array(3).fill('is required')])
+  expect(await told({})).toEqual(['amount_minor is required.', ...Array(4).fill('is required')])
+  expect(await named({}, '/v1/recipients')).toEqual([
+    'name is required',
+    'type is required',
+    'currency is required',
+    'country is required',
+    'destination is required',
+    'idempotency_key is required',
+  ])
+  const key = { 'idempotency-key': 'not visible' }
+  expect(await named({}, '/v1/merchants', key)).toContain(
+    'Idempotency-Key must be 1 to 255 visible characters',
+  )
+  // What is wrong whatever the kind is.
+  for (const [kind, said] of [
+    [undefined, 'is required'],
+    ['summarize', 'must be one of generate, classify, extract'],
+  ])
+    expect(await named({ kind, max_output_tokens: 0, nope: 1 }, '/v1/ai/tasks')).toEqual([
+      `kind ${said}`,
+      'input is required',
+      'max_output_tokens must be at least 1',
+      'nope is not known',
+      'idempotency_key is required',
+    ])
   for (const [change, said] of [
     [{ amount_minor: 0 }, 'amount_minor must be more than 0.'],
     [{ amount_minor: 1.5 }, 'amount_minor must be a whole number.'],

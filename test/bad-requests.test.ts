@@ -8,7 +8,7 @@ import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { startProcess, until } from '#test/process.ts'
-import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
+import { leaveAtOnce, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
 import type { World } from '#test/world.ts'
 
@@ -115,7 +115,7 @@ test('bodies that never end are given up when there is no room for newer ones', 
   await chunked.reset()
 })
 
-test('callers who leave in the middle of a body are no failure of ours', async () => {
+test('callers who leave in the middle of a body, or before they are answered, are no failure of ours', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi(world.config, log)
@@ -128,6 +128,8 @@ test('callers who leave in the middle of a body are no failure of ours', async (
     const there = createClient(api.url, client.key)
     expect((await there.get('/v1/customers')).status).toBe(200)
     await half.reset()
+    for (const path of ['/favicon.ico', '/v1/customers', '/%ff'])
+      await leaveAtOnce(api.url, `GET ${path} HTTP/1.1\r\nhost: x\r\n${ours}\r\n`)
     expect((await there.get('/v1/customers')).status).toBe(200)
     expect(lines).toEqual([])
   } finally {

@@ -265,12 +265,12 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
   ] as const)
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at)
-      values (${id}, ${world.tenant_id}, 'listed', 'nobody.knows', '{}', 1, 'succeeded',
+      values (${id}, ${world.tenant_id}, 'compliance', 'nobody.knows', '{}', 1, 'succeeded',
         now() - ${hours} * interval '1 hour', now() - ${hours} * interval '1 hour')`
   for (const moved of [0, 1000]) {
     await world.sql`select move_finished_jobs('-infinity', ${older}, ${moved})`
     for (const state of ['all', 'succeeded'])
-      expect((await listed('--state', state, '--queue', 'listed')).map(({ id }) => id)).toEqual([
+      expect((await listed('--state', state, '--queue', 'compliance')).map(({ id }) => id)).toEqual([
         newer,
         older,
       ])
@@ -279,8 +279,9 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
 
 test('a wrong command is refused in one line, and so is an act without a reason', async () => {
   const asked: [args: string[], words: string][] = [
-    [['--help'], 'npm run jobs -- list'],
+    [['--help'], '--queue: one of payments, payouts, compliance, notifications, ai.'],
     [['list', '--state', 'lost'], '--state must be one of'],
+    [['list', '--queue', 'payment'], 'There is no queue "payment". Queues: payments, payouts, '],
     [['show', newId()], 'There is no such job.'],
     [['retry', newId()], '--reason is missing'],
     [['retry', newId(), ...BY], 'There is no such job.'],

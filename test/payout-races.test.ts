@@ -204,6 +204,7 @@ describe('at the same moment', () => {
   describe('several payouts in one statement', () => {
     async function requestAll(tenant_id: string, recipient_id: string, amounts: number[]) {
       const requests = amounts.map((amount_minor): PayoutRequest => ({
+        exact: true,
         tenant_id,
         payout_id: newId(),
         job_id: newId(),

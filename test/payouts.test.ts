@@ -116,6 +116,8 @@ describe('a payout', () => {
           'event payout.paid',
         ]),
       )
+      const { details } = timeline.find(({ kind }: any) => kind === 'posting')
+      expect(details).toMatchObject({ amount_minor: 300, currency: 'usd' })
     })
   })
 
@@ -197,6 +199,14 @@ describe('is refused', () => {
       'currency',
     ])
     expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
+    // What the recipient forbids is said before what the amount does.
+    const kwd = { currency: 'kwd', amount_minor: 1001 }
+    expect(await refusal(rejected, kwd)).toEqual([422, 'payout_invalid', 'currency'])
+    expect(await refusal(await recipient(own, 'ba_success', { currency: 'kwd' }), kwd)).toEqual([
+      422,
+      'payout_invalid',
+      'amount_minor',
+    ])
     // No verification says so, which the audit would find.
     await world.sql`update recipients set kyc_status = 'none' where id = ${rejected}`
     const to = await recipient(own)
@@ -339,7 +349,10 @@ describe('a cancellation', () => {
     const payout = await processing('ba_manual')
     for (const _time of [1, 2]) {
       const kept = await client.post(`/v1/payouts/${payout.id}/cancel`)
-      expect([kept.status, kept.body.error.code]).toEqual([409, 'payout_not_cancelable'])
+      expect([kept.status, kept.body.error]).toMatchObject([
+        409,
+        { code: 'payout_not_cancelable', context: { payout_id: payout.id, status: 'processing' } },
+      ])
       expect((await client.get(`/v1/payouts/${payout.id}`)).body.status).toBe('processing')
     }
     await settle(payout.processor_reference, 'paid')

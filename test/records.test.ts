@@ -231,6 +231,11 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     for (const [name, value] of refused) {
       const answer = await world.client.patch(`${path}/${before.id}`, { ...changes, [name]: value })
       expect([name, value, answer.status, answer.body.error?.param]).toEqual([name, value, 400, name])
+      const { message } = answer.body.error
+      if (name === 'idempotency_key')
+        expect(message).toBe(`${name} cannot be changed, and a change needs none.`)
+      else if (name in fields && !(name in changes))
+        expect(message).toBe(`${name} cannot be changed: archive the ${noun} and create another.`)
     }
     expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
   })

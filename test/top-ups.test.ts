@@ -257,6 +257,7 @@ describe('with a processor that tells', () => {
     [{ source: 'src_4242424242424242' }, 'invalid_request'],
     [{ idempotency_key: undefined }, 'invalid_request'],
     [{ amount_minor: 1_000_000_000_000 }, 'amount_too_large'],
+    [{ amount_minor: 1501, currency: 'KWD' }, 'payment_invalid'],
   ])('%j is refused as %s', async (body, code) => {
     expect((await topUp(world.client, body)).body.error.code).toBe(code)
   })

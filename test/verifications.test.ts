@@ -334,9 +334,9 @@ describe('the page of the provider', () => {
 
 describe('decided by the provider', () => {
   test.each([
-    ['verified', 'approved'],
-    ['canceled', 'rejected'],
-  ])('%s is %s, and who is verified follows', async (said, status) => {
+    ['verified', 'approved', null],
+    ['canceled', 'rejected', { code: 'canceled', message: 'The session was canceled at the provider.' }],
+  ])('%s is %s, and who is verified follows', async (said, status, failure) => {
     const verification = await verificationOf(client, 'merchant')
     await settleSession(world, verification.provider_reference, said)
     const decided = await verificationIn(client, verification.id, status)
@@ -346,7 +346,7 @@ describe('decided by the provider', () => {
       decided_by_key_id: null,
       decision_reason: null,
       decided_at: expect.any(String),
-      failure: null,
+      failure,
     })
     expect(await statusOf(verification)).toBe(status)
     expect((await eventsOf(verification.id)).at(-1)).toMatchObject({

@@ -73,7 +73,7 @@ type Work<T> = {
  * or 201 at once to a caller who does not ask it to wait. Throws `why_not`, `idempotency_key_reused`, what `step` throws,
  * and the refusal in which the job ended.
  */
-export async function accept<T>(
+export async function accept<T extends { status: string }>(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -137,7 +137,8 @@ export async function accept<T>(
   const state = wait_ms > 0 || replayed ? job?.state : undefined
   if (state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await why_not()
   const has_failed = state === 'failed' || state === 'discarded'
-  if (job !== undefined && has_failed && !shows_failure) throw refusalOf(job, answers.idsOf(resource))
+  if (job !== undefined && has_failed && !shows_failure)
+    throw refusalOf(job, resource.status, answers.idsOf(resource))
   if (state === 'succeeded' || has_failed || ((job_id === null || wait_ms > 0) && reached(resource)))
     reply.code(successOf(request))
   else reply.code(202).header('location', answers.pathOf(resource))
@@ -183,17 +184,18 @@ function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
 
 /**
  * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
- * error text is internal and is not shown.
+ * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
  */
 function refusalOf(
   { state, last_error }: NonNullable<Found<unknown>['job']>,
+  status: string,
   context: Record<string, unknown>,
 ): AppError {
   if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
   const { message, decline_code, processor_code } = last_error
   const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : 'processor_error'
   if (code === 'internal_error') return new AppError(code, { context })
-  const facts = { decline_code, processor_code, ...context }
+  const facts = { decline_code, processor_code, status: ERRORS[code][0] === 409 ? status : null, ...context }
   return new AppError(code, {
     message,
     context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),

@@ -12,6 +12,7 @@ import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
+import { withFaultOfKey } from './idempotent.ts'
 import { createKeyless } from './keyless.ts'
 import { createLimit } from './limit.ts'
 import { createLists } from './lists.ts'
@@ -84,6 +85,8 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+    // A caller who is gone has no address any more, and gets no answer.
+    if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
     if (!needsKey(request)) {
       keyless.countUnread(request, reply)
       if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
@@ -131,7 +134,9 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     done(null, payload)
   })
   app.addHook('onClose', () => pressure.close())
-  app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    refusals.refuse(withFaultOfKey(error, request), request, reply),
+  )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
   // Registered before the routes, because it collects them.

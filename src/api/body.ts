@@ -4,7 +4,8 @@ import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
-import { MAX_AMOUNT_MINOR } from '#core/money.ts'
+import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
+import type { RecordNoun } from '#domain/records.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -144,6 +145,19 @@ export const emailAddress = z
 /** A URL of the web. */
 export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
 
+/** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
+export const untaken = z.registry<Record<string, string>>()
+
+/** The body of a change, which may be left out. What only the `create` takes is refused with what to do instead. */
+export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, noun: RecordNoun) {
+  const fixed = Object.keys(create.shape).filter((name) => !Object.hasOwn(change.shape, name))
+  const why = fixed.map((name) => [name, `cannot be changed: archive the ${noun} and create another`])
+  const key = 'cannot be changed, and a change needs none'
+  const body = change.nullish()
+  untaken.add(body, { ...Object.fromEntries(why), idempotency_key: key })
+  return body
+}
+
 /** An idempotency key: 1 to 255 visible characters. */
 export const idempotencyKey = z
   .string()
@@ -157,11 +171,18 @@ export const idempotencyKey = z
     example: 'order-17-customer',
   })
 
-/** Throws `amount_too_large` for an amount that no processor accepts. */
-export function checkLargest(amount_minor: number): void {
-  if (amount_minor <= MAX_AMOUNT_MINOR) return
-  throw new AppError('amount_too_large', {
-    param: 'amount_minor',
-    message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
-  })
+/** Throws what is wrong with an amount in its currency: too large for any processor, or finer than any of them settles. */
+export function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
+  if (amount_minor > MAX_AMOUNT_MINOR)
+    throw new AppError('amount_too_large', {
+      param: 'amount_minor',
+      message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+    })
+  if (!settlesExactly(amount_minor, currency)) throw tooFine('payment_invalid', currency)
+}
+
+/** The refusal of an amount that `settlesExactly` forbids. */
+export function tooFine(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
+  const message = `Amounts in ${currency} must end in 0.`
+  return new AppError(code, { param: 'amount_minor', message })
 }

@@ -1,6 +1,6 @@
 // Accepts a request once for each idempotency key: the key is stored with what it protects, and a repeated request is
 // a replay.
-import type { FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
 import type { IdempotentRequest, SentKey } from '#domain/idempotency.ts'
@@ -57,6 +57,21 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
   })
 }
 
+/** The refusal of a body, which also says what is wrong with the key of its request. */
+export function withFaultOfKey(error: FastifyError, request: FastifyRequest): Error {
+  if (error.validationContext !== 'body' || !(error instanceof AppError)) return error
+  // One that is in the body was judged with it.
+  if ((Object(request.body) as Body).idempotency_key !== undefined) return error
+  try {
+    keyOf(request, undefined)
+    return error
+  } catch (fault) {
+    const { message, param, details = [] } = error
+    const more = fault instanceof AppError ? fault.details : undefined
+    return new AppError(error.code, { message, param, details: [...details, ...(more ?? [])] })
+  }
+}
+
 /**
  * The key of a request, from its body or its `Idempotency-Key` header; if both are sent they must be equal. Null when
  * none is sent and none is required.
@@ -66,18 +81,10 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
   if (header === undefined) {
     if (given !== undefined) return given
     if (routeOptions.config.literal?.key !== 'required') return null
-    throw new AppError('invalid_request', {
-      param: 'idempotency_key',
-      message: 'idempotency_key is required.',
-      details: [{ param: 'idempotency_key', message: 'is required' }],
-    })
+    throw faultOf('idempotency_key', 'is required')
   }
   const parsed = idempotencyKey.safeParse(header)
-  if (!parsed.success)
-    throw new AppError('invalid_request', {
-      param: 'Idempotency-Key',
-      message: 'Idempotency-Key must be 1 to 255 visible characters.',
-    })
+  if (!parsed.success) throw faultOf('Idempotency-Key', 'must be 1 to 255 visible characters')
   if (given !== undefined && given !== parsed.data) {
     throw new AppError('invalid_request', {
       param: 'idempotency_key',
@@ -85,6 +92,11 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
     })
   }
   return parsed.data
+}
+
+function faultOf(param: string, message: string): AppError {
+  const details = [{ param, message }]
+  return new AppError('invalid_request', { param, message: `${param} ${message}.`, details })
 }
 
 /** The route of a request with its path parameters. */

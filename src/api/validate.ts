@@ -1,8 +1,10 @@
 // Validates requests against their schemas and reports problems in plain words.
+import { isDeepStrictEqual } from 'node:util'
 import type { FastifySchemaCompiler } from 'fastify'
 import type { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { describe } from '#core/describe.ts'
+import { describe, oneOf } from '#core/describe.ts'
+import { untaken } from './body.ts'
 
 const MAX_DETAILS = 20
 
@@ -13,18 +15,16 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     const { data: value, error } = schema.safeParse(data, {
       error: httpPart === 'querystring' ? describeParameter : describe,
     })
-    return error === undefined ? { value } : { error: refusal(error.issues, httpPart ?? 'request') }
+    if (error === undefined) return { value }
+    return { error: refusal(faultsOf(error.issues, untaken.get(schema)), httpPart ?? 'request') }
   }
 
-function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
-  const found = issues
-    .flatMap((issue) => {
-      if (issue.code !== 'unrecognized_keys') return [{ path: issue.path, message: issue.message }]
-      return issue.keys
-        .slice(0, MAX_DETAILS)
-        .map((key) => ({ path: [...issue.path, key], message: 'is not known' }))
-    })
-    .map(({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const)
+type Fault = { path: PropertyKey[]; message: string; values: readonly unknown[] }
+
+function refusal(faults: Fault[], part: string): AppError {
+  const found = faults.map(
+    ({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const,
+  )
   // When a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the
   // reversal.)
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
@@ -33,6 +33,36 @@ function refusal(issues: z.core.$ZodIssue[], part: string): AppError {
     message: first && `${first.param} ${first.message}.`,
     param: first?.param,
     details,
+  })
+}
+
+/** `instead`: what is said of fields that are not taken, by name, where that is more than that they are not known. */
+function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = {}): Fault[] {
+  const said = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
+  return issues.flatMap((issue) => {
+    const { path, message } = issue
+    if (issue.code === 'unrecognized_keys')
+      return issue.keys
+        .slice(0, MAX_DETAILS)
+        .map((key) => ({ path: [...path, key], message: said(key), values: [] }))
+    if (issue.code === 'invalid_union' && issue.errors.length > 0)
+      return faultsOfAll(issue.errors.map((errors) => faultsOf(errors))).map((fault) => ({
+        ...fault,
+        path: [...path, ...fault.path],
+      }))
+    return [{ path, message, values: issue.code === 'invalid_value' ? issue.values : [] }]
+  })
+}
+
+/** What is wrong by every option of a union. Where they differ in the values that they take, any of these will do. */
+function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
+  const same = (a: Fault) => (b: Fault) => isDeepStrictEqual(a.path, b.path)
+  return first.flatMap((fault) => {
+    const each = [fault, ...others.flatMap((faults) => faults.find(same(fault)) ?? [])]
+    if (each.length <= others.length) return []
+    if (each.every(({ message }) => message === fault.message)) return [fault]
+    const values = each.flatMap((one) => one.values)
+    return [{ ...fault, message: oneOf(values), values }]
   })
 }
 

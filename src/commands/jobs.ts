@@ -3,6 +3,7 @@ import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
+import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import {
@@ -21,8 +22,8 @@ import {
   type ListedJob,
   type ShownJob,
 } from '#domain/interventions/find.ts'
-import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
+import { queueAndTenant } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
@@ -37,6 +38,7 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
          open unless told, all with --subject: those filed under a payment, for example (--payment means the same).
+         --queue: one of ${QUEUES.join(', ')}.
 show     a job with its attempts, its calls to the provider and what was done about it.
 retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
          --state parked: all that are parked, or those of the queue or the tenant.
@@ -101,7 +103,7 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
   const jobs = await findJobs(sql, {
     state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
     limit,
-    ...(await filtersOf(sql, values)),
+    ...(await queueAndTenant(sql, values)),
     ...(subject_id !== undefined && { subject_id }),
   })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
@@ -124,7 +126,7 @@ async function retry(sql: Sql, values: JobOptions, id: string | undefined): Prom
 async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   if (values.state !== 'parked')
     throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
-  const of = await filtersOf(sql, values)
+  const of = await queueAndTenant(sql, values)
   const parked = await findJobs(sql, { ...of, state: 'parked', limit: MOST })
   let count = 0
   for (const { id } of parked) if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
@@ -172,16 +174,6 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
       'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
     )
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
-}
-
-/** The queue and the tenant that `--queue` and `--tenant` name. */
-async function filtersOf(
-  sql: Sql,
-  { queue, tenant: slug }: JobOptions,
-): Promise<{ queue?: string; tenant_id?: string }> {
-  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
-  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
 }
 
 function actOf(values: JobOptions, id: string | undefined): Act {

@@ -1,12 +1,13 @@
 // `npm run queues`: how much waits in each queue, and pausing one while a provider is down or a mistake is looked into.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
+import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
-import { findPauses, PAUSABLE_QUEUES, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
-import { findTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
+import { queueAndTenant } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: what waits in each queue, and pauses.
@@ -20,7 +21,7 @@ pause   of a queue, of a tenant, or of a tenant in a queue: requests are accepte
         provider begins more than a second later; one that is under way ends.
 resume  lifts that pause; another one, as of the tenant, stays.
 
-Queues: ${PAUSABLE_QUEUES.join(', ')}.
+Queues: ${QUEUES.join(', ')}.
 --json: as JSON. DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
 
 const OPTIONS = {
@@ -48,7 +49,7 @@ async function main(): Promise<void> {
 
 async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
-  const queues = PAUSABLE_QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
+  const queues = QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
   const pauses = await findPauses(sql)
   if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
   for (const { queue, oldest_due_s, ...count } of queues) {
@@ -86,16 +87,12 @@ async function resume(sql: Sql, values: QueueOptions, queue: string | undefined)
 /** What is paused. Errors: ConfigError when there is no such queue or tenant, or neither is named. */
 async function whatOf(
   sql: Sql,
-  { tenant: slug }: QueueOptions,
+  { tenant }: QueueOptions,
   queue: string | undefined,
 ): Promise<{ queue?: string; tenant_id?: string }> {
-  if (queue === undefined && slug === undefined)
+  if (queue === undefined && tenant === undefined)
     throw new ConfigError('Name a queue, a tenant or both. See --help.')
-  if (queue !== undefined && !PAUSABLE_QUEUES.includes(queue))
-    throw new ConfigError(`There is no queue "${queue}". Queues: ${PAUSABLE_QUEUES.join(', ')}.`)
-  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
-  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
+  return await queueAndTenant(sql, { queue, tenant })
 }
 
 try {

@@ -29,12 +29,17 @@ export function describe(issue: z.core.$ZodRawIssue): string {
     case 'invalid_format':
       return FORMATS[issue.format] ?? 'has a wrong format'
     case 'invalid_value':
-      return issue.values.length === 1
-        ? `must be ${String(issue.values[0])}`
-        : `must be one of ${issue.values.map(String).join(', ')}`
+      return oneOf(issue.values)
     default:
       return 'is not valid'
   }
+}
+
+/** That a value must be one of these. */
+export function oneOf(values: readonly unknown[]): string {
+  return values.length === 1
+    ? `must be ${String(values[0])}`
+    : `must be one of ${values.map(String).join(', ')}`
 }
 
 function count(number: number | bigint, what: string): string {

@@ -44,7 +44,7 @@ export const lowerCurrency = currencyCode.meta({
   example: 'usd',
 })
 
-/** Card networks settle three-decimal currencies in tens of the smallest unit. */
+/** Processors settle three-decimal currencies in tens of the smallest unit. `currency`: in any case. */
 export function settlesExactly(amount_minor: number, currency: string): boolean {
-  return !THREE_DECIMALS.has(currency) || amount_minor % 10 === 0
+  return !THREE_DECIMALS.has(currency.toUpperCase()) || amount_minor % 10 === 0
 }

@@ -4,7 +4,7 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
-import { partsOf, type SubjectKey } from './subjects.ts'
+import { partsOf, rootOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
 - Of an attempt: \`done\`; \`declined\`: refused for good; \`retry\`: nothing happened, it is tried again; \`ambiguous\`: no answer, it is sent again under the same key; \`unknown\`: it is looked up and not sent again; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Null also when the worker was lost.
@@ -68,6 +68,8 @@ export async function listTimeline(
   )
   const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...parts])
   const iso = (at: Fragment) => isoText(sql, at)
+  // As the resource shows it: payments in upper case, like the ledger, all others in lower case.
+  const currency = rootOf(subject) === 'payment' ? sql`t.currency` : sql`lower(t.currency)`
   return await sql<TimelineEntry[]>`
     with job as (
       select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
@@ -98,7 +100,7 @@ export async function listTimeline(
       union all
       select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object(
         'transfer_id', t.id, 'subject_id', t.subject_id, 'debit_account', t.debit_account,
-        'credit_account', t.credit_account, 'currency', t.currency, 'amount_minor', t.amount_minor)
+        'credit_account', t.credit_account, 'currency', ${currency}, 'amount_minor', t.amount_minor)
       from ledger_transfers t
       where t.tenant_id = ${tenant_id} and t.subject_id in (${ids})
       union all

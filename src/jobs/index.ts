@@ -1,6 +1,7 @@
 // The registry of jobs: one object of jobs for each noun. A job without a handler does not compile.
+import type { QueueName } from '#core/config/queues.ts'
 import { aiTaskJobs } from './ai-tasks.ts'
-import type { CallDefinition, QueueName } from './job.ts'
+import type { CallDefinition } from './job.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'

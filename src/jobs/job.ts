@@ -1,9 +1,7 @@
 // What a job is, and how a statement asks for one: it inserts the job's row itself.
 import type { z } from 'zod'
+import type { QueueName } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-
-export const QUEUES = ['payments', 'payouts', 'compliance', 'notifications', 'ai'] as const
-export type QueueName = (typeof QUEUES)[number]
 
 /** All that is particular to a job. What comes again by the clock is no job: see `workers/recurring`. */
 export type JobDefinition<

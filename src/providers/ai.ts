@@ -18,8 +18,9 @@ export type AiCall = {
 }
 
 export type AiAnswer = {
-  outcome: Outcome<{ output: Json; model: string }, AiFailure>
-  /** Also of an answer that is no use; null where none was told. */
+  outcome: Outcome<{ output: Json }, AiFailure>
+  /** Which model answered; also of an answer that is no use, as is the usage. Null where none was told. */
+  model: string | null
   usage: { input_tokens: number; output_tokens: number } | null
 }
 

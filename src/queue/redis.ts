@@ -1,7 +1,7 @@
 // The backend on Redis or Valkey.
 import { Queue, createRedisBackend } from 'bullmq'
 import { Cluster, type RedisOptions } from 'ioredis'
-import { QUEUES } from '#jobs/job.ts'
+import { QUEUES } from '#core/config/queues.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type BellData } from './bells.ts'
 import { addressesOf, connectListener, connectRedis, type RedisClient } from './connection.ts'

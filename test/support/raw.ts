@@ -55,6 +55,16 @@ export function openUnfinished(
   }
 }
 
+/** Sends these bytes and resets the connection before anybody can have read them. */
+export async function leaveAtOnce(url: string, bytes: string): Promise<void> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  socket.write(bytes)
+  socket.resetAndDestroy()
+  await once(socket, 'close')
+}
+
 /** The memory of this process, in bytes, without what is garbage. */
 export function memoryInUse(): NodeJS.MemoryUsage {
   setFlagsFromString('--expose-gc')

@@ -14,7 +14,7 @@ import {
   updateRecord,
 } from '#domain/records.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { emailAddress, httpUrl, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
+import { changing, emailAddress, httpUrl, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -140,7 +140,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       summary: 'Change a merchant',
       description: 'A field that is left out stays as it is.',
       params: idParams,
-      body: patch.nullish(),
+      body: changing(patch, createBody, 'merchant'),
       examples: {
         requests: {
           site: { summary: 'Another site', value: { url: 'https://shop.engines.example' } },

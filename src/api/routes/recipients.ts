@@ -16,7 +16,7 @@ import {
   updateRecord,
 } from '#domain/records.ts'
 import { acceptAtOnce } from '../accept.ts'
-import { emailAddress, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
+import { changing, emailAddress, idempotencyKey, metadata, metadataValue, name } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
@@ -171,7 +171,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
       description:
         'A field that is left out stays as it is. Where the money goes never changes: archive the recipient and create another.',
       params: idParams,
-      body: patch.nullish(),
+      body: changing(patch, createBody, 'recipient'),
       examples: {
         requests: { email: { summary: 'Another email', value: { email: 'grace@example.org' } } },
         answer: { email: 'grace@example.org' },

@@ -12,7 +12,7 @@ import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
 import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { accept, finding, type Answers } from '../accept.ts'
-import { idempotencyKey, metadata } from '../body.ts'
+import { idempotencyKey, metadata, tooFine } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
 
@@ -180,9 +180,6 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
     if (amount_minor % 10 === 0) return
     const payment = await findPayment(sql, tenant_id, payment_id)
     if (payment === undefined || settlesExactly(amount_minor, payment.currency)) return
-    throw new AppError('payment_invalid', {
-      param: 'amount_minor',
-      message: `Amounts in ${payment.currency} must end in 0.`,
-    })
+    throw tooFine('payment_invalid', payment.currency)
   }
 }

@@ -14,7 +14,7 @@ import { sourcePlace } from '#domain/top-ups/sealed.ts'
 import { maskedSource, topUpSchema, topUpStatus, type TopUp } from '#domain/top-ups/top-up.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
 import { accept, finding, type Answers } from '../accept.ts'
-import { checkLargest, idempotencyKey, metadata, text } from '../body.ts'
+import { checkAmount, idempotencyKey, metadata, text } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
 import { timelineRoute } from '../timeline.ts'
@@ -119,7 +119,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
         id: top_up_id,
         body,
         step(asked) {
-          checkLargest(body.amount_minor)
+          checkAmount(body)
           const { source } = body
           const sealed =
             source === null ? null : vault.seal(source, sourcePlace(asked.tenant_id, asked.job_id))

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
 import { list } from './list.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
+import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
 
 /** `commands`: keys, audit and the like. `start` reads them all. */
@@ -219,7 +220,7 @@ export const VARIABLES = {
   QUEUES: [
     commaList,
     'payments,payouts',
-    `queues that a worker serves, separated by commas; unset: all`,
+    `queues that a worker serves, separated by commas: ${QUEUES.map((name) => `\`${name}\``).join(', ')}; unset: all`,
     ['worker'],
   ],
   WORKER_CONCURRENCY: [count(100, 5000), '100', 'jobs of a queue that a worker performs at once', ['worker']],

@@ -13,7 +13,8 @@ export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
   /** `unasked`: the provider was not asked, so it was no attempt. */
   | { status: 'queued'; unasked: boolean }
   | { status: 'succeeded'; output: Json; model: string; usage: AiTask['usage'] }
-  | { status: 'failed'; failure: AiFailure; usage: AiTask['usage'] }
+  /** `model`: null where none answered. */
+  | { status: 'failed'; failure: AiFailure; model: string | null; usage: AiTask['usage'] }
 )
 
 export type AiTaskSettlement = Settlement & { told: AiTaskTold }
@@ -61,7 +62,7 @@ export async function settleAiTaskAsFailed(
 ): Promise<void> {
   const failure = { code: 'ai_error', message } as const
   await settleAiTasks(tx, [
-    { ...settlement, told: { tenant_id, ai_task_id, status: 'failed', failure, usage: null } },
+    { ...settlement, told: { tenant_id, ai_task_id, status: 'failed', failure, model: null, usage: null } },
   ])
 }
 

@@ -1,9 +1,5 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import type { Sql } from '#core/db.ts'
-import { QUEUES } from '#jobs/job.ts'
-
-/** The names of what can be paused. */
-export const PAUSABLE_QUEUES: readonly string[] = QUEUES
 
 /**
  * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider

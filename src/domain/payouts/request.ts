@@ -11,6 +11,8 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
+  /** Whether the amount can be settled in its currency. */
+  exact: boolean
   /** In lower case. */
   currency: string
   recipient_id: string
@@ -28,6 +30,7 @@ export type Judgement = {
     | 'recipient_archived'
     | 'other_currency'
     | 'recipient_rejected'
+    | 'too_fine'
     | 'insufficient_balance'
   /** What was available when it was judged; null where it did not come to that. */
   available_minor: number | null
@@ -62,11 +65,12 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
           when r.id is null then 'recipient_not_found'
           when r.archived_at is not null then 'recipient_archived'
           when r.currency <> a.currency then 'other_currency'
-          when r.kyc_status = 'rejected' then 'recipient_rejected' end as became
+          when r.kyc_status = 'rejected' then 'recipient_rejected'
+          when not a.exact then 'too_fine' end as became
       from jsonb_to_recordset(${sql.json(items)}) as a(
         nth integer, tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        route text, fingerprint text, request_id text, amount_minor bigint, currency text, recipient_id uuid,
-        description text, metadata jsonb, processor text)
+        route text, fingerprint text, request_id text, amount_minor bigint, exact boolean, currency text,
+        recipient_id uuid, description text, metadata jsonb, processor text)
       left join lateral (
         select * from recipients r where r.tenant_id = a.tenant_id and r.id = a.recipient_id offset 0) r on true
     ), ${reserving(sql, sql`select * from given where became is null`)},

@@ -5,8 +5,12 @@ import { enqueue, requestJson } from '#jobs/job.ts'
 import { cancelVerification } from '#jobs/verifications.ts'
 import type { Verification } from './verification.ts'
 
-/** What an open verification shows as its failure once it ends because of its `cancellation_reason`. */
+/**
+ * What an open verification shows as its failure once its session is canceled, by its `cancellation_reason`; `canceled`:
+ * it has none, because we did not ask for that.
+ */
 export const CANCELLATIONS = {
+  canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
   abandoned: { code: 'abandoned', message: 'Nobody went on with it for too long.' },
   subject_gone: {
     code: 'subject_gone',

@@ -113,7 +113,8 @@ function stepping(sql: Sql | Tx): Fragment {
           when 'canceled' then v.open
           else v.status = 'pending'
             or (v.open and told.as_of > coalesce(v.told_as_of, '-infinity')) end as applies,
-        case when told.said = 'canceled' then ${sql.json(CANCELLATIONS)}::jsonb -> v.cancellation_reason
+        case when told.said = 'canceled'
+          then ${sql.json(CANCELLATIONS)}::jsonb -> coalesce(v.cancellation_reason, 'canceled')
           else told.failure end as fault,
         now() + (told.link ->> 'lives_ms')::float8 * interval '1 millisecond' as link_until
       from (select * from told order by tenant_id, kyc_id) told

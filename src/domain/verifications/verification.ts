@@ -59,7 +59,7 @@ export const verificationEventSchema = z
       .object({
         code: z.string().meta({
           description:
-            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one that was given up: `abandoned`, nobody went on with it for too long; `subject_gone`, the customer was deleted, or the merchant or recipient archived.",
+            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one whose session ended without a decision: `canceled`, at the provider; `abandoned`, nobody went on with it for too long; `subject_gone`, the customer was deleted, or the merchant or recipient archived.",
           example: 'document_expired',
         }),
         message: z

@@ -18,26 +18,24 @@ export async function toAnswer(
   completion: OpenAI.Chat.ChatCompletion,
   signal: AbortSignal,
 ): Promise<AiAnswer> {
-  const usage = usageOf(completion.usage)
+  const told = { model: modelOf(completion), usage: usageOf(completion.usage) }
   const [choice] = Array.isArray(completion.choices) ? completion.choices : []
   const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
   if (choice == null || message == null)
-    return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, usage }
+    return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, ...told }
   if (choice.finish_reason === 'content_filter' || Boolean(message.refusal))
-    return { outcome: declined('ai_refused', 'The model declined.'), usage }
+    return { outcome: declined('ai_refused', 'The model declined.'), ...told }
   if (choice.finish_reason === 'length')
-    return invalid('The answer was cut off at the limit of output tokens.', usage)
+    return { outcome: invalid('The answer was cut off at the limit of output tokens.'), ...told }
   if (typeof message.content !== 'string' || message.content === '')
-    return invalid('The model answered no text.', usage)
+    return { outcome: invalid('The model answered no text.'), ...told }
   const output = await outputOf(call, message.content, signal)
-  if (typeof output === 'string') return invalid(output, usage)
-  const { model } = completion
-  const known = typeof model === 'string' && model !== '' ? model.slice(0, 255).toWellFormed() : 'unknown'
-  return { outcome: { kind: 'done', value: { output, model: known } }, usage }
+  if (typeof output === 'string') return { outcome: invalid(output), ...told }
+  return { outcome: { kind: 'done', value: { output } }, ...told }
 }
 
-function invalid(message: string, usage: AiAnswer['usage']): AiAnswer {
-  return { outcome: declined('ai_invalid_output', message), usage }
+function invalid(message: string) {
+  return declined('ai_invalid_output', message)
 }
 
 /** The output of a task; a text says why there is none. */
@@ -83,6 +81,10 @@ function parsed(text: string): { value?: unknown; lossy?: string } {
   } catch {
     return {}
   }
+}
+
+function modelOf({ model }: OpenAI.Chat.ChatCompletion): string | null {
+  return typeof model === 'string' && model !== '' ? model.slice(0, 255).toWellFormed() : null
 }
 
 function usageOf(usage: OpenAI.CompletionUsage | undefined): AiAnswer['usage'] {

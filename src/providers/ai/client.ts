@@ -24,6 +24,7 @@ export type AiOptions = {
 const LONGEST_ANSWER_BYTES = 1.5 * 1024 * 1024
 /** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
 const LATER_MS = 10_000
+const NOTHING_TOLD = { model: null, usage: null }
 
 /** The SDK for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
@@ -61,9 +62,9 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
       if (ended.aborted && error === ended.reason)
         return {
           outcome: { kind: 'ambiguous', reason: 'the answer was not checked', replayed: false },
-          usage: null,
+          ...NOTHING_TOLD,
         }
-      return { outcome: classifyAiError(error), usage: null }
+      return { outcome: classifyAiError(error), ...NOTHING_TOLD }
     }
   }
 

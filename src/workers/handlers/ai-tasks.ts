@@ -1,5 +1,4 @@
 // Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
-import type { Sql } from '#core/db.ts'
 import type { AiFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -52,11 +51,12 @@ async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
 }
 
 async function attempt(
-  { sql }: WorkerContext,
+  context: WorkerContext,
   ai: AiProvider,
   job: AiTaskJob,
   input: AiTaskInput,
 ): Promise<Decision> {
+  const { sql } = context
   const { tenant_id, payload, call } = job
   if (call.look_only) return park('the call may not be sent again', { unsent: true })
   using canceled = watch(() => isCanceled(sql, tenant_id, payload.ai_task_id))
@@ -65,7 +65,7 @@ async function attempt(
   try {
     const asked = { tenant_id, input, model, max_output_tokens }
     const answer = await ai.complete(asked, call.key, canceled.signal)
-    return canceled.signal.aborted ? CANCELED : await decide(sql, job, answer)
+    return canceled.signal.aborted ? CANCELED : await decide(context, job, answer)
   } catch (error) {
     if (!(error instanceof NotStarted)) throw error
     if (canceled.signal.aborted) return CANCELED
@@ -73,14 +73,25 @@ async function attempt(
   }
 }
 
-async function decide(sql: Sql, job: AiTaskJob, { outcome, usage }: AiAnswer): Promise<Decision> {
+async function decide(
+  { sql, log }: WorkerContext,
+  job: AiTaskJob,
+  { outcome, ...told }: AiAnswer,
+): Promise<Decision> {
+  const { model, usage } = told
   switch (outcome.kind) {
     case 'done':
-      return done({ tells: tell(job, { status: 'succeeded', ...outcome.value, usage }) })
+      return done({
+        tells: tell(job, { status: 'succeeded', ...outcome.value, model: model ?? 'unknown', usage }),
+      })
     case 'declined':
-      return fail(job, outcome.failure, usage)
+      return fail(job, outcome.failure, told)
     case 'misconfigured':
-      return fail(job, { code: 'ai_error', message: outcome.reason }, usage)
+      log.warn(
+        { job_id: job.id, tenant_id: job.tenant_id, ...job.payload, reason: outcome.reason },
+        'an AI task failed because the provider refuses our credentials: tasks fail until they are corrected',
+      )
+      return fail(job, { code: 'ai_error', message: outcome.reason }, told)
   }
   const tells = tell(job, { status: 'queued', unasked: false })
   // An attempt that we ended ourselves is not the provider's failure; whether it was sent makes no difference.
@@ -90,11 +101,11 @@ async function decide(sql: Sql, job: AiTaskJob, { outcome, usage }: AiAnswer): P
   if (job.failures + 1 < LEAST_ATTEMPTS || (await hasTime())) return { ...undone(outcome), tells }
   const late = outcome.kind === 'ambiguous' && outcome.late === true
   const message = `The AI provider brought no answer in ${PATIENCE_MINUTES} minutes; at last: ${outcome.reason}.`
-  return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, usage)
+  return fail(job, { code: late ? 'ai_timeout' : 'ai_error', message }, told)
 }
 
-function fail(job: AiTaskJob, failure: AiFailure, usage: AiAnswer['usage']): Decision {
-  return failed(failure, { tells: tell(job, { status: 'failed', failure, usage }) })
+function fail(job: AiTaskJob, failure: AiFailure, told: Omit<AiAnswer, 'outcome'>): Decision {
+  return failed(failure, { tells: tell(job, { status: 'failed', failure, ...told }) })
 }
 
 /** Ends a task whose attempts died or threw too often. */
@@ -102,7 +113,8 @@ async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string):
   const payload = runAiTask.payload.safeParse(job.payload)
   if (!payload.success) return park(reason)
   const failure: AiFailure = { code: 'ai_error', message: 'No attempt came to an end.' }
-  const told = { tenant_id: job.tenant_id, ...payload.data, status: 'failed', failure, usage: null } as const
+  const ids = { tenant_id: job.tenant_id, ...payload.data }
+  const told = { ...ids, status: 'failed', failure, model: null, usage: null } as const
   return failed(failure, { tells: settlingAiTask({ told }) })
 }
 

@@ -51,7 +51,7 @@ const extractInput = z
       .record(z.string(), anyJson)
       .superRefine((schema, check) => {
         const problem = problemOfSchema(schema)
-        if (problem !== null) check.addIssue({ code: 'custom', message: problem })
+        if (problem !== null) check.addIssue({ code: 'custom', ...problem })
       })
       .meta({
         description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${SCHEMA_LIMIT_BYTES / 1024} KiB. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
@@ -64,23 +64,28 @@ const kind = <Kind extends string>(name: Kind) =>
   z.literal(name).meta({ description: 'What is done.', example: name })
 
 export const createBody = z
-  .discriminatedUnion('kind', [
-    z.strictObject({
-      kind: kind('generate'),
-      input: generateInput.meta({ description: 'What a text is made from.' }),
-      ...common,
-    }),
-    z.strictObject({
-      kind: kind('classify'),
-      input: classifyInput.meta({ description: 'A text and its possible labels.' }),
-      ...common,
-    }),
-    z.strictObject({
-      kind: kind('extract'),
-      input: extractInput.meta({ description: 'A text, and the form of the data to take from it.' }),
-      ...common,
-    }),
-  ])
+  .discriminatedUnion(
+    'kind',
+    [
+      z.strictObject({
+        kind: kind('generate'),
+        input: generateInput.meta({ description: 'What a text is made from.' }),
+        ...common,
+      }),
+      z.strictObject({
+        kind: kind('classify'),
+        input: classifyInput.meta({ description: 'A text and its possible labels.' }),
+        ...common,
+      }),
+      z.strictObject({
+        kind: kind('extract'),
+        input: extractInput.meta({ description: 'A text, and the form of the data to take from it.' }),
+        ...common,
+      }),
+    ],
+    // Without a kind too, what is wrong whatever the kind is said.
+    { unionFallback: true },
+  )
   .meta({ id: 'CreateAiTask', description: 'An AI task to be.' })
 
 /** What the job needs of it. */

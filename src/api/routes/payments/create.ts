@@ -6,7 +6,7 @@ import { batcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
@@ -14,7 +14,7 @@ import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import { findRecord } from '#domain/records.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
-import { checkLargest, httpUrl, idempotencyKey, metadata, text } from '../../body.ts'
+import { checkAmount, httpUrl, idempotencyKey, metadata, text } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
@@ -160,16 +160,5 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
     if (merchant === undefined || customer_id === null)
       return new AppError('merchant_not_found', { param: 'merchant_id' })
     return no_customer
-  }
-}
-
-/** Throws what is wrong with an amount in its currency. */
-function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
-  checkLargest(amount_minor)
-  if (!settlesExactly(amount_minor, currency)) {
-    throw new AppError('payment_invalid', {
-      param: 'amount_minor',
-      message: `Amounts in ${currency} must end in 0.`,
-    })
   }
 }

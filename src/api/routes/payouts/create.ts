@@ -5,13 +5,13 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode } from '#core/money.ts'
+import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
 import { createPayout } from '#jobs/payouts.ts'
 import { accept, type Answers } from '../../accept.ts'
-import { idempotencyKey, metadata, text } from '../../body.ts'
+import { idempotencyKey, metadata, text, tooFine } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import { PENDING_PAYOUT } from './examples.ts'
@@ -99,7 +99,9 @@ export function createPayoutRoute(
         id: payout_id,
         body,
         async step(asked) {
-          judged = await create({ ...body, ...asked, payout_id, processor: AREAS.payouts.provider })
+          const exact = settlesExactly(body.amount_minor, body.currency)
+          const { provider: processor } = AREAS.payouts
+          judged = await create({ ...body, ...asked, payout_id, exact, processor })
           const { became, payout } = judged
           if (payout !== undefined) return { created: payout }
           return became === 'known' ? became : undefined
@@ -123,6 +125,7 @@ const WHY_INVALID: Partial<
 function refusalOf(judged: Judgement | undefined, body: CreateBody): AppError {
   if (judged?.became === 'recipient_not_found')
     return new AppError('recipient_not_found', { param: 'recipient_id' })
+  if (judged?.became === 'too_fine') return tooFine('payout_invalid', body.currency)
   const invalid = judged && WHY_INVALID[judged.became]?.(body)
   if (invalid !== undefined) return new AppError('payout_invalid', { param: invalid[0], message: invalid[1] })
   const { amount_minor: requested_minor, currency } = body
