@@ -1,4 +1,4 @@
--- Payouts: what a tenant pays out of its balance. While one is open its amount is reserved on the tenant's account.
+-- Payouts: what a tenant pays out of its balance. While one is held its amount is reserved on the tenant's account.
 
 create table payouts (
   tenant_id uuid not null,
@@ -23,6 +23,10 @@ create table payouts (
   call_started_at timestamptz,
   -- A cancellation is under way, or follows as soon as the processor has it.
   cancel_requested_at timestamptz,
+  -- Its amount is reserved: while it is open, and after a failure by hand until it is known what became of a call that had begun. Else the
+  -- same money could be asked for again before the processor has said that it paid.
+  held boolean not null generated always as (status in ('pending', 'processing')
+    or (status = 'failed' and call_started_at is not null and processor_status is null)) stored,
   arrival_date text check (arrival_date ~ '^\d{4}-\d{2}-\d{2}$'),
   failure jsonb,
   processing_at timestamptz,

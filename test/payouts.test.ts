@@ -399,6 +399,24 @@ describe('a payout whose worker was killed before it began the call', () => {
 })
 
 describe('a failure by hand', () => {
+  test.each([
+    ['taken', { hold: 'after' }, 0],
+    ['refused', { hold: 'before' }, 100],
+  ])('while its call is under way keeps the amount until that is %s', async (became, holding, balance) => {
+    const own = await rich(world, 100)
+    const to = await recipient(own, became === 'taken' ? 'acct_success' : 'acct_refused')
+    const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: holding })
+    const { body } = await payOut(own, to)
+    await held.hit()
+    const failed = await own.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow' })
+    expect([failed.status, failed.body.status]).toEqual([200, 'failed'])
+    expect((await payOut(own, to)).body.error).toMatchObject({ code: 'insufficient_balance' })
+    await held.release()
+    await eventually(async () =>
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 }),
+    )
+  })
+
   test('of a payout that has not left frees its amount, and it never leaves', async () => {
     const own = await rich(world, 100)
     const to = await recipient(own)
@@ -639,7 +657,8 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
   })
 
-  test('that is failed by hand is never sent again', async () => {
+  test('that is failed by hand is never sent again, and keeps its amount until an operator has said what became of it', async () => {
+    const before = await accountOf(world, world.tenant_id)
     const { id, job_id } = await unknown()
     expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(200)
     await retryJob(world.sql, act(job_id))
@@ -647,10 +666,14 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(await effectsOf(id)).toEqual([])
     const sent = await world.provider('stripe').requests({ idempotency_key: `${job_id}:1` })
     expect(sent.length).toBe(2)
-    expect(await resolveAsFailed(world.sql, act(job_id))).toEqual({
-      settled: 'the payout has the status failed',
+    expect(await discardJob(world.sql, act(job_id))).toBeUndefined()
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
+    expect(await resolveAsFailed(world.sql, act(job_id))).toMatchObject({ after: 'failed' })
+    expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
+    expect((await client.get(`/v1/payouts/${id}`)).body.failure).toMatchObject({
+      manual: true,
+      message: 'lost',
     })
-    expect(await discardJob(world.sql, act(job_id))).toMatchObject({ after: 'discarded' })
   })
 })
 

@@ -166,18 +166,20 @@ type HeldJob = {
 // The row that the call of the open job `j` is about, and whether it is still under way; no row when the call is not
 // known here.
 function rowOfCall(sql: Sql | Tx): Fragment {
-  const rows = CALLS.flatMap(({ job, status }) => {
+  const rows = CALLS.flatMap(({ job, status, makes }) => {
     const noun = nounOf(job)
     // A call that no status shows is under way for as long as its job is open.
-    const under_way = status === null ? sql`true` : sql`r.status = any(${[status].flat()}::text[])`
-    return noun === undefined
-      ? []
-      : [
-          sql`
-            select r.id as row_id, r.status, ${under_way} as under_way
-            from ${sql(subjectOf(noun).table)} r
-            where j.name = ${job} and r.tenant_id = j.tenant_id and r.id = ${rowIdOf(sql, noun)}`,
-        ]
+    const shown = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
+    if (noun === undefined) return []
+    const { table, reserves } = subjectOf(noun)
+    // What is reserved waits for the call that makes it, also where its row has ended.
+    const waits = makes !== null && reserves !== undefined ? reserves(sql) : sql`false`
+    return [
+      sql`
+        select p.id as row_id, p.status, (${shown} or ${waits}) as under_way
+        from ${sql(table)} p
+        where j.name = ${job} and p.tenant_id = j.tenant_id and p.id = ${rowIdOf(sql, noun)}`,
+    ]
   })
   return unionAll(sql, rows)
 }

@@ -8,7 +8,7 @@ import { idFields, keyField, lastFields } from '../fields.ts'
 const PAYOUT_STATUSES = ['pending', 'processing', 'paid', 'failed', 'canceled'] as const
 export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
 
-/** The statuses in which the amount is reserved. In them the column `open` of its row is true. */
+/** The statuses of a payout that is on its way. In them the column `open` of its row is true. */
 export const OPEN_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
 
 /** The status of a payout, as a field and as a filter. */

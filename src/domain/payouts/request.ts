@@ -193,8 +193,8 @@ export type FailRequest = IdempotentRequest & {
 const BY_HAND = 'failed_manually'
 
 /**
- * Fails a payout by hand, whatever the processor does: what it reserved is free, and a job that has not called the
- * processor yet never does. `known` when the key was used before; undefined when its status does not allow it.
+ * Fails a payout by hand, whatever the processor does, and a job that has not called the processor yet never does. What
+ * it reserved is free, or if a call is under way once that has been answered. `known` when the key was used before; undefined when its status does not allow it.
  */
 export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout | 'known' | undefined> {
   const keys = sql`
@@ -214,7 +214,7 @@ export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout
     ),
     remembered as (${remember(sql, 'payout', keys)}),
     event as (${announce(sql, 'payout', announced)}),
-    ${freeing(sql, sql`select * from p`)}
+    ${freeing(sql, sql`select * from p where not held`)}
     select g.known, p.* from given g left join (select ${payoutColumns(sql)} from p) p on true`
   const { known, ...payout } = rows[0]!
   if (known) return 'known'

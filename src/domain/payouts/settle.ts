@@ -74,7 +74,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     from p where returned_minor > returned_before`
   const to_free = sql`
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
-    from p where was_open and not open`
+    from p where was_held and not held`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<Settled[]>`
     with ${holding(sql, items)},
@@ -90,7 +90,8 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         processor_status = s.further,
         processor_reference = coalesce(p.processor_reference, s.processor_reference),
         paid_minor = s.paid, returned_minor = s.returned,
-        call_started_at = case when not (s.said = 'unsent' and s.never_sent) then p.call_started_at end,
+        call_started_at = case when not (s.said in ('refused', 'absent') or (s.said = 'unsent' and s.never_sent))
+          then p.call_started_at end,
         cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
           then p.cancel_requested_at end,
         arrival_date = coalesce(s.arrival_date, p.arrival_date),
@@ -105,7 +106,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
             or coalesce(s.arrival_date, p.arrival_date) is distinct from p.arrival_date
           then clock_timestamp() else p.updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
-      returning p.*, s.before, s.was_open, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
+      returning p.*, s.before, s.was_held, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
         s.follow_up_job_id, s.request_id, s.job_id
     ),
     event as (${announce(sql, 'payout', announced)}),
@@ -145,7 +146,7 @@ function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], p.processor_status), 0)`
   return sql`
     seen as (
-      select told.*, p.status as before, p.open as was_open, p.processor_status as further_before,
+      select told.*, p.status as before, p.held as was_held, p.processor_status as further_before,
         p.cancel_requested_at, p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor,
         p.processor, p.processor_reference as known_reference, told.rank > ${rankOf} as moves
       from (select * from told order by tenant_id, payout_id) told

@@ -19,7 +19,7 @@ export const payoutSubject = {
   view: payoutSchema,
   events: PAYOUT_EVENTS,
   posts: ['payout_paid', 'payout_returned'],
-  reserves: (sql) => sql`p.open`,
+  reserves: (sql) => sql`p.held`,
   under_way: {
     open: (sql) => sql`p.open`,
     // One that was failed by hand may be paid all the same, and the news of that may be lost.

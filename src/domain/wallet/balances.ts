@@ -14,7 +14,7 @@ export const walletBalanceSchema = z
       12_000,
     ),
     pending_payouts_minor: amount(
-      'What payouts that are `pending` or `processing` have reserved of it.',
+      'What payouts have reserved of it: those that are `pending` or `processing`, and those that were failed by hand while the processor was asked, until it has answered.',
       2_000,
     ),
     available_minor: amount('`balance_minor` less `pending_payouts_minor`: what can be paid out.', 10_000),
