@@ -109,11 +109,16 @@ describe('each guide is a page that begins with what it is for, and its links wo
 
 test('the index lists every guide, and an unknown guide is 404', async () => {
   const index = await reader.get('/docs/guides')
-  for (const name of GUIDES) expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
+  const reference = await reader.get('/openapi.json')
+  for (const name of GUIDES) {
+    expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
+    // The reference finds headings.
+    expect(reference.body.info.description).toMatch(
+      new RegExp(`^### .+\n\n\\[.+\\]\\(/docs/guides/${name}\\): `, 'm'),
+    )
+  }
   expect(GUIDES.length).toBeGreaterThan(14)
   expect((await reader.get('/docs/guides/nothing')).status).toBe(404)
-  const reference = await reader.get('/openapi.json')
-  expect(reference.text).toContain('/docs/guides/quickstart')
   expect(reference.body.externalDocs.url).toBe(`${reader.url}/docs/guides`)
 })
 
@@ -180,6 +185,8 @@ test('common search words lead to the right guide, here and in the reference', a
     ['zero decimal', 'payments'],
     ['sdk', 'quickstart'],
     ['cors', 'keys'],
+    ['payout', 'payouts'],
+    ['top-up', 'wallet'],
   ] as const) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
     const results = Array.from(

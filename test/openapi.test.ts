@@ -193,6 +193,12 @@ test('parameters have their real types, and answers may get new fields', () => {
     status: 'PaymentStatus',
   })
   expect(typesOf('/v1/customers')).toMatchObject({ deleted: 'boolean', limit: 'int32' })
+  expect(
+    document.components.schemas.AiTask.properties.output.anyOf.map((each: any) => each.$ref ?? each.type),
+  ).toEqual([
+    ...['Generate', 'Classify', 'Extract'].map((kind) => `#/components/schemas/${kind}Output`),
+    'null',
+  ])
   const answered = new Set(
     routes.flatMap(({ operation }) =>
       Array.from(JSON.stringify(operation.responses).matchAll(/schemas\/(\w+)/g), ([, name]) => name!),
@@ -406,6 +412,30 @@ test('the examples of answers match their schemas', () => {
   }
 })
 
+test('the examples of a create answer what its first request sends, and those of a timeline are of its noun', () => {
+  const answered = ({ operation }: DocumentedRoute, status: number) =>
+    operation.responses[status].content['application/json'].example
+  const creates = routes.filter(({ operation }) => operation.responses[201] !== undefined)
+  expect(creates.length).toBeGreaterThan(8)
+  for (const route of creates) {
+    const [{ value }] = Object.values<any>(route.operation.requestBody.content['application/json'].examples)
+    // A source is shown masked.
+    const { source: _masked, ...sent } = { metadata: {}, ...value }
+    const shown = Object.entries(sent).filter(([name]) => name in answered(route, 201))
+    expect([route.path, answered(route, 201)]).toEqual([
+      route.path,
+      expect.objectContaining(Object.fromEntries(shown)),
+    ])
+  }
+  const timelines = routes.filter(({ path }) => path.endsWith('/timeline'))
+  expect(
+    timelines.map((route) => {
+      const [{ name, details }] = answered(route, 200)
+      return `${route.path.split('/').at(-3)} ${name} ${details.provider_reference.split('_')[0]}`
+    }),
+  ).toEqual(['kyc verify vs', 'payments capture pi', 'payouts payout po', 'top_ups top_up tu'])
+})
+
 test('the webhooks host is described, and answers as described', async () => {
   const described = (await world.client.get('/openapi-webhooks.json')).body
   expect(described.servers[0].url).toBe(world.config.WEBHOOKS_URL)
@@ -477,6 +507,17 @@ test('it lists every type of event, with the data that are written', async () =>
     expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
+  // Who keeps events, and where they are told, as long as none are sent.
+  const [, kept] = /## Events\n([^#]+)/.exec(document.info.description)!
+  for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
+    expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
+    const [, timeline] = /not sent yet(?:: `GET (.+)` tells them)?\.$/.exec(post.description)!
+    const whole = post.tags[0] === 'refunds' ? 'payments' : post.tags[0]
+    const route = routes.find(
+      ({ path, operation }) => path.endsWith('/timeline') && operation.tags[0] === whole,
+    )
+    expect([type, timeline]).toEqual([type, route?.path])
+  }
 })
 
 test('it lists every route, and each route that it lists exists', async () => {

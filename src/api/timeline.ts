@@ -4,8 +4,9 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
-import { listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
+import { exampleOfCall, listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { AskedFor } from '#domain/jobs/found.ts'
+import type { CallDefinition } from '#jobs/job.ts'
 import type { RouteContext } from './context.ts'
 import type { Literal } from './openapi/operation.ts'
 import { idParams, linkBefore, pageSize, route } from './route.ts'
@@ -23,13 +24,15 @@ type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summ
   subject: SubjectKey['subject']
   /** What it lists every one of, e.g. `attempt and event of the task`. */
   entries: string
+  /** A call of ours, and what the provider calls what it made: one of its entries. */
+  example: { call: Pick<CallDefinition, 'operation'>; reference: string }
 }
 
 /** Adds `GET {path}/{id}/timeline`. `find` throws where there is no such resource. */
 export function timelineRoute(
   root: FastifyInstance,
   { lists }: RouteContext,
-  { path, subject, entries: listed, ...literal }: Explained,
+  { path, subject, entries: listed, example: { call, reference }, ...literal }: Explained,
   find: (asked: AskedFor) => Promise<unknown>,
 ): void {
   root.withTypeProvider<ZodTypeProvider>().get(
@@ -40,6 +43,7 @@ export function timelineRoute(
       params: idParams,
       querystring: page,
       response: { 200: z.array(timelineEntrySchema) },
+      examples: { answer: { name: call.operation, details: exampleOfCall(reference) } },
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials

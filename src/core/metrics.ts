@@ -137,7 +137,7 @@ export const metrics = {
   }),
   drifts: new Gauge({
     name: 'sluice_open_drifts',
-    help: 'Payments and refunds whose state at the processor differs from ours or is not known',
+    help: 'Payments, payouts and all else at a provider whose state there differs from ours or is not known',
     labelNames: ['state'],
     registers,
   }),

@@ -19,6 +19,14 @@ const DETAILS = `What else is known.
 - Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
 - Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key; \`failure\`, the code of what was wrong, where something was.`
 
+/** What is known of a call that made this at the provider, as documents show it. */
+export const exampleOfCall = (provider_reference: string) => ({
+  job_id: '0198f6f0-7a11-7000-8000-123456789abc',
+  generation: 1,
+  last_sent_at: '2026-11-20T10:15:30.123456Z',
+  provider_reference,
+})
+
 export const timelineEntrySchema = z
   .object({
     at: timestamp.meta({ description: 'When it happened or, if it took time, began.' }),
@@ -35,12 +43,7 @@ export const timelineEntrySchema = z
     outcome: z.string().nullable().meta({ description: OUTCOME, example: 'done' }),
     details: z.record(z.string(), anyJson).meta({
       description: DETAILS,
-      example: {
-        job_id: '0198f6f0-7a11-7000-8000-123456789abc',
-        generation: 1,
-        last_sent_at: '2026-11-20T10:15:30.123456Z',
-        provider_reference: PAYMENTS.examples.payment,
-      },
+      example: exampleOfCall(PAYMENTS.examples.payment),
     }),
   })
   .meta({

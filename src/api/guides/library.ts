@@ -36,11 +36,29 @@ export type Guide = {
 /** The index, and the guides in its order. */
 export type Library = { index: Guide; guides: Guide[] }
 
-/** Reads all guides; the index, README.md, says which there are. */
+/** A guide as the index has it. `about`: what it is for, in Markdown. */
+export type ListedGuide = { name: string; title: string; about: string }
+
+const LISTED = /^- \[(.+)\]\(([a-z0-9-]+)\.md\): (.+)$/gm
+
+/** The guides that there are; the index, README.md, says so. */
+export async function listGuides(): Promise<ListedGuide[]> {
+  const index = await readFile(join(FOLDER, 'README.md'), 'utf8')
+  return Array.from(index.matchAll(LISTED), ([, title, name, about]) => ({
+    title: title!,
+    name: name!,
+    about: about!,
+  }))
+}
+
+/** Reads all guides. */
 export async function loadLibrary(): Promise<Library> {
-  const index = await readGuide('', 'README')
-  const names = Array.from(index.html.matchAll(/href="\/docs\/guides\/([a-z0-9-]+)"/g), ([, name]) => name!)
-  return { index, guides: await Promise.all(names.map((name) => readGuide(name, name))) }
+  const listed = await listGuides()
+  const [index, ...guides] = await Promise.all([
+    readGuide('', 'README'),
+    ...listed.map(({ name }) => readGuide(name, name)),
+  ])
+  return { index, guides }
 }
 
 /** What is looked for: the first eight different words. */

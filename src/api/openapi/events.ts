@@ -1,6 +1,6 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { EVENTS, type EventType } from '#domain/events.ts'
-import { subjectOf } from '#domain/subjects.ts'
+import { rootOf, subjectOf } from '#domain/subjects.ts'
 import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
 import {
   CANCELED,
@@ -54,20 +54,26 @@ function inEvent({ url: _url, ...shown }: { url: null }): object {
   return shown
 }
 
-/** By type. They are listed under their noun's tag, which is the plural that its table is called by too. */
-export function eventsOf(schemas: Schemas): Record<string, JsonSchema> {
+/**
+ * By type. They are listed under their noun's tag, which is the plural that its table is called by too. `timelines`: the
+ * path of the timeline of what has one, by tag.
+ */
+export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Record<string, JsonSchema> {
   return Object.fromEntries(
-    EVENTS.map(({ type, noun, about, data }) => [
-      type,
-      { post: eventOperation(type, subjectOf(noun).table, about, schemas.of(data, 'output'), schemas) },
-    ]),
+    EVENTS.map(({ type, noun, about, data }) => {
+      const timeline = timelines.get(subjectOf(rootOf(noun)).table)
+      const told = timeline === undefined ? '' : `: \`GET ${timeline}\` tells them`
+      const description = `${about} Events are not sent yet${told}.`
+      const tag = subjectOf(noun).table
+      return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
+    }),
   )
 }
 
 function eventOperation(
   type: string,
   tag: string,
-  about: string,
+  description: string,
   data: JsonSchema,
   schemas: Schemas,
 ): JsonSchema {
@@ -75,7 +81,7 @@ function eventOperation(
   return {
     operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
     summary: type,
-    description: `${about} Events are not sent yet: [the timeline](/docs/guides/payments#when-something-is-odd) tells them.`,
+    description,
     tags: [tag],
     security: [],
     requestBody: {

@@ -136,7 +136,7 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
       const paged = list && querystring !== undefined
       const one: unknown = list ? (shown as unknown[])[0] : shown
       const differs = status === '202' ? examples?.unfinished : examples?.answer
-      const example = { ...(one as object), ...differs }
+      const example = { ...(one as object), ...asSent(literal, one), ...differs }
       return [
         status,
         {
@@ -151,6 +151,14 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
       ]
     }),
   )
+}
+
+/** What of an answer to a create is as its first example sends it. */
+function asSent({ key, body, examples }: Literal, answer: unknown): object {
+  const [first] = Object.values(examples?.requests ?? {})
+  if (key !== 'required' || first === undefined) return {}
+  const sent = Object.entries(Object(body?.parse(first.value)))
+  return Object.fromEntries(sent.filter(([name]) => Object.hasOwn(Object(answer), name)))
 }
 
 /** Every code that a route can answer. */

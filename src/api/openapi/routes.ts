@@ -1,6 +1,7 @@
 // The OpenAPI documents as they are served: `/openapi.json`, and that of the webhooks host.
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '#core/config.ts'
+import { listGuides } from '../guides/library.ts'
 import { apiDocument } from './document.ts'
 import type { DocumentedRoute } from './operation.ts'
 import { webhooksDocument } from './webhooks-host.ts'
@@ -18,15 +19,16 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
 
   // Anybody may ask for them, so they are written once, and all answers share the bytes.
   const served = (path: string, document: () => unknown) => {
-    let bytes: Buffer | undefined
-    app.get(path, (_request, reply) => {
-      bytes ??= Buffer.from(JSON.stringify(document()))
-      return reply.type('application/json; charset=utf-8').send(bytes)
+    let bytes: Promise<Buffer> | undefined
+    app.get(path, async (_request, reply) => {
+      bytes ??= Promise.resolve(document()).then((whole) => Buffer.from(JSON.stringify(whole)))
+      return await reply.type('application/json; charset=utf-8').send(await bytes)
     })
   }
-  served('/openapi.json', () =>
+  served('/openapi.json', async () => {
     // Whoever reads the reference under another name of this host may send requests only there.
-    apiDocument(routes, { server: config.API_URL ?? '/', origin: origin() }),
-  )
+    const server = config.API_URL ?? '/'
+    return apiDocument(routes, { server, origin: origin(), guides: await listGuides() })
+  })
   served('/openapi-webhooks.json', () => webhooksDocument(config))
 }

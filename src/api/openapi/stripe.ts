@@ -73,8 +73,7 @@ const securitySchemes = {
 
 export const SENDER = {
   path: '/stripe',
-  title: 'Webhooks from Stripe',
-  guide: '[Webhooks from Stripe](/docs/guides/stripe-webhooks)',
+  guide: { name: 'stripe-webhooks', link: '[Webhooks from Stripe](/docs/guides/stripe-webhooks)' },
   operation,
   schemas,
   securitySchemes,

@@ -8,7 +8,7 @@ import { SENDER } from './stripe.ts'
 const DESCRIPTION = `
 Where processors send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
 bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. ${SENDER.guide} says how to set it up.
+and does nothing. ${SENDER.guide.link} says how to set it up.
 `
 
 /** Status, code and meaning of each refusal. */

@@ -99,8 +99,8 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
             value: { idempotency_key: 'top-up-2026-11-21', amount_minor: 10_000, currency: 'eur' },
           },
         },
-        answer: TOP_UP_PENDING,
-        unfinished: TOP_UP_PENDING,
+        answer: { ...TOP_UP_PENDING, source: maskedSource(TOP_UPS.examples.source) },
+        unfinished: { ...TOP_UP_PENDING, source: maskedSource(TOP_UPS.examples.source) },
       },
       errors: [
         'idempotency_key_reused',
@@ -193,6 +193,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
       operation_id: 'getTopUpTimeline',
       summary: 'Explain a top-up',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the top-up',
+      example: { call: createTopUp.call, reference: TOP_UPS.examples.top_up },
       errors: ['top_up_not_found'],
     },
     answers.find,

@@ -28,6 +28,24 @@ type AiTaskStatus = z.output<typeof aiTaskStatus>
 /** Whether a task never leaves this status. */
 export const isFinal = (status: AiTaskStatus): boolean => status !== 'queued' && status !== 'running'
 
+const output = z.union([
+  z
+    .object({ text: z.string().meta({ description: 'What was written.', example: 'Jobs wait in line.' }) })
+    .meta({ id: 'GenerateOutput', description: 'Of a task of kind `generate`.' }),
+  z
+    .object({ label: z.string().meta({ description: 'One of the given labels.', example: 'billing' }) })
+    .meta({ id: 'ClassifyOutput', description: 'Of a task of kind `classify`.' }),
+  z
+    .object({
+      data: anyJson.meta({
+        description: 'What the text says, valid by the given JSON Schema.',
+        example: { name: 'Ada Lovelace', born: 1815 },
+      }),
+    })
+    .meta({ id: 'ExtractOutput', description: 'Of a task of kind `extract`.' }),
+  z.null(),
+])
+
 /** A task in answers. What it was asked is not shown: it may be personal, and is erased when the task is over. */
 export const aiTaskSchema = z
   .object({
@@ -43,9 +61,9 @@ export const aiTaskSchema = z
       .int()
       .nullable()
       .meta({ description: 'The most tokens that the answer may have, if it was said.', example: 200 }),
-    output: anyJson.meta({
+    output: output.meta({
       description:
-        'Of `generate` `{ text }`, of `classify` `{ label }`, of `extract` `{ data }`; null unless it succeeded, once it is older than outputs are kept, and in lists.',
+        'By its kind; null unless it succeeded, once it is older than outputs are kept, and in lists.',
       example: { label: 'billing' },
     }),
     usage: z

@@ -2,9 +2,11 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
+import { capturePayment } from '#jobs/payments.ts'
 import type { RouteContext } from '../../context.ts'
 import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
@@ -101,6 +103,7 @@ export function readRoutes(
       operation_id: 'getPaymentTimeline',
       summary: 'Explain a payment',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the payment and its refunds',
+      example: { call: capturePayment.call, reference: PAYMENTS.examples.payment },
       errors: ['payment_not_found'],
     },
     find,

@@ -2,9 +2,11 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { PAYOUTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
 import { listPayouts } from '#domain/payouts/find.ts'
 import { payoutSchema, payoutStatus, type Payout } from '#domain/payouts/payout.ts'
+import { createPayout } from '#jobs/payouts.ts'
 import type { Answers } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
@@ -73,6 +75,7 @@ export function readPayoutRoutes(
       operation_id: 'getPayoutTimeline',
       summary: 'Explain a payout',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the payout',
+      example: { call: createPayout.call, reference: PAYOUTS.examples.payout },
       errors: ['payout_not_found'],
     },
     find,

@@ -2,12 +2,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { IDENTITY } from '#core/config/providers.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
 import {
   verificationSchema,
   verificationSubjectType,
   verificationStatus,
 } from '#domain/verifications/verification.ts'
+import { createVerification } from '#jobs/verifications.ts'
 import type { RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
@@ -80,6 +82,7 @@ export function readVerificationRoutes(
       summary: 'Explain a verification',
       entries:
         'attempt, provider answer, webhook and event of the verification, also what the provider said after a decision',
+      example: { call: createVerification.call, reference: IDENTITY.examples.session },
       errors: ['kyc_not_found'],
     },
     find,
