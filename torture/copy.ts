@@ -11,7 +11,7 @@ export async function patchedCopy(
   patches: Patch[],
 ): Promise<{ path: string; remove: () => Promise<void> }> {
   const { path, remove } = await makeFolder('copy')
-  for (const part of ['src', 'migrations', 'package.json'])
+  for (const part of ['src', 'migrations', 'docs/guides', 'package.json'])
     await cp(join(root, part), join(path, part), { recursive: true })
   await symlink(join(root, 'node_modules'), join(path, 'node_modules'))
   for (const { file, from, to } of patches) {

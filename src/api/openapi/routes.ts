@@ -19,10 +19,10 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
 
   // Anybody may ask for them, so they are written once, and all answers share the bytes.
   const served = (path: string, document: () => unknown) => {
-    let bytes: Promise<Buffer> | undefined
+    let bytes: Buffer | undefined
     app.get(path, async (_request, reply) => {
-      bytes ??= Promise.resolve(document()).then((whole) => Buffer.from(JSON.stringify(whole)))
-      return await reply.type('application/json; charset=utf-8').send(await bytes)
+      bytes ??= Buffer.from(JSON.stringify(await document()))
+      return await reply.type('application/json; charset=utf-8').send(bytes)
     })
   }
   served('/openapi.json', async () => {
