@@ -100,7 +100,8 @@ begin
   alter table recipients alter column kyc_id set statistics 10;
 end $$;
 
--- With a deleted customer goes what their verifications say of them, when all of the customer's own events are erased.
+-- With a deleted customer goes what their verifications say of them, when all of the customer's own events are erased. What waits for a
+-- call is erased again at its turn, because more may have been told by then.
 create or replace function erase_next_events(most integer) returns integer language sql as $$
   with erasure as materialized (
     select * from erasures where turn_at <= clock_timestamp() order by turn_at limit 1 for update skip locked
@@ -120,34 +121,37 @@ create or replace function erase_next_events(most integer) returns integer langu
     update erasures r set turn_at = clock_timestamp(), after_at = reached.created_at, after_id = reached.id from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
   ), waits as (
-    -- A call that is not over needs its request as it was sent.
+    -- A call that is not over needs its request as it was sent; nothing else waits for it.
     update erasures r set turn_at = clock_timestamp() + interval '10 seconds' from erasure
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
       and exists (
         select from verifications v join jobs j on j.tenant_id = v.tenant_id and j.subject_id = v.id
         where v.tenant_id = r.tenant_id and v.subject_id = r.customer_id and v.subject_type = 'customer'
           and j.finished_at is null)
-    returning r.tenant_id, r.customer_id
+    returning r.tenant_id
   ), done as (
     delete from erasures r using erasure
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
       and not exists (select from waits)
-    returning r.tenant_id, r.customer_id
   ), verified as materialized (
-    select v.tenant_id, v.id from done join verifications v
-      on v.tenant_id = done.tenant_id and v.subject_id = done.customer_id and v.subject_type = 'customer'
+    select v.tenant_id, v.id from erasure join verifications v
+      on v.tenant_id = erasure.tenant_id and v.subject_id = erasure.customer_id and v.subject_type = 'customer'
+    where (select count(*) from step) < most
   ), forgotten as (
-    update verifications v set metadata = '{}', return_url = null, updated_at = clock_timestamp() from verified
+    update verifications v set metadata = '{}', return_url = null, decision_reason = null, updated_at = clock_timestamp() from verified
     where v.tenant_id = verified.tenant_id and v.id = verified.id
+      and (v.metadata, v.return_url, v.decision_reason) is distinct from ('{}'::jsonb, null::text, null::text)
   ), told as (
-    update events e set data = e.data - array['metadata', 'return_url'] from verified
+    update events e set data = e.data - array['metadata', 'return_url', 'decision_reason'] from verified
     where e.tenant_id = verified.tenant_id and e.subject_id = verified.id and e.type like 'kyc.%'
+      and e.data ?| array['metadata', 'return_url', 'decision_reason']
   ), asked as (
     update jobs j set request = j.request || '{"return_url": null}' from verified
-    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null and j.request ? 'return_url'
+    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null
+      and j.request ->> 'return_url' is not null
   ), asked_before as (
     update job_history j set request = j.request || '{"return_url": null}' from verified
-    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.request ? 'return_url'
+    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.request ->> 'return_url' is not null
   )
   select (select count(*)::integer from step) from erasure
 $$;

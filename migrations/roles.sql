@@ -189,7 +189,7 @@ begin
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
 
-  -- Readers read everything but secrets. Partitions are read through the table that they are parts of.
+  -- Readers read everything but secrets, what providers sent and what models answered. Partitions are read through the table that they are parts of.
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -197,7 +197,8 @@ begin
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
-        ('job_history', 'lease_token'), ('job_history', 'request'))
+        ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
+        ('ai_tasks', 'output'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

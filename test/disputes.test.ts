@@ -317,6 +317,27 @@ test('a dispute of a payment of another application is left alone', async () => 
   ).toEqual([])
 })
 
+test('what a notification tells of a person is not kept', async () => {
+  const told = Object.fromEntries(
+    ['evidence', 'billing_details', 'receipt_email', 'receipt_url', 'shipping'].map((name) => [
+      name,
+      { name: 'Grace' },
+    ]),
+  )
+  const event = madeUp('charge.dispute.updated', {
+    id: 'du_evidence',
+    object: 'dispute',
+    ...told,
+    charge: { id: 'ch_1', ...told },
+    evidence_details: { due_by: 1 },
+  })
+  expect((await deliver(world, event)).status).toBe(200)
+  const [row] = await world.sql<{ kept: any; text: string }[]>`
+    select payload #> '{data,object}' as kept, payload::text as text from notifications where event_id = ${event.id}`
+  expect(row!.text).not.toContain('Grace')
+  expect(row!.kept).toMatchObject({ evidence: '[redacted]', evidence_details: { due_by: 1 } })
+})
+
 test('disputes are listed newest first, by status, payment and time, in pages', async () => {
   const other = await world.clientOf()
   const made = []

@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
+import type { Scope } from '#domain/areas.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { PROVIDER_NOUNS } from '#domain/subjects.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkBooks } from '#test/books.ts'
@@ -557,6 +559,27 @@ describe.concurrent('a drift', () => {
     for (const query of ['state=open', 'subject=parcel', 'payment_id=x', 'status=stale'])
       expect((await client.get(`/v1/reconciliation?${query}`)).status).toBe(400)
     await world.sql`delete from drifts where payment_id = ${id}`
+  })
+
+  test('a key sees the drifts of what it may read', async () => {
+    const tenant = 'drifting'
+    const { tenant_id } = await world.clientOf({ tenant, scopes: [] })
+    await world.sql`
+      insert into drifts (tenant_id, id, subject, subject_id, state, ours, since)
+      select ${tenant_id}, gen_random_uuid(), subject, gen_random_uuid(), 'differs', '{"status":"failed"}', now()
+      from unnest(${PROVIDER_NOUNS}::text[]) subject`
+    const seen = async (scopes: Scope[], filter = '') => {
+      const key = await world.clientOf({ tenant, scopes: ['payments:read', ...scopes] })
+      const subjects: string[] = (await driftsOf(key, filter)).map(({ subject }) => subject)
+      return subjects.toSorted()
+    }
+    const payments = ['dispute', 'payment', 'refund']
+    expect(await seen([])).toEqual(payments)
+    expect(await seen([], '?subject=payout')).toEqual([])
+    expect(await seen(['payouts:read'])).toEqual([...payments, 'payout'].toSorted())
+    expect(await seen(['wallet:read'], '?subject=top_up')).toEqual(['top_up'])
+    expect(await seen(['compliance:read'], '?subject=kyc')).toEqual(['kyc'])
+    await world.sql`delete from drifts where tenant_id = ${tenant_id}`
   })
 
   test('after all of these stories the books balance', { concurrent: false }, async () => {

@@ -228,16 +228,17 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
       else refused.push([name, ''], [name, 17], [name, {}])
       if (!(name in optional)) refused.push([name, null])
     }
-    const said = (name: string): string => {
-      if (name === 'idempotency_key') return 'cannot be changed, and a change needs none.'
-      const of_create = name in fields && !(name in changes)
-      return of_create ? `cannot be changed: archive the ${noun} and create another.` : ''
-    }
+    const fixedBecause = (name: string): string =>
+      name === 'idempotency_key'
+        ? 'cannot be changed, and a change needs none.'
+        : name in fields && !(name in changes)
+          ? `cannot be changed: archive the ${noun} and create another.`
+          : ''
     for (const [name, value] of refused) {
       const answer = await world.client.patch(`${path}/${before.id}`, { ...changes, [name]: value })
       const { param, message } = answer.body.error
       expect([name, value, answer.status, param]).toEqual([name, value, 400, name])
-      expect(message).toContain(said(name))
+      expect(message).toContain(fixedBecause(name))
     }
     expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
   })

@@ -101,8 +101,14 @@ test('each process does all of its work as its own user', async () => {
 
 test.each(['api', 'webhooks', 'worker'])('the queue takes bells of the role %s', async (role) => {
   const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
-  const put = `select count(*)::int as bells from bullmq.add_jobs_bulk('new_${role}', '${JSON.stringify(bells)}')`
-  expect(await asked(role, put)).toEqual([{ bells: 1 }])
+  const put = (queue: string) =>
+    `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
+  expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
+  // Each queue has a sequence, so nobody makes others.
+  const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
+  const before = await sequences()
+  await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
+  expect(await sequences()).toEqual(before)
 })
 
 describe('no role may do more than its process does', () => {
@@ -243,6 +249,9 @@ describe('no role may do more than its process does', () => {
       `select client_secret from payments`,
       `select request from jobs`,
       `select lease_token from jobs`,
+      `select payload from notifications`,
+      `select payload from notification_history`,
+      `select output from ai_tasks`,
       `select * from payments`,
       `insert into pauses (queue) values ('payments')`,
       `update payments set status = 'captured'`,

@@ -2,6 +2,7 @@
 // store.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
+import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
@@ -11,7 +12,7 @@ export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
 const MAX_VALUES = 4_000
 const METADATA_LIMIT_BYTES = 16 * 1024
-const METADATA_MAX_VALUES = 1_000
+const MAX_INNER_VALUES = 1_000
 const MAX_DEPTH = 32
 
 /** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
@@ -59,6 +60,17 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
     }
   }
   return values > most
+}
+
+/** Of a part of a body that costs more than the rest of it. */
+export const FEW_VALUES = {
+  error: 'must have at most 1,000 values; lists and objects count too',
+  abort: true,
+}
+
+/** Whether this JSON has at most 1,000 values. */
+export function hasFewValues(value: Json): boolean {
+  return !holdsMoreThan(MAX_INNER_VALUES, Buffer.from(JSON.stringify(value)))
 }
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
@@ -113,9 +125,7 @@ export const metadataValue = metadataJson
     error: 'must be at most 16 KiB of JSON',
     abort: true,
   })
-  .refine((value) => !holdsMoreThan(METADATA_MAX_VALUES, Buffer.from(JSON.stringify(value))), {
-    error: 'must have at most 1,000 values; lists and objects count too',
-  })
+  .refine(hasFewValues, FEW_VALUES)
   .meta({
     description:
       'Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',

@@ -36,7 +36,8 @@ const TABLE = {
       reconciliation: 'Where our books and the processor are known to differ.',
     },
     scopes: {
-      'payments:read': 'read payments, their timelines, refunds, disputes and open drifts',
+      'payments:read':
+        'read payments, their timelines, refunds, disputes, and open drifts of what the key may read',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },

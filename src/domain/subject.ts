@@ -1,6 +1,7 @@
 // What the entry of a noun in the subjects says.
 import type { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Scope } from './areas.ts'
 import type { Checks } from './audit/checks.ts'
 import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
 
@@ -44,6 +45,8 @@ export type UnderWay = {
 }
 
 export type AtProvider = {
+  /** The scope with which its rows are read, and so their drifts. */
+  scope: Scope
   /** The column with the provider's name; what the column is called is also what the provider is to us. */
   provider: string
   /** The column with the provider's id. */

@@ -6,6 +6,7 @@ import {
   runMigrations,
 } from 'bullmq'
 import { Client } from 'pg'
+import { QUEUES } from '#core/config/queues.ts'
 import { limitLocks, lockError } from '#core/migrate.ts'
 import type { PostgresPlace } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
@@ -23,6 +24,7 @@ export async function migratePostgres({
   try {
     await client.query(limitLocks({ in_transaction: false }))
     if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
+    await client.query(onlyOurQueues(schema))
     await client.query(grants(schema))
   } catch (error) {
     throw lockError(error)
@@ -38,6 +40,22 @@ async function isMigrated(client: Client, schema: string): Promise<boolean> {
     if (error instanceof SchemaMigrationRequiredError) return false
     throw error
   }
+}
+
+/**
+ * Whoever rings a bell of a new queue makes a sequence with the owner's rights: so there are no queues but ours. Jobs of
+ * other names that are there already stay.
+ */
+function onlyOurQueues(schema: string): string {
+  const names = QUEUES.map((name) => `'${name}'`).join(', ')
+  const table = `'${schema}.job'::regclass`
+  return `do $$ begin
+    if exists (select from pg_constraint where conrelid = ${table} and conname = 'sluice_queues'
+      and obj_description(oid, 'pg_constraint') = $names$${names}$names$) then return; end if;
+    alter table ${schema}.job drop constraint if exists sluice_queues,
+      add constraint sluice_queues check (queue in (${names})) not valid;
+    comment on constraint sluice_queues on ${schema}.job is $names$${names}$names$;
+  end $$`
 }
 
 /** Processes that do not own BullMQ's tables use them as members of the role `sluice_service`, if there is one. */

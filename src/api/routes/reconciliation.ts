@@ -28,7 +28,7 @@ export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteCont
       operation_id: 'listDrifts',
       summary: 'List open drifts',
       description:
-        'Payments and refunds that the processor sees otherwise than we do, or of which nobody knows whether a call took effect: what we think, what the processor says, and since when. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; what is mended is no longer listed. Empty when all agree.',
+        'What the processor sees otherwise than we do, or of which nobody knows whether a call took effect: what we think, what the processor says, and since when. Shown are payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; what is mended is no longer listed. Empty when all agree.',
       querystring: listQuery,
       response: { 200: z.array(driftSchema) },
       examples: {
@@ -45,7 +45,7 @@ export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteCont
     }),
     async (request, reply) => {
       const drifts = await lists(request, reply, (lists_sql) =>
-        listDrifts(lists_sql, request.credentials.tenant_id, request.query),
+        listDrifts(lists_sql, request.credentials, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, drifts))
       return drifts

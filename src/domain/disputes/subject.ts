@@ -28,6 +28,7 @@ export const disputeSubject = {
     statuses: ['needs_response', 'under_review', 'warning'],
   },
   at_provider: {
+    scope: 'payments:read',
     provider: 'processor',
     reference: 'processor_reference',
     side: disputeSide,

@@ -34,6 +34,7 @@ export const paymentSubject = {
   posts: ['capture'],
   under_way: { open: (sql) => sql`p.open` },
   at_provider: {
+    scope: 'payments:read',
     provider: 'processor',
     reference: 'processor_reference',
     side: paymentSide,

@@ -28,6 +28,7 @@ export const payoutSubject = {
     left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
   },
   at_provider: {
+    scope: 'payouts:read',
     provider: 'processor',
     reference: 'processor_reference',
     side: payoutSide,

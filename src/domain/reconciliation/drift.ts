@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import type { Credentials } from '../api-keys.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
   filedBy,
@@ -84,9 +85,14 @@ export type DriftFilters = ListPage & {
   payment_id?: string
 }
 
-/** The open drifts of a tenant, newest first. */
-export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilters): Promise<Drift[]> {
+/** The open drifts of what a key may read, newest first. */
+export async function listDrifts(
+  sql: Sql,
+  { tenant_id, scopes }: Pick<Credentials, 'tenant_id' | 'scopes'>,
+  filters: DriftFilters,
+): Promise<Drift[]> {
   const { state = null, subject = null, payment_id = null, limit } = filters
+  const readable = PROVIDER_NOUNS.filter((noun) => scopes.has(providerSubjectOf(noun).at_provider.scope))
   // The detail of an unknown job may be the text of an exception, which is only for operators.
   return await sql<Drift[]>`
     select id, tenant_id, subject, subject_id, payment_id, state, ours, theirs,
@@ -96,6 +102,7 @@ export async function listDrifts(sql: Sql, tenant_id: string, filters: DriftFilt
     from drifts
     where tenant_id = ${tenant_id} and mended_at is null and ${createdWithin(sql, filters)}
       and state = coalesce(${state}, state) and subject = coalesce(${subject}, subject)
+      and subject = any(${readable}::text[])
       and (${payment_id}::uuid is null or payment_id = ${payment_id})
     order by created_at desc limit ${limit}`
 }

@@ -16,6 +16,7 @@ export const refundSubject = {
     left_to_provider: (sql) => sql`(p.imported or ${wasTaken(sql, 'refund', sql`p.payment_id`)})`,
   },
   at_provider: {
+    scope: 'payments:read',
     provider: 'processor',
     reference: 'processor_reference',
     side: z.object(AMOUNT_SIDE),

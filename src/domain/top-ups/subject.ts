@@ -16,6 +16,7 @@ export const topUpSubject = {
     left_to_provider: (sql) => wasTaken(sql, 'top_up', sql`p.id`),
   },
   at_provider: {
+    scope: 'wallet:read',
     provider: 'processor',
     reference: 'processor_reference',
     side: z.object(AMOUNT_SIDE),

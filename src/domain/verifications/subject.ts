@@ -38,6 +38,7 @@ export const verificationSubject = {
     statuses: ['requires_input', 'processing'],
   },
   at_provider: {
+    scope: 'compliance:read',
     provider: 'provider',
     reference: 'provider_reference',
     side: verificationSide,

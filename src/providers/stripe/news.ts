@@ -21,8 +21,8 @@ const eventSchema = z.looseObject({
 })
 
 /**
- * What an event tells and nobody here needs: tokens, addresses that carry one, and what a person showed. Stripe can be
- * asked for them.
+ * What an event tells and nobody here needs: tokens, addresses that carry one, and what is personal. Stripe can be asked
+ * for them.
  */
 const SECRETS = new Set([
   'client_secret',
@@ -32,6 +32,11 @@ const SECRETS = new Set([
   'url',
   'provided_details',
   'verified_outputs',
+  'evidence',
+  'billing_details',
+  'receipt_email',
+  'receipt_url',
+  'shipping',
 ])
 
 /** An event, sent by Stripe or read from its list. Undefined when it is none, or nested as no event is. */

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { anyJson } from '#core/json.ts'
 import { problemOfSchema, SCHEMA_LIMIT_BYTES } from '#domain/ai-tasks/json-schema.ts'
 import type { AiTaskInput } from '#jobs/ai-tasks.ts'
-import { idempotencyKey, metadata } from '../../body.ts'
+import { FEW_VALUES, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
 
 const MOST_CHARACTERS = 200_000
 const MOST_LABELS = 50
@@ -49,12 +49,13 @@ const extractInput = z
     text: long('What data is taken from.', ARTICLE),
     schema: z
       .record(z.string(), anyJson)
+      .refine(hasFewValues, FEW_VALUES)
       .superRefine((schema, check) => {
         const problem = problemOfSchema(schema)
         if (problem !== null) check.addIssue({ code: 'custom', ...problem })
       })
       .meta({
-        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${SCHEMA_LIMIT_BYTES / 1024} KiB. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
+        description: `A JSON Schema, draft 2020-12, that the data validates against; at most ${SCHEMA_LIMIT_BYTES / 1024} KiB and 1,000 values. \`$ref\` leads into the schema itself only (\`#/$defs/...\`); \`$id\`, \`$anchor\`, \`$dynamicRef\`, \`$dynamicAnchor\`, \`$vocabulary\` and \`$async\` are refused. \`format\` is not checked.`,
         example: { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
       }),
   })

@@ -15,6 +15,7 @@ export const parcelSubject = {
   events: PARCEL_EVENTS,
   under_way: { open: (sql) => sql`p.status = 'pending'` },
   at_provider: {
+    scope: 'parcels:read',
     provider: 'carrier',
     reference: 'tracking',
     side: parcelSide,
