@@ -481,6 +481,26 @@ test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   },
 )
 
+test('a tenant whose calls last does not keep another waiting', async () => {
+  const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
+  const mark = freshKey()
+  const held = await world
+    .provider('ai')
+    .fault({ match: { contains: mark }, fault: 'hold', times: 1_000_000 })
+  const ask = (client: typeof mine, prompt: string, headers = {}) =>
+    client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...generate(prompt) }, headers)
+  // More than a worker has slots.
+  const asked = await Promise.all(Array.from({ length: 120 }, () => ask(mine, mark)))
+  const running = async () => (await mine.get('/v1/ai/tasks?status=running&limit=100')).body.length
+  await eventually(async () => expect(await running()).toBe(75))
+  // By a bell, and after its first call by a walk.
+  const { body } = await ask(other, '[[429]]', WAIT)
+  expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
+  expect(await running()).toBe(75)
+  await held.remove()
+  await eventually(async () => expect((await look(asked.at(-1)!.body.id, mine)).status).toBe('succeeded'))
+})
+
 test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async () => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const ask = (client: typeof mine, task: object, headers = {}) =>

@@ -180,7 +180,7 @@ describe('when all sockets are in use', () => {
   beforeAll(async () => {
     world = await createWorld({
       notifications: false,
-      env: { WORKER_CONCURRENCY: '400', TENANT_WINDOW: '1000' },
+      env: { WORKER_CONCURRENCY: '500', TENANT_WINDOW: '1000' },
     })
   })
   afterAll(async () => await world?.close())

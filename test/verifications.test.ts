@@ -283,6 +283,32 @@ describe('the page of the provider', () => {
     expect((await client.post(`/v1/compliance/kyc/${NOBODY}/link`)).status).toBe(404)
   })
 
+  test('of very many requests for one only some are taken; a replay of these is answered', async () => {
+    const { id, provider_reference } = await verificationOf(client)
+    const held = await fault(world, {
+      match: { path: `/verification_sessions/${provider_reference}` },
+      fault: 'hold',
+      times: 1_000,
+    })
+    const ask = (idempotency_key: string, headers?: Record<string, string>) =>
+      client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key }, headers)
+    const keys = Array.from({ length: 40 }, () => freshKey())
+    const answers = await Promise.all(keys.map((key) => ask(key, ASYNC)))
+    const taken = keys.filter((_key, nth) => answers[nth]!.status === 202)
+    expect(taken).toHaveLength(10)
+    const refused = answers.find(({ status }) => status !== 202)!
+    expect([refused.status, refused.body.error]).toMatchObject([
+      429,
+      { code: 'rate_limited', context: { limit: 10 } },
+    ])
+    expect(refused.headers.get('retry-after')).toBe('1')
+    expect((await ask(taken[0]!, ASYNC)).status).toBe(202)
+    await held.remove()
+    const urls = await Promise.all(taken.map(async (key) => (await ask(key)).body.url))
+    expect(new Set(urls.filter((url) => url !== null)).size).toBe(10)
+    expect((await ask(freshKey())).status).toBe(200)
+  })
+
   test('there is none while the provider looks or has not begun', async () => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')

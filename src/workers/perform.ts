@@ -15,6 +15,7 @@ import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 import { createLeases } from './leases.ts'
 import { NOTHING } from './settle.ts'
+import { createShares, type Shares } from './shares.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
 
 const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
@@ -32,6 +33,8 @@ export type Performer = {
   perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
+  /** How these may be shared among tenants. */
+  shares: Pick<Shares, 'left' | 'usedUp'>
   /**
    * When the last bell of this queue came, on the clock of `performance.now()`; before any came, when the performer
    * was created.
@@ -63,6 +66,7 @@ export function createPerformer(
   const leases = createLeases(urgent_sql, log)
   const active = new Map<string, Promise<void>>()
   const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
+  const shares = createShares(concurrency)
   const began = performance.now()
   const bells = new Map<string, number>()
   let last_at = began
@@ -70,9 +74,12 @@ export function createPerformer(
   let closing = false
 
   type Claimed = { job: ClaimedJob; asked_at: number }
-  const claim = batcher<string, Claimed | undefined>('claim', async (ids) => {
+  const claim = batcher<{ id: string; queue: string }, Claimed | undefined>('claim', async (asked) => {
     const asked_at = performance.now()
-    const jobs = await claimJobs(sql, ids, { worker, names: JOB_NAMES })
+    const ids = asked.map(({ id }) => id)
+    const jobs = await shares.claiming(asked, (left) =>
+      claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: left }),
+    )
     const claimed = new Map(jobs.map((job) => [job.id, { job: byItsRule(job), asked_at }]))
     return ids.map((id) => claimed.get(id))
   })
@@ -88,11 +95,12 @@ export function createPerformer(
   // is slow.
   void findStartable(urgent_sql, []).catch(() => {})
 
-  async function run(id: string): Promise<void> {
+  async function run(asked: { id: string; queue: string }): Promise<void> {
     if (closing) return
-    const claimed = await claim(id)
+    const claimed = await claim(asked)
     if (claimed === undefined) return
     const { job } = claimed
+    const letGo = shares.hold(job)
     const claimed_at = performance.now()
     const lease = leases.keep(job)
     metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
@@ -107,6 +115,7 @@ export function createPerformer(
       })
     } finally {
       lease.release()
+      letGo()
     }
   }
 
@@ -213,7 +222,7 @@ export function createPerformer(
       if (closing || active.has(id)) return
       const running = slots
         .get(name)!
-        .run(by, () => run(id))
+        .run(by, () => run({ id, queue: name }))
         .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
       active.set(id, running)
       if (active.size === 1) calledAtFirst()
@@ -222,6 +231,7 @@ export function createPerformer(
       last_at = performance.now()
     },
     room: (name) => slots.get(name)!.room(),
+    shares,
     lastBellAt: (name) => bells.get(name) ?? began,
     onFirstJob(called) {
       calledAtFirst = called

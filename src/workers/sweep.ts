@@ -1,6 +1,7 @@
 // The sweep claims due jobs that no bell will bring, by turns of the tenants. The watchdog restarts a consumer that
 // brings no bells.
 import { metrics } from '#core/metrics.ts'
+import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
@@ -61,17 +62,18 @@ export function sweep(
     const walks = queues
       .map((name) => ({ queue: name, room: performer.room(name), after: rounds.get(name)!.after }))
       .filter(({ room }) => room >= least)
+      .map((one) => ({ ...one, share: performer.shares.left(one.queue, one.room) }))
     if (walks.length === 0) return
     if (!in_time) swept_at = performance.now()
     idle = !queue.away() && performer.idleFor() > IDLE_MS
     const grace_ms = queue.away() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_MS : OVERDUE_MS
     busy = false
     const found = await findDue(context.sql, walks, { names: JOB_NAMES, grace_ms })
-    for (const { queue: name, room } of walks) {
+    for (const { queue: name, room, share } of walks) {
       // A paused queue is not walked.
       const { ids, overdue, after } = found.find((one) => one.queue === name) ?? NOTHING
       const round = rounds.get(name)!
-      round.more ||= ids.length === room
+      round.more ||= ids.length > 0 && ids.length >= Math.min(room, leastLeft(share))
       if (after === null) Object.assign(round, { had_more: round.more, more: false })
       round.after = after
       if (overdue > 0) {
@@ -93,6 +95,11 @@ export function sweep(
   return loop
 }
 
+/** What is left to the tenant that holds most: so many jobs may be all that a walk could take of it. */
+function leastLeft(share: TenantShare | undefined): number {
+  return share === undefined ? Infinity : share.left - Math.max(0, ...Object.values(share.held))
+}
+
 export type Watchdog = Loop & {
   /** A job of this queue was found overdue: its bell was lost. */
   missed(queue: string): void
@@ -100,7 +107,7 @@ export type Watchdog = Loop & {
 
 /**
  * Restarts the consumer of a queue that brings no bells although some were rung: jobs keep being found overdue, or
- * wait although there are free slots. Jobs that the sweep claims do not prove that the consumer works.
+ * wait although there are free slots for every tenant. Jobs that the sweep claims do not prove that the consumer works.
  */
 export function watch(
   context: WorkerContext,
@@ -123,7 +130,8 @@ export function watch(
       const silent_ms = performance.now() - performer.lastBellAt(name)
       const missed = misses.get(name)
       const missing = missed !== undefined && missed.last - missed.first >= WATCHDOG_MS
-      const waiting = age_s * 1000 >= WATCHDOG_MS && performer.room(name) > 0
+      const free = performer.room(name) > 0 && !performer.shares.usedUp(name)
+      const waiting = age_s * 1000 >= WATCHDOG_MS && free
       if (silent_ms < WATCHDOG_MS || !(missing || waiting)) continue
       context.log.error(
         { queue: name, age_s, silent_ms },

@@ -30,22 +30,34 @@ export type ClaimedJob = {
 }
 
 /**
+ * How many jobs of a queue one tenant may still get: `left`, less those that are `held` for it, by the id of the tenant.
+ */
+export type TenantShare = { left: number; held: Record<string, number> }
+
+/**
  * Claims the jobs of `ids` that are due, not paused, not held by another worker and named in `names` (during a
  * deployment another version may have jobs that this one does not know). The provider call is marked as sent before
  * it is sent, unless it may only be looked up. If the lease of a job has lapsed, the lost attempt is recorded and the
- * call is in doubt. One statement; returns only what was claimed.
+ * call is in doubt. A job above the share of its tenant in its queue is left to a walk, as if nobody had rung for it.
+ * One statement; returns only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
   ids: string[],
-  { worker, names }: { worker: string; names: readonly string[] },
+  {
+    worker,
+    names,
+    shares = {},
+  }: { worker: string; names: readonly string[]; shares?: Record<string, TenantShare> },
 ): Promise<ClaimedJob[]> {
   const look_only = sql`(j.unknown_since is not null or coalesce(${keyIsTooOld(sql)}, false))`
   return await sql<ClaimedJob[]>`
-    with due as (
-      select j.* from (select unnest(${ids}::uuid[]) as id order by 1) asked
+    with found as (
+      select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
+      from (select unnest(${ids}::uuid[]) as id order by 1) asked
       cross join lateral (
-        select j.tenant_id, j.id, j.attempt, j.worker, j.started_at, j.state = 'running' as lapsed from jobs j
+        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.rung_at, j.state = 'running' as lapsed
+        from jobs j
         where j.id = asked.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
@@ -53,6 +65,15 @@ export async function claimJobs(
               and (p.tenant_id is null or p.tenant_id = j.tenant_id))
         for update of j skip locked
       ) j
+    ), judged as (
+      select *, coalesce(nth + coalesce((share -> 'held' ->> tenant_id::text)::integer, 0)
+        <= (share ->> 'left')::integer, true) as fits
+      from (select *, ${sql.json(shares)}::jsonb -> queue as share from found) found
+    ), due as (
+      select * from judged where fits
+    ), left_over as (
+      update jobs j set rung_at = null from judged f
+      where j.tenant_id = f.tenant_id and j.id = f.id and not f.fits and f.rung_at is not null
     ), lost as (
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
       select tenant_id, id, attempt, worker, started_at from due where lapsed

@@ -1,14 +1,16 @@
 // Finds due jobs that no bell will bring, by turns of the tenants, with a bounded amount of work for each statement.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import type { TenantShare } from './claim.ts'
 
 /** The most tenants with open jobs that one walk visits, whether they have due jobs or not. */
 const TENANTS_A_WALK = 250
 
 /**
- * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first).
+ * A walk through the tenants of one queue: `room` jobs are wanted, starting `after` a tenant (null: from the first), of
+ * each tenant no more than its `share` has left.
  */
-export type QueueWalk = { queue: string; room: number; after: string | null }
+export type QueueWalk = { queue: string; room: number; after: string | null; share?: TenantShare }
 export type DueJobs = {
   queue: string
   ids: string[]
@@ -36,15 +38,17 @@ export async function findDue(
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, grace_ms)}`
   return await sql<DueJobs[]>`
     with recursive visit as (
-      select w.queue, w.room, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served, false as due
-      from jsonb_to_recordset(${sql.json(walks)}) as w(queue text, room integer, after uuid)
+      select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
+        false as due
+      from jsonb_to_recordset(${sql.json(walks)}) as w(queue text, room integer, after uuid, share jsonb)
       where w.room > 0 and not exists (select from pauses p where p.queue = w.queue and p.tenant_id is null)
       union all
-      select v.queue, v.room, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
+      select v.queue, v.room, v.share, next.tenant_id, v.visited + 1, v.served + next.due::integer, next.due
       from visit v
       cross join lateral (
         select n.tenant_id,
           not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
+          and coalesce(${leftOf(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
           and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
         from (
           select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
@@ -66,7 +70,7 @@ export async function findDue(
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
         -- Twice the tenant's share, because another tenant may have fewer.
-        limit (2 * w.room + w.served - 1) / w.served
+        limit least((2 * w.room + w.served - 1) / w.served, ${leftOf(sql, sql`v.share`, sql`v.tenant_id`)})
       ) mine
     )
     select w.queue, w.after, coalesce(array_agg(p.id order by p.place) filter (where p.id is not null), '{}') as ids,
@@ -132,4 +136,10 @@ function unclaimed(sql: Sql, grace_ms: number): Fragment {
   return sql`(
     case when j.state = 'running' then j.lease_until <= now()
       else j.rung_at is null or j.rung_at <= now() - ${grace_ms} * interval '1 millisecond' end)`
+}
+
+// What a tenant's share has left; null where there is no share.
+function leftOf(sql: Sql, share: Fragment, tenant_id: Fragment): Fragment {
+  return sql`
+    (${share} ->> 'left')::integer - coalesce((${share} -> 'held' ->> ${tenant_id}::text)::integer, 0)`
 }

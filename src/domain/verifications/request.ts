@@ -105,7 +105,13 @@ export async function findVerificationSubject(
 
 export type VerificationLinkRequest = JobRequest & { kyc_id: string }
 
-/** Asks for another link. `known` when the key was used before; undefined when the provider would give none. */
+/** So many requests for links to one verification may be under way; each needs a call of its own, for a link of its own. */
+export const MOST_OPEN_LINKS = 10
+
+/**
+ * Asks for another link. `known` when the key was used before; undefined when the provider would give none, or when
+ * too many are under way. To be called for one verification at a time: two at once count the same jobs.
+ */
 export async function requestVerificationLink(
   sql: Sql,
   request: VerificationLinkRequest,
@@ -124,7 +130,10 @@ export async function requestVerificationLink(
           and v.provider_reference is not null
         for update
       ) v
-      where not g.known
+      where not g.known and ${MOST_OPEN_LINKS} > (
+        select count(*) from jobs j
+        where j.tenant_id = g.tenant_id and j.subject_id = g.kyc_id and j.name = ${linkVerification.name}
+          and j.finished_at is null)
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     job as (${askFor(sql, linkVerification, sql`asked`, sql``)})

@@ -3,9 +3,14 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
+import { createGates } from '#core/gate.ts'
 import { newId } from '#core/ids.ts'
 import { findVerification, findProtectedVerification } from '#domain/verifications/find.ts'
-import { decideVerification, requestVerificationLink } from '#domain/verifications/request.ts'
+import {
+  decideVerification,
+  MOST_OPEN_LINKS,
+  requestVerificationLink,
+} from '#domain/verifications/request.ts'
 import { isOpen, verificationDecision, verificationSchema } from '#domain/verifications/verification.ts'
 import { linkVerification } from '#jobs/verifications.ts'
 import { accept, acceptAtOnce } from '../../accept.ts'
@@ -40,6 +45,8 @@ export function verificationActionRoutes(
 ): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
+  // So that links are counted right; beside other processes there may be one more for each of these.
+  const oneByOne = createGates({ running: 1 })
 
   app.post(
     '/v1/compliance/kyc/:id/link',
@@ -50,7 +57,7 @@ export function verificationActionRoutes(
       operation_id: 'linkKyc',
       summary: 'Ask for another link',
       description:
-        'Asks the provider for another page for the person, when the first was used, lost or has expired. The answer carries it as `url`, once. There is one only while the verification requires input.',
+        'Asks the provider for another page for the person, when the first was used, lost or has expired. The answer carries it as `url`, once. There is one only while the verification requires input. While 10 requests for links to one verification are unfinished, further ones are refused with `rate_limited`.',
       params: idParams,
       body: linkBody,
       response: { 200: verificationSchema, 202: verificationSchema },
@@ -75,13 +82,22 @@ export function verificationActionRoutes(
         answers,
         id: kyc_id,
         body: request.body ?? {},
-        step: (asked) => requestVerificationLink(sql, { ...asked, kyc_id }),
+        step: (asked) =>
+          oneByOne(`${asked.tenant_id} ${kyc_id}`, () => requestVerificationLink(sql, { ...asked, kyc_id })),
         reached: () => false,
         async why_not() {
           const { status } = found(
             await findVerification(sql, request.credentials.tenant_id, kyc_id),
             'kyc_not_found',
           )
+          if (status === 'requires_input') {
+            const message = `${MOST_OPEN_LINKS} requests for links to this verification are unfinished: wait for one of them.`
+            return new AppError('rate_limited', {
+              message,
+              retry_after_s: 1,
+              context: { limit: MOST_OPEN_LINKS },
+            })
+          }
           const code = isOpen(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
           const message = `There is no link: the verification is ${status}.`
           return new AppError(code, { message, context: { status } })
