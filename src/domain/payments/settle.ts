@@ -132,7 +132,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select job.id, second_at, second from job left join second on second.job_id = job.id`
+    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'payment', rows)
   return new Set(rows.map((row) => row.id))
 }

@@ -102,7 +102,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ${filing(sql, 'top_up')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select job.id, second_at, second from job left join second on second.job_id = job.id`
+    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'top_up', rows)
   return new Set(rows.map((row) => row.id))
 }
