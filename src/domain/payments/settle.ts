@@ -61,8 +61,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ...settlement,
     change: {
       ...told,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
+      notification_id,
       to: told.status,
       ...stepOf(told, notification_id !== null && !orphaned),
       event_id: newId(),

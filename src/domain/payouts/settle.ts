@@ -54,8 +54,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
       change: {
         ...told,
         rank: FURTHER.indexOf(told.said) + 1,
-        // The notification of a job that goes on is not applied yet.
-        notification_id: settlement.state === 'running' ? null : notification_id,
+        notification_id,
         event_id: newId(),
         paid_id,
         returned_id,

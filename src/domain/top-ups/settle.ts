@@ -38,8 +38,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
       change: {
         ...told,
         becomes: told.said === 'reversed' ? 'failed' : told.said,
-        // The notification of a job that goes on is not applied yet.
-        notification_id: settlement.state === 'running' ? null : notification_id,
+        notification_id,
         came_event_id,
         event_id,
         came_id,
