@@ -50,8 +50,8 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups and AI tasks is kept as events. Their
-types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications and AI tasks is kept as
+events. Their types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 

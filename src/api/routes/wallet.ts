@@ -44,7 +44,7 @@ export function walletRoutes(root: FastifyInstance, { sql, lists }: RouteContext
         currency: ofCurrency,
         kind: transactionKind.optional().meta({ description: 'Only those of this kind.' }),
         subject_id: idText.optional().meta({
-          description: 'Only those of this payment, refund, top-up or payout.',
+          description: 'Only those of this payment, refund, dispute, top-up or payout.',
           example: EXAMPLE_ID,
         }),
       }),
