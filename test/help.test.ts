@@ -63,6 +63,13 @@ test('npm run stripe prints the events that its endpoint has to send, and the ve
   })
 })
 
+test.each(['jobs', 'queues'])('npm run %s takes no command that is none of its own', async (name) => {
+  expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
+    code: 1,
+    stderr: 'There is no command "toString". See --help.\n',
+  })
+})
+
 test('a command whose reader is gone ends without a word', async () => {
   const command = 'node src/commands/jobs.ts --help | true'
   const { stderr } = await promisify(execFile)('sh', ['-c', command], { cwd: new URL('..', import.meta.url) })

@@ -1,5 +1,5 @@
 // Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import type { Client } from '#test/client.ts'
@@ -43,7 +43,11 @@ test('an event a day before a hold lapses is written once, however many workers 
   expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a worker cancels a lapsed hold at the processor, with the reason expired', async () => {
+test('a worker cancels a lapsed hold at the processor, with the reason expired, also while it can cancel no verification', async () => {
+  await world.sql`alter table verifications rename cancel_requested_at to away`
+  onTestFinished(async () => {
+    await world.sql`alter table verifications rename away to cancel_requested_at`
+  })
   const lapsed = await heldPayment(client)
   const captured = await capturedPayment(client)
   const unconfirmed = (

@@ -1,6 +1,7 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
@@ -287,6 +288,26 @@ test('sending other parameters under a used key does not fail a payment that exi
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
   expect(await effectNames(processor_reference)).toEqual(['authorize'])
+})
+
+test('a refund whose key was used otherwise is unknown, and keeps what it reserved: what that made may be ours', async () => {
+  const shop = await world.clientOf()
+  const { id } = await capturedPayment(shop)
+  const pause = { queue: 'payments', tenant_id: shop.tenant_id }
+  await pauseJobs(world.sql, pause)
+  const { body } = await refund(shop, id, {}, ASYNC)
+  const [call] = await callsOf(id, 'refund')
+  const { url, api_key } = world.provider('stripe')
+  const other = await fetch(`${url}/v1/payment_intents`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api_key}`, 'idempotency-key': call!.key },
+    body: new URLSearchParams({ amount: '500', currency: 'usd' }),
+  })
+  expect(other.status).toBe(200)
+  await resumeJobs(world.sql, pause)
+  await eventually(async () => expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown' }]))
+  expect((await shop.get(`/v1/refunds/${body.id}`)).body).toMatchObject({ status: 'pending' })
+  expect((await refund(shop, id, { amount_minor: 1 })).status).toBe(422)
 })
 
 describe('after 23 hours a key is never sent again', () => {

@@ -41,6 +41,8 @@ export function finding<T>(
 
 type Accepted<T> = 'accepted' | { created: T }
 
+type WhyNot = () => AppError | Promise<AppError>
+
 type Work<T> = {
   job: Pick<JobDefinition, 'queue'>
   answers: Answers<T>
@@ -60,8 +62,8 @@ type Work<T> = {
   dropped?: (resource: T) => Promise<boolean>
   /** Its job also succeeds where the resource became something else meanwhile: then `why_not` is the answer. */
   may_end_otherwise?: boolean
-  /** Why the guard refused, or why it was dropped or ended otherwise, judged by the rows as they are now. */
-  why_not: () => AppError | Promise<AppError>
+  /** Why the guard refused, or why it was dropped or ended otherwise, where it can be; judged by the rows as they are now. */
+  why_not?: WhyNot
   /** The resource shows that it failed: it is answered with success whatever became of its job. */
   shows_failure?: boolean
 }
@@ -102,7 +104,7 @@ export async function accept<T extends { status: string }>(
     (asked) => step({ ...asked, ...ids, rung }),
     context.remembered,
   )
-  if (taken.kind === 'refused') throw await why_not()
+  if (taken.kind === 'refused') throw await because(why_not)
   const replayed = taken.kind === 'replayed'
   const value = taken.kind === 'taken' ? taken.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
@@ -133,9 +135,9 @@ export async function accept<T extends { status: string }>(
     reply.code(successOf(request))
     return resource
   }
-  if (job_id === null && (await dropped?.(resource))) throw await why_not()
+  if (job_id === null && (await dropped?.(resource))) throw await because(why_not)
   const state = wait_ms > 0 || replayed ? job?.state : undefined
-  if (state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await why_not()
+  if (state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await because(why_not)
   const has_failed = state === 'failed' || state === 'discarded'
   if (job !== undefined && has_failed && !shows_failure)
     throw refusalOf(job, resource.status, answers.idsOf(resource))
@@ -158,15 +160,20 @@ export async function acceptAtOnce<T extends object>(
     step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>
     find: (sent: SentKey) => Promise<Protected<T> | undefined>
     /** Why the guard of `step` refused, where it has one. */
-    why_not?: () => AppError | Promise<AppError>
+    why_not?: WhyNot
   },
 ): Promise<T> {
   const taken = await takeOnce(context, request, work.body, work.step, work.find)
-  if (taken.kind === 'refused') throw (await work.why_not?.()) ?? new AppError('internal_error')
+  if (taken.kind === 'refused') throw await because(work.why_not)
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value
   reply.header('idempotent-replayed', 'true')
   return taken.remembered.resource
+}
+
+/** The refusal; one that a route did not reckon with is our own mistake. */
+async function because(why_not: WhyNot | undefined): Promise<AppError> {
+  return (await why_not?.()) ?? new AppError('internal_error')
 }
 
 /** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */

@@ -22,7 +22,7 @@ type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summ
   /** Where the resources are, e.g. `/v1/payments`. */
   path: string
   subject: SubjectKey['subject']
-  /** What it lists every one of, e.g. `attempt and event of the task`. */
+  /** What it lists every one of, e.g. `attempt and event of the payout`. */
   entries: string
   /** A call of ours, and what the provider calls what it made: one of its entries. */
   example: { call: Pick<CallDefinition, 'operation'>; reference: string }

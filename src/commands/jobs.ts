@@ -23,7 +23,7 @@ import {
   type ShownJob,
 } from '#domain/interventions/find.ts'
 import { withDatabase } from './database.ts'
-import { queueAndTenant } from './named.ts'
+import { commandOf, queueAndTenant, reasonOf } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
@@ -85,8 +85,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
-  if (!(command in COMMANDS)) throw new ConfigError(`There is no command "${command}". See --help.`)
-  const perform = COMMANDS[command as keyof typeof COMMANDS]
+  const perform = commandOf(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
     await perform(sql, values, id)
   })
@@ -177,9 +176,7 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
 }
 
 function actOf(values: JobOptions, id: string | undefined): Act {
-  const reason = values.reason?.trim() ?? ''
-  if (reason === '' || reason.length > 1000)
-    throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
+  const reason = reasonOf(values)
   return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
 }
 

@@ -1,8 +1,25 @@
-// What the options of a command name.
+// What the arguments of a command name.
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { findTenant } from '#domain/tenants.ts'
+
+const MAX_REASON = 1000
+
+/** The command of this name. Errors: ConfigError when there is none. */
+export function commandOf<T>(commands: Readonly<Record<string, T>>, name: string): T {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (command === undefined) throw new ConfigError(`There is no command "${name}". See --help.`)
+  return command
+}
+
+/** Why an operator does something, as it is recorded. Errors: ConfigError when it is missing or too long. */
+export function reasonOf(values: { reason?: string }): string {
+  const reason = values.reason?.trim() ?? ''
+  if (reason === '' || reason.length > MAX_REASON)
+    throw new ConfigError(`--reason is missing, or longer than ${MAX_REASON} characters. See --help.`)
+  return reason
+}
 
 /** A queue and a tenant, by its slug. Errors: ConfigError when there is no such queue or tenant. */
 export async function queueAndTenant(

@@ -7,7 +7,7 @@ import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { withDatabase } from './database.ts'
-import { queueAndTenant } from './named.ts'
+import { commandOf, queueAndTenant, reasonOf } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: what waits in each queue, and pauses.
@@ -39,9 +39,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command, queue] = positionals
   if (values.help || command === undefined) return print(HELP)
-  if (!Object.hasOwn(COMMANDS, command))
-    throw new ConfigError(`There is no command "${command}". See --help.`)
-  const perform = COMMANDS[command as keyof typeof COMMANDS]
+  const perform = commandOf(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
     await perform(sql, values, queue)
   })
@@ -69,9 +67,7 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
 const NONE = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
 
 async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
-  const reason = values.reason?.trim() ?? ''
-  if (reason === '' || reason.length > 1000)
-    throw new ConfigError('--reason is missing, or longer than 1000 characters. See --help.')
+  const reason = reasonOf(values)
   const what = await whatOf(sql, values, queue)
   const is_new = await pauseJobs(sql, { ...what, reason })
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))

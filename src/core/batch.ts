@@ -30,6 +30,20 @@ const DEADLINE_MS = 10_000
  */
 const MAX_WAITING = 5_000
 
+type BatchOptions<I> = {
+  gather_ms?: number
+  /**
+   * Items with the same key, or one key in common, never share a run, because a statement cannot write one row twice. They
+   * wait for a run with that key to end, because its locks would only block them.
+   */
+  key?: (item: I) => string | string[]
+  /**
+   * Items of one lane share runs, but wait for a run with that lane to end: while the row that they all lock is locked by
+   * others, it keeps one run busy, and later items of other lanes go on.
+   */
+  lane?: (item: I) => string
+}
+
 /**
  * Turns a function that handles many items in one statement into one that takes a single item. `run` gets several
  * items and returns one result for each, in the same order. Items that arrive during a run, or within `gather_ms` of its
@@ -37,21 +51,14 @@ const MAX_WAITING = 5_000
  * item on an idle system runs at once.
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
- * forbids), its halves are tried, down to single items, so that no caller fails because of another. Items with the same
- * `key` (or one key in common, if `key` returns several) never share a run, because a statement cannot write one row
- * twice; they wait for a run with that key to end, because its locks would only block them. Items of one `lane` share runs,
- * but wait for a run with that lane to end: while the row that they all lock is locked by others, it keeps one run busy,
- * and later items of other lanes go on. `step` names the run in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database does
- * not answer.
+ * forbids), its halves are tried, down to single items, so that no caller fails because of another. `step` names the run
+ * in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database
+ * does not answer.
  */
 export function batcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
-  {
-    gather_ms = GATHER_MS,
-    key,
-    lane,
-  }: { gather_ms?: number; key?: (item: I) => string | string[]; lane?: (item: I) => string } = {},
+  { gather_ms = GATHER_MS, key, lane }: BatchOptions<I> = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
@@ -81,9 +88,8 @@ export function batcher<I, O>(
 
   function start(): void {
     stopTimer()
-    const { batch, keys } = take()
+    const { batch, keys, lanes } = take()
     if (batch.length === 0) return
-    const lanes = lane === undefined ? [] : batch.map(({ item }) => lane(item))
     running += 1
     began_at = performance.now()
     keys.forEach((name) => keys_under_way.add(name))
@@ -97,23 +103,27 @@ export function batcher<I, O>(
     next()
   }
 
-  function take(): { batch: Waiting[]; keys: string[] } {
-    if (key === undefined && lane === undefined) return { batch: waiting.splice(0, MOST_ITEMS), keys: [] }
+  function take(): { batch: Waiting[]; keys: string[]; lanes: string[] } {
+    if (key === undefined && lane === undefined)
+      return { batch: waiting.splice(0, MOST_ITEMS), keys: [], lanes: [] }
     const seen = new Set(keys_under_way)
     const batch: Waiting[] = []
     const rest: Waiting[] = []
     const keys: string[] = []
+    const lanes: string[] = []
     for (const one of waiting) {
       const names = key === undefined ? [] : [key(one.item)].flat()
-      const is_free = lane === undefined || !lanes_under_way.has(lane(one.item))
+      const lane_names = lane === undefined ? [] : [lane(one.item)]
+      const is_free = !lane_names.some((name) => lanes_under_way.has(name))
       if (is_free && batch.length < MOST_ITEMS && !names.some((name) => seen.has(name))) {
         batch.push(one)
         keys.push(...names)
+        lanes.push(...lane_names)
       } else rest.push(one)
       names.forEach((name) => seen.add(name))
     }
     waiting = rest
-    return { batch, keys }
+    return { batch, keys, lanes }
   }
 
   async function runBatch(batch: Waiting[]): Promise<void> {

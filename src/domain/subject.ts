@@ -21,6 +21,8 @@ type AnySubject = {
    * work for some of these rows.
    */
   checks?: Checks
+  /** Checks for the audit of all rows of a tenant, however they changed. */
+  checks_by_tenant?: Checks
   /** The kinds of the ledger's transfers that are of its rows, and of no others. */
   posts?: readonly string[]
   /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */

@@ -1,5 +1,6 @@
 // The subjects: one entry for each noun that has a table. The audit, the reconciler, notifications, events, timelines
 // and idempotency keys read from here what they need to know of every noun.
+import assert from 'node:assert/strict'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import { aiTaskSubject } from './ai-tasks/subject.ts'
@@ -65,7 +66,11 @@ export function partsOf(noun: Noun): { noun: Noun; table: string; by: string }[]
 
 /** The noun under whose rows jobs, events and notifications of a noun are filed. */
 export function rootOf(noun: Noun): Noun {
-  return NOUNS.find((each) => each === subjectOf(noun).part_of?.noun) ?? noun
+  const { part_of } = subjectOf(noun)
+  if (part_of === undefined) return noun
+  const root = NOUNS.find((each) => each === part_of.noun)
+  assert(root !== undefined, `${noun} is a part of "${part_of.noun}", which is no noun`)
+  return root
 }
 
 /** The column with the id of the row under which jobs, events and notifications of a noun are filed. */

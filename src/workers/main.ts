@@ -17,6 +17,7 @@ import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
+import { cancelAbandoned } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { compareWhatWaits } from './recurring/waiting.ts'
 import { sweep, watch } from './sweep.ts'
@@ -80,7 +81,8 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     watchdog,
     sweep(context, { queue, queues, performer, concurrency, watchdog }),
     compareWhatWaits(context),
-    expire(recurring, { action_ttl_s: config.REQUIRES_ACTION_TTL_S, kyc_ttl_days: config.KYC_TTL_DAYS }),
+    expire(recurring, config.REQUIRES_ACTION_TTL_S),
+    cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
     retain(recurring, config.RETENTION_DAYS),
     audits(recurring, config.AUDIT_EVERY_S),

@@ -80,7 +80,6 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
           return create({ ...asked, ai_task_id, kind, model, max_output_tokens, metadata, input })
         },
         reached: ({ status }) => isFinal(status),
-        why_not: () => new AppError('internal_error'),
         shows_failure: true,
       })
     },

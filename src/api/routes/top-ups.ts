@@ -4,7 +4,6 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { TOP_UPS } from '#core/config/providers.ts'
-import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
@@ -133,8 +132,6 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
           })
         },
         reached: ({ status }) => status === 'succeeded',
-        // Nothing is refused by how the rows stand.
-        why_not: () => new AppError('internal_error'),
       })
     },
   )

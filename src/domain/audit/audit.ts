@@ -6,9 +6,10 @@ import type { AuditScope, Checks, Limits, Problem } from './checks.ts'
 import {
   AUDITED_NOUNS,
   CHECKS,
-  CHECKS_IN_PARTS,
+  CHECKS_OF_A_TENANT,
   CHECKS_OF_A_TIME,
   CHECKS_OF_WHAT_IS_OPEN,
+  CHECKS_OF_WHAT_IS_UNDER_WAY,
   checksOfRows,
 } from './index.ts'
 import { everything, ofRows, ofTenant, underWay } from './scope.ts'
@@ -120,26 +121,16 @@ async function auditRows(sql: Sql, keys: SubjectKey[], options: AuditOptions): P
   return reports
 }
 
-/** Audits the accounts, who is verified and the disputes that were won, tenant by tenant. */
+/** Makes the checks by tenant, such as those of the accounts, tenant by tenant. */
 async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
-  const { balances, verified, won_disputes } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
-    reports.push(
-      ...(await inTurn(
-        sql,
-        options,
-        { balances, verified, won_disputes },
-        ofTenant(sql, id),
-        limitsOf(options),
-      )),
-    )
+    reports.push(...(await inTurn(sql, options, CHECKS_OF_A_TENANT, ofTenant(sql, id), limitsOf(options))))
   return reports
 }
 
 /** Audits the rows that are under way, a part at a time. */
 async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
-  const { in_flight } = CHECKS_IN_PARTS
   const reports: AuditReport[] = []
   for (const noun of NOUNS) {
     const { table, under_way } = subjectOf(noun)
@@ -149,7 +140,7 @@ async function auditWhatIsUnderWay(sql: Sql, options: AuditOptions): Promise<Aud
     do {
       const stage = await findStage(sql, open, cursor)
       const scope = underWay(sql, noun, sql`(select p.* from ${open} and ${stage.within} offset 0)`)
-      reports.push(...(await inTurn(sql, options, { in_flight }, scope, limitsOf(options))))
+      reports.push(...(await inTurn(sql, options, CHECKS_OF_WHAT_IS_UNDER_WAY, scope, limitsOf(options))))
       cursor = stage.cursor
     } while (cursor !== null)
   }

@@ -34,7 +34,7 @@ export type AuditScope = {
   ledger_transfers: Fragment
   /** For each noun a source that includes its rows under way. */
   under_way: ReadonlyMap<string, Fragment>
-  /** The tenants whose accounts, transfers and verified people are audited: a condition on `tenant_id`. */
+  /** The tenants that are audited where a check is by tenant: a condition on `tenant_id`. */
   whose: Fragment
   /**
    * Every noun that has rows, under which noun's rows they are filed and by which column, the columns by which a

@@ -35,7 +35,7 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
 }
 
 /** What was withdrawn for a dispute comes back when it is won, a little later than the news of it. */
-export function won(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+function won(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
     select 'a dispute is won and nothing came back' as problem, d.tenant_id, 'payment' as subject,
       d.payment_id as subject_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
@@ -73,3 +73,4 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
 }
 
 export const checksOfDisputes: Checks = { disputes, dispute_events: disputeEvents }
+export const checksOfWonDisputes: Checks = { won_disputes: won }

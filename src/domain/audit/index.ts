@@ -3,10 +3,8 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { worksOn } from '../subject.ts'
 import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, type Noun } from '../subjects.ts'
 import { balances, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
-import { won } from './disputes.ts'
 import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'
-import { verified } from './verifications.ts'
 
 /** Checks of what any row has; they can be limited to some rows. */
 const CHECKS_OF_ALL_ROWS: Checks = { transfers, calls }
@@ -32,13 +30,20 @@ export const CHECKS_OF_A_TIME: Checks = { keys, tenants }
 /** Checks of open jobs and notifications, of which there are never many. */
 export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }
 
-/** Checks that are made in parts: by tenant, or by rows that are under way. */
-export const CHECKS_IN_PARTS = { balances, verified, won_disputes: won, in_flight } satisfies Checks
+/** Checks that are made tenant by tenant. */
+export const CHECKS_OF_A_TENANT: Checks = {
+  balances,
+  ...Object.fromEntries(NOUNS.flatMap((noun) => Object.entries(subjectOf(noun).checks_by_tenant ?? {}))),
+}
+
+/** Checks of rows that are under way, made a part of them at a time. */
+export const CHECKS_OF_WHAT_IS_UNDER_WAY: Checks = { in_flight }
 
 export const CHECKS: Checks = {
   ...CHECKS_OF_ALL_ROWS,
   ...checksOf(NOUNS),
-  ...CHECKS_IN_PARTS,
+  ...CHECKS_OF_A_TENANT,
+  ...CHECKS_OF_WHAT_IS_UNDER_WAY,
   ...CHECKS_OF_WHAT_IS_OPEN,
   ...CHECKS_OF_A_TIME,
 }

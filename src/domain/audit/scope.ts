@@ -22,7 +22,7 @@ export function everything(sql: Sql | Tx): AuditScope {
   }
 }
 
-/** Everything, but accounts and who is verified only of one tenant. */
+/** Everything, but of what is checked by tenant only what is of this one. */
 export function ofTenant(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...everything(sql), whose: sql`tenant_id = ${tenant_id}` }
 }

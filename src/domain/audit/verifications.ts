@@ -28,7 +28,7 @@ function verifications(sql: Sql | Tx, { rowsOf, subjects }: AuditScope): Fragmen
 }
 
 /** Whoever shows the status of a verification has one of that status, whichever process wrote it. */
-export function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
+function verified(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = subjects.find(({ noun }) => noun === type)!
     return sql`
@@ -55,3 +55,4 @@ function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
 }
 
 export const checksOfVerifications: Checks = { verifications, kyc_events: verificationEvents }
+export const checksOfTheVerified: Checks = { verified }

@@ -1,6 +1,6 @@
 // What the rest of the system needs to know of disputes; how one is compared with the processor's record of it.
 import { z } from 'zod'
-import { checksOfDisputes } from '../audit/disputes.ts'
+import { checksOfDisputes, checksOfWonDisputes } from '../audit/disputes.ts'
 import { AMOUNT_SIDE } from '../reconciliation/side.ts'
 import type { Subject } from '../subject.ts'
 import { disputeSchema, disputeStatus } from './dispute.ts'
@@ -35,4 +35,5 @@ export const disputeSubject = {
     agrees: disputeAgrees,
   },
   checks: checksOfDisputes,
+  checks_by_tenant: checksOfWonDisputes,
 } as const satisfies Subject

@@ -7,7 +7,7 @@ import type { ParkedReason } from './notification.ts'
 /** When what a notification waits for changed during its attempt, it is tried again this soon. */
 const CROSSED_MS = 1_000
 
-/** The settlement of a notification that changes no payment or refund now. */
+/** The settlement of a notification that changes no row now. */
 export type NotificationSettlement = Settlement & {
   notification_id: string
   becomes: 'applied' | 'ignored' | 'parked'
@@ -19,9 +19,9 @@ export type NotificationSettlement = Settlement & {
 }
 
 /**
- * Settles the jobs of notifications that change no payment or refund now: the notification is over, or parked with
- * its job open. An object that changes during the attempt cannot wake its notification, because a running job is not
- * woken: then the job is soon tried again.
+ * Settles the jobs of notifications that change no row now: the notification is over, or parked with its job open. An
+ * object that changes during the attempt cannot wake its notification, because a running job is not woken: then the job is
+ * soon tried again.
  */
 export async function settleNotifications(
   sql: Sql,
@@ -65,8 +65,8 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `told` (`notification_id, tenant_id` and `<noun>_id`): marks the notification
- * that brought this as applied, and files it under the noun.
+ * A part of the statement that settles `told` (`job_id, notification_id, tenant_id` and `<noun>_id`): marks the
+ * notification that brought this as applied, and files it under the noun. That of a job that goes on is not applied yet.
  */
 export function filing(sql: Sql | Tx, noun: Noun): Fragment {
   return sql`
@@ -74,7 +74,8 @@ export function filing(sql: Sql | Tx, noun: Noun): Fragment {
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
         said = null, due_at = null, parked_at = null, tenant_id = told.tenant_id, subject = ${noun},
         subject_id = ${sql(`told.${noun}_id`)}
-      from told where n.id = told.notification_id
+      from told join held on held.job_id = told.job_id
+      where n.id = told.notification_id and held.state <> 'running'
     )`
 }
 

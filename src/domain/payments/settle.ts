@@ -61,8 +61,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ...settlement,
     change: {
       ...told,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
+      notification_id,
       to: told.status,
       ...stepOf(told, notification_id !== null && !orphaned),
       event_id: newId(),
@@ -132,7 +131,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select job.id, second_at, second from job left join second on second.job_id = job.id`
+    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'payment', rows)
   return new Set(rows.map((row) => row.id))
 }

@@ -11,7 +11,7 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
-  /** Whether the amount can be settled in its currency. */
+  /** Whether the amount can be settled in its currency; judged here because what the recipient forbids is said first. */
   exact: boolean
   /** In lower case. */
   currency: string

@@ -54,8 +54,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
       change: {
         ...told,
         rank: FURTHER.indexOf(told.said) + 1,
-        // The notification of a job that goes on is not applied yet.
-        notification_id: settlement.state === 'running' ? null : notification_id,
+        notification_id,
         event_id: newId(),
         paid_id,
         returned_id,
@@ -118,7 +117,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     select job.id, p.processor as provider, p.processor_reference as reference,
       p.status || ' here, ' || p.processor_status || ' there' as stands,
       p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts,
-      second_at, second
+      second_processor, second_reference
     from job left join p on p.job_id = job.id left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'payout', rows)
   for (const { contradicts, provider, reference, stands } of rows) {

@@ -53,7 +53,7 @@ export const driftSchema = z
       .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
     subject: driftSubject,
     subject_id: z.uuid().meta({
-      description: 'The id of what differs.',
+      description: 'The row that differs.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     payment_id: z.uuid().nullable().meta({

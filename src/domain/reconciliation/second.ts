@@ -1,12 +1,13 @@
 // Two objects of a provider for one row: the row belongs to the one whose reference it knows, and nothing is settled with
-// the other. Who reads the row before it is locked cannot rule that out.
+// the other. Who reads the row before it is locked cannot rule that out. Verifications do not use this: a second session moves
+// no money. Nor do refunds: each that the processor has is imported under its payment.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import type { ProviderNoun } from '../subjects.ts'
 import { lookAt } from './looks.ts'
 
 /** What a settling statement may return of a job: the other object that its row was told of. */
-export type Seconded = { second_at: string | null; second: string | null }
+export type Seconded = { second_processor: string | null; second_reference: string | null }
 
 /**
  * The parts `locked` and `second` of a settling statement, out of `seen`: what was told of each row, with the locked row's
@@ -17,17 +18,17 @@ export function withoutSeconds(sql: Sql | Tx): Fragment {
     locked as (
       select * from seen where coalesce(known_reference = processor_reference, true)
     ), second as (
-      select job_id, processor as second_at, processor_reference as second from seen
+      select job_id, processor as second_processor, processor_reference as second_reference from seen
       where known_reference <> processor_reference
     )`
 }
 
 /** Asks for looks at the other objects, which show them as drifts. */
 export async function lookAtSeconds(sql: Sql | Tx, subject: ProviderNoun, rows: Seconded[]): Promise<void> {
-  const looks = rows.flatMap(({ second_at, second }) =>
-    second_at === null || second === null
+  const looks = rows.flatMap(({ second_processor, second_reference }) =>
+    second_processor === null || second_reference === null
       ? []
-      : [lookAt(second_at, { subject, reference: second }, 'second')],
+      : [lookAt(second_processor, { subject, reference: second_reference }, 'second')],
   )
   if (looks.length > 0) await storeNotifications(sql, looks)
 }

@@ -29,8 +29,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     ...settlement,
     change: {
       ...told,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
+      notification_id,
       // A pending refund was announced when it was created.
       event: told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType),
       event_id: newId(),

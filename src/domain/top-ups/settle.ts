@@ -38,8 +38,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
       change: {
         ...told,
         becomes: told.said === 'reversed' ? 'failed' : told.said,
-        // The notification of a job that goes on is not applied yet.
-        notification_id: settlement.state === 'running' ? null : notification_id,
+        notification_id,
         came_event_id,
         event_id,
         came_id,
@@ -102,7 +101,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ${filing(sql, 'top_up')},
     ${waking(sql, known)},
     ${finishing(sql)}
-    select job.id, second_at, second from job left join second on second.job_id = job.id`
+    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'top_up', rows)
   return new Set(rows.map((row) => row.id))
 }

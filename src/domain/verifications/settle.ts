@@ -45,8 +45,7 @@ export async function settleVerifications(
     ...settlement,
     change: {
       ...told,
-      // The notification of a job that goes on is not applied yet.
-      notification_id: settlement.state === 'running' ? null : notification_id,
+      notification_id,
       event_id: newId(),
       cancel_job_id: newId(),
     },

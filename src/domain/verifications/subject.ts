@@ -1,7 +1,7 @@
 // What the rest of the system needs to know of verifications; how one is compared with the provider's session.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
-import { checksOfVerifications } from '../audit/verifications.ts'
+import { checksOfTheVerified, checksOfVerifications } from '../audit/verifications.ts'
 import { AMOUNT_SIDE, type Difference, type Side } from '../reconciliation/side.ts'
 import type { Subject } from '../subject.ts'
 import { VERIFICATION_EVENTS, verificationEventSchema } from './verification.ts'
@@ -46,6 +46,7 @@ export const verificationSubject = {
     agrees: AGREES,
   },
   checks: checksOfVerifications,
+  checks_by_tenant: checksOfTheVerified,
 } as const satisfies Subject
 
 const DECIDES: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }

@@ -27,7 +27,7 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   if (status === 400 || status === 404) {
     if (type === 'card_error') return declined('payment_declined', error)
     if (type === 'invalid_request_error') return declined('payment_invalid', error)
-    // Other parameters under one key: our own bug, and nothing happened.
+    // Other parameters under one key: our own bug. This call had no effect, but the one that used the key may have had.
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }

@@ -26,6 +26,15 @@ export function neverSent(
   return sent.kind === 'retry' && !call.in_doubt && (call.refused_ms ?? 0) > REFUSED_MS
 }
 
+/**
+ * Whether the call may have had an effect although it was answered otherwise: a refusal after an earlier attempt, a key
+ * that was used with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
+ */
+export function mayHideAnEffect(call: Pick<ProviderCall, 'in_doubt'>, sent: Outcome<unknown>): boolean {
+  if (sent.kind === 'declined') return call.in_doubt || sent.failure.code === 'processor_error'
+  return sent.kind === 'ambiguous' && sent.replayed
+}
+
 /** From when on a provider's list shows what a job made, in Unix time. */
 export function sinceOf({ age_ms }: { age_ms: number }): number {
   return Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)

@@ -7,7 +7,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold, settlingPayment } from './notifications/payments.ts'
 
@@ -41,11 +41,10 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   if (sent.kind === 'done' && sent.value.status === 'processing')
     return await search(context, job, { reference: sent.value.reference })
   if (sent.kind === 'done') return tell(context, job, sent.value)
-  // These answers do not say whether the payment was authorized: a stored error, a key that was used with other
-  // parameters, and a refusal after an earlier attempt that may have succeeded. Only the processor's own records do.
-  if (sent.kind === 'ambiguous' && sent.replayed) return await search(context, job)
-  if (sent.kind === 'declined' && sent.failure.code === 'processor_error') return await search(context, job)
-  if (sent.kind === 'declined' && call.in_doubt) return await search(context, job, { refusal: sent })
+  if (mayHideAnEffect(call, sent)) {
+    const says_why = sent.kind === 'declined' && sent.failure.code !== 'processor_error'
+    return await search(context, job, says_why ? { refusal: sent } : {})
+  }
   if (sent.kind === 'declined') return refused(job, sent)
   if (neverSent(call, sent)) return refused(job, { failure: UNREACHABLE })
   return undone(sent)

@@ -21,7 +21,7 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
 import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './notifications/payouts.ts'
@@ -48,12 +48,7 @@ async function create(context: WorkerContext, job: CreateJob): Promise<Decision>
   const sent = await context.payouts.payOut(call.request, call.key).catch(heldBack)
   if (sent instanceof NotStarted) return { ...giveBack(sent.message), tells: told(job, 'unsent') }
   if (sent.kind === 'done') return await created(context, job, sent.value)
-  // A refusal after an earlier attempt, a stored error or a key that was used otherwise may hide a payout that exists.
-  const doubtful =
-    sent.kind === 'declined'
-      ? call.in_doubt || sent.failure.code === 'processor_error'
-      : sent.kind === 'ambiguous' && sent.replayed
-  if (doubtful) return await look(context, job, sent)
+  if (mayHideAnEffect(call, sent)) return await look(context, job, sent)
   if (sent.kind === 'declined') return refused(context, job, sent.failure)
   if (neverSent(call, sent)) return refused(context, job, UNREACHABLE)
   return sent.kind === 'ambiguous' ? undone(sent) : { ...undone(sent), tells: told(job, 'unsent') }

@@ -5,7 +5,7 @@ import { createRefund } from '#jobs/refunds.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { mayHideAnEffect, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { refundTold, settlingRefund } from './notifications/refunds.ts'
 
@@ -23,15 +23,13 @@ async function create({ processor }: WorkerContext, job: RefundJob): Promise<Dec
     : await processor.refund(call.request, call.key)
   if (sent.kind === 'done') return tell(job, sent.value)
 
-  // A refusal after an earlier attempt, or a stored error, may hide a refund that went through.
-  const doubtful = (sent.kind === 'declined' && call.in_doubt) || (sent.kind === 'ambiguous' && sent.replayed)
-  if (doubtful) {
+  if (mayHideAnEffect(call, sent)) {
     const looked = await look(processor, job)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another refund`)
     if (found !== null) return tell(job, found)
-    if (sent.kind === 'ambiguous')
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
       return unknown('the processor has not shown the refund yet; it may still exist')
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)

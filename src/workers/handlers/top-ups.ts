@@ -7,7 +7,7 @@ import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { mayHideAnEffect, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { settlingTopUp, topUpTold } from './notifications/top-ups.ts'
 
@@ -23,16 +23,13 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
   const sent: Outcome<ProcessorTopUp> = call.look_only ? TOO_LATE : await send(context, job, call.key)
   if (sent.kind === 'done') return tell(job, sent.value)
 
-  // A refusal after an earlier attempt, a stored error or a key that was used otherwise may hide a top-up that was taken.
-  const says_why = sent.kind === 'declined' && sent.failure.code !== 'processor_error'
-  const doubtful =
-    sent.kind === 'declined' ? call.in_doubt || !says_why : sent.kind === 'ambiguous' && sent.replayed
-  if (doubtful) {
+  if (mayHideAnEffect(call, sent)) {
     const looked = await look(context, job)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     if (found !== null) return tell(job, found)
-    if (!says_why) return unknown('the processor has not shown the top-up yet; it may still exist')
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
+      return unknown('the processor has not shown the top-up yet; it may still exist')
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)

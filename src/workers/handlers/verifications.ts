@@ -7,7 +7,7 @@ import { cancelVerification, createVerification, linkVerification } from '#jobs/
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
+import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
 
@@ -41,12 +41,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
   const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
   if (sent.kind === 'done') return opened(context, job, sent.value, null)
 
-  // A refusal after an earlier attempt, or a stored error, may hide a session that was opened.
-  const doubtful =
-    sent.kind === 'declined'
-      ? call.in_doubt || sent.failure.code === 'processor_error'
-      : sent.kind === 'ambiguous' && sent.replayed
-  if (doubtful) {
+  if (mayHideAnEffect(call, sent)) {
     const as_of = await findTime(sql)
     const looked = await look(context, job, verification?.provider_reference ?? null)
     if (looked.kind !== 'done') return unanswered(looked)

@@ -1,27 +1,18 @@
-// Warns of holds that will lapse, and cancels payments whose hold has lapsed or whose buyer did nothing, and
-// verifications whose person did nothing.
+// Warns of holds that will lapse, and cancels payments whose hold has lapsed or whose buyer did nothing.
 import { newId } from '#core/ids.ts'
 import { findAbandoned, findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { requestCancels } from '#domain/payments/request.ts'
-import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/**
- * Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled, and
- * a verification whose person does nothing for `kyc_ttl_days` days.
- */
-export function expire(
-  { sql, log }: WorkerContext,
-  { action_ttl_s, kyc_ttl_days }: { action_ttl_s: number; kyc_ttl_days: number },
-): Loop {
+/** Safe to run in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
+export function expire({ sql, log }: WorkerContext, action_ttl_s: number): Loop {
   return every(
     log,
     'expiry',
     () => 5_000,
     async () => {
       await warnOfExpiry(sql, 100)
-      await cancelAbandonedVerifications(sql, kyc_ttl_days, 100)
       const given_up = [
         ...(await findLapsed(sql, 100)).map((hold) => ({
           ...hold,

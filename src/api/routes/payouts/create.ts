@@ -46,7 +46,7 @@ export function createPayoutRoute(
     },
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
-      // Their account's row.
+      // All payouts of one account lock its row.
       lane: ({ tenant_id, currency }) => `${tenant_id} ${currency}`,
     },
   )

@@ -75,6 +75,7 @@ async function applySession(
     compared: comparedVerification,
     rows: verificationRows,
     ask: () => identity.findSession(reference),
+    // No money moves by a second session.
     seconds: false,
   })
   if ('decision' in both) return both.decision

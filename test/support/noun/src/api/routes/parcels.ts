@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
-import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { findParcels } from '#domain/parcels/find.ts'
 import { parcelSchema, type Parcel } from '#domain/parcels/parcel.ts'
@@ -66,7 +65,6 @@ export function parcelRoutes(root: FastifyInstance, context: RouteContext): void
         body,
         step: (asked) => request_parcel({ ...asked, parcel_id, address: body.address }),
         reached: ({ status }) => status === 'shipped',
-        why_not: () => new AppError('internal_error'),
       })
     },
   )
