@@ -239,7 +239,7 @@ describe('the fence', () => {
     payment_id: (job.payload as { payment_id: string }).payment_id,
     status,
     failed_operation: null,
-    processor_reference: `pi_${job.id}`,
+    processor_reference: `pi_${(job.payload as { payment_id: string }).payment_id}`,
     amount_capturable_minor: status === 'authorized' ? 1000 : 0,
     amount_captured_minor: status === 'captured' ? 1000 : 0,
     client_secret: null,

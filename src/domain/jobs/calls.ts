@@ -10,8 +10,8 @@ export type ProviderCall = {
   look_only: boolean
   /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
-  /** Since it was first sent under this key, if it may have been: a day later it is certainly not sent any more. */
-  first_sent_ms: number | null
+  /** No attempt of it can reach the provider any more. */
+  is_past: boolean
   /**
    * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
    * never ended.
@@ -24,4 +24,9 @@ export type ProviderCall = {
 /** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
 export function keyIsTooOld(sql: Sql): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`
+}
+
+/** Whether no attempt of the call of a claimed job is under way any more: two hours after the last moment for one. */
+export function isPast(sql: Sql): Fragment {
+  return sql`first_sent_at < now() - interval '25 hours'`
 }

@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Json, Sql } from '#core/db.ts'
-import { keyIsTooOld, type ProviderCall } from './calls.ts'
+import { isPast, keyIsTooOld, type ProviderCall } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
@@ -97,7 +97,7 @@ export async function claimJobs(
       case when operation is not null then jsonb_build_object(
         'generation', generation, 'key', key, 'request', request,
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
-        'first_sent_ms', extract(epoch from now() - first_sent_at)::float8 * 1000,
+        'is_past', coalesce(${isPast(sql)}, false),
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
         'reference', provider_reference) end as call
     from claimed`

@@ -35,9 +35,6 @@ export const payoutHandlers = {
   [cancelPayout.name]: calling(cancelPayout, cancel),
 }
 
-/** A call is not sent again after 23 hours: so long after its first time no attempt of it is under way any more. */
-const OVER_MS = 25 * 3_600_000
-
 /** Pays out, unless the payout was failed or canceled before the call could leave. */
 async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
   const { call } = job
@@ -85,7 +82,7 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
   const unwanted = known !== undefined && (known.status !== 'pending' || known.cancel_requested_at !== null)
-  if (unwanted && (job.call.first_sent_ms ?? 0) > OVER_MS) {
+  if (unwanted && job.call.is_past) {
     const message = 'The payout is no longer wanted, and the processor has no record of it.'
     return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
   }
