@@ -10,8 +10,8 @@ import { sight, type Noun } from './sightings.ts'
 
 const AGAIN_MS = 250
 export const LOOK_AGAIN_MS = 1000
-/** What never came as a notification is read later, and a minute later when a worker died in the middle of reading. */
-export const OUTSIDE_PATIENCE_MS = 150_000
+/** What never came as a notification is read later, and a minute later for each worker that dies in the middle of reading. */
+export const OUTSIDE_PATIENCE_MS = 240_000
 /** A client who wants to know what came of it. */
 const WAITS = { prefer: 'wait=5' }
 /** What a client may be answered for good. */

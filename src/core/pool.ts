@@ -245,8 +245,10 @@ export function isLateWrite(error: unknown): boolean {
  * is rejected.
  */
 export function isUnheardLoss(error: unknown): boolean {
-  if (!(error instanceof Error) || !/[\\/]node_modules[\\/]pg(-protocol)?[\\/]/.test(error.stack ?? ''))
-    return false
+  if (!(error instanceof Error)) return false
+  // What the socket says by itself is passed on as it is, and names no file of the driver.
+  const of_socket = 'syscall' in error && error.syscall === 'read'
+  if (!of_socket && !/[\\/]node_modules[\\/]pg(-protocol)?[\\/]/.test(error.stack ?? '')) return false
   return error.message === 'Connection terminated unexpectedly' || isUnavailable(error)
 }
 

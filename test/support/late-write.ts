@@ -19,6 +19,13 @@ await run('', async () => {
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
   await other`select pg_terminate_backend(${rows[0]!.pid})`
   await sleep(200)
+  const reset = new Client({ connectionString: process.env.DATABASE_URL! })
+  await reset.connect()
+  const loss = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read' })
+  loss.stack = `Error: read ECONNRESET\n    at TCP.onStreamRead (node:internal/stream_base_commons:221:20)`
+  setImmediate(() => reset.emit('error', loss))
+  await sleep(100)
+  await reset.end()
   process.stdout.write('it lives\n')
   if (process.env.THROWS)
     setTimeout(() => {
