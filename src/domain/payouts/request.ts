@@ -194,7 +194,8 @@ const BY_HAND = 'failed_manually'
 
 /**
  * Fails a payout by hand, whatever the processor does, and a job that has not called the processor yet never does. What
- * it reserved is free, or if a call is under way once that has been answered. `known` when the key was used before; undefined when its status does not allow it.
+ * it reserved is free, or if a call is under way once that has been answered. `known` when the key was used before;
+ * undefined when its status does not allow it.
  */
 export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout | 'known' | undefined> {
   const keys = sql`

@@ -104,7 +104,7 @@ export function payoutActionRoutes(
       operation_id: 'failPayout',
       summary: 'Fail a payout by hand',
       description:
-        'Marks a payout as failed at once and frees what it reserved, whatever the processor does, which is not asked. A payout that has not left us is not sent any more. If the processor pays it all the same, it stays `failed`, the money is taken from your balance, which may become negative, and a drift says so.',
+        'Marks a payout as failed at once, whatever the processor does, which is not asked, and frees what it reserved; if the processor is being asked to take it at this moment, as soon as that is answered. A payout that has not left us is not sent any more. If the processor pays it all the same, it stays `failed`, the money is taken from your balance, which may become negative, and a drift says so.',
       params: idParams,
       body: failBody,
       response: { 200: payoutSchema },
