@@ -92,7 +92,7 @@ export async function startSystem(options: Options): Promise<System> {
   const providers = await startProviders(ends, emulators)
   const provider = (name: ProviderName) => providers.get(name)!
   const environment = {
-    ...variables({ database_url, redis_url: redis.url, provider_url: (name) => provider(name).url }),
+    ...variables({ database_url, redis_url: redis.url, provider: (name) => provider(name).told }),
     LOG_LEVEL: 'warn',
   }
   const keys = await createKeys(sql, 100)

@@ -112,12 +112,19 @@ begin
       cancel_requested_at, cancellation_reason, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
+    -- It seals what a message says; what came of sending it is the worker's to say.
+    ('sluice_api', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
+      terms, tags, provider, segments, encoding, send_at, metadata), update (status, updated_at)'),
+    ('sluice_api', 'message_attachments', 'insert'),
+    ('sluice_api', 'message_templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
+    ('sluice_api', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
+    ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference),
-      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id, operation, generation,
-      key, request)'),
+      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, run_at, dedupe_key, request_id, operation,
+      generation, key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
     -- It opens accounts, and reserves on them; it moves no balance.
@@ -159,6 +166,10 @@ begin
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
     ('sluice_worker', 'ai_tasks', 'select, update'),
+    ('sluice_worker', 'messages', 'select, update'),
+    ('sluice_worker', 'message_attachments', 'select, delete'),
+    ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
+    ('sluice_worker', 'message_limits', 'select (tenant_id, scope, window_start), delete'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),
@@ -198,7 +209,8 @@ begin
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
-        ('ai_tasks', 'output'))
+        ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
+        ('suppressions', 'sealed'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

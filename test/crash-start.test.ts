@@ -79,7 +79,10 @@ test(
     const payment_id = created.body.id as string
 
     const match = { method: 'POST', path: '/capture$' }
-    const held = await handleOf('stripe', before.emulators.stripe_url).fault({ match, fault: 'hold' })
+    const held = await handleOf('stripe', { url: before.emulators.stripe_url }).fault({
+      match,
+      fault: 'hold',
+    })
     const answer = client.post(`/v1/payments/${payment_id}/capture`)
     await held.hit()
     const ended = first.end('SIGINT')

@@ -4,7 +4,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { variables, variablesAsMarkdown } from '#core/config/help.ts'
-import type { ProcessName } from '#core/config/variables.ts'
+import type { ProcessName } from '#core/config/row.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
 import { runCommand } from '#test/commands.ts'
 

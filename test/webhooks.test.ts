@@ -8,6 +8,7 @@ import { pino } from 'pino'
 import { BODIES_ON_THEIR_WAY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { createAddressHash } from '#core/addresses.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
@@ -330,7 +331,13 @@ describe('a signed body', () => {
     onTestFinished(() => sql.end())
     const doorbell = { admits: () => false, ring() {}, heard() {} }
     const log = createLog('silent', 'test')
-    const app = await buildWebhooks({ config: world.config, sql, log, doorbell })
+    const app = await buildWebhooks({
+      config: world.config,
+      sql,
+      log,
+      doorbell,
+      hashOf: createAddressHash(world.config.ADDRESS_KEY!),
+    })
     onTestFinished(() => app.close())
     const post = async (body: string) =>
       (await app.inject({ method: 'POST', url: '/stripe', body, headers: sign(body) })).statusCode

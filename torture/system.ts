@@ -153,7 +153,7 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       ...variables({
         database_url: wires.postgres.url,
         redis_url: redis && (wires.redis?.url ?? redis.url),
-        provider_url: (name) => toProvider(name).url,
+        provider: (name) => ({ url: toProvider(name).url }),
       }),
       AUDIT_EVERY_S: '20',
       RECONCILE_EVERY_S: '5',

@@ -199,10 +199,11 @@ function refusalOf(
   context: Record<string, unknown>,
 ): AppError {
   if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
-  const { message, decline_code, processor_code } = last_error
+  const { message, decline_code, processor_code, provider_code, provider_message } = last_error
   const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : 'processor_error'
   if (code === 'internal_error') return new AppError(code, { context })
-  const facts = { decline_code, processor_code, status: ERRORS[code][0] === 409 ? status : null, ...context }
+  const said = { decline_code, processor_code, provider_code, provider_message }
+  const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }
   return new AppError(code, {
     message,
     context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),

@@ -1,4 +1,5 @@
 // What routes share: resources made once by `main.ts`, and what the application makes of them.
+import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
@@ -22,6 +23,7 @@ export type ApiContext = {
   lanes: ListLanes
   log: Log
   vault: Vault
+  hashOf: AddressHash
   queue: Queue
   doorbell: Doorbell
   waiters: Waiters

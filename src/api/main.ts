@@ -1,4 +1,5 @@
 // The `api` process: {base_url}.
+import { createAddressHash } from '#core/addresses.ts'
 import { batcher } from '#core/batch.ts'
 import { need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
@@ -41,6 +42,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     findRemembered(sql, sent),
   )
   const vault = createVault(need(config, 'ENCRYPTION_KEY'))
+  const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
   const recent_keys = createRecent(RECENT_KEYS)
   const app = await buildApi({
     config,
@@ -54,6 +56,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     doorbell,
     waiters,
     vault,
+    hashOf,
   })
   ends.defer(() => app.close())
   ends.defer(() => waiters.close())

@@ -4,7 +4,8 @@ import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
-import { VARIABLES, type ProcessName, type VariableName } from './config/variables.ts'
+import type { ProcessName } from './config/row.ts'
+import { VARIABLES, type VariableName } from './config/variables.ts'
 import { describe } from './describe.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }

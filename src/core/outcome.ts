@@ -4,13 +4,43 @@
 export const AI_FAILURES = ['ai_refused', 'ai_invalid_output', 'ai_timeout', 'ai_error'] as const
 export type AiFailure = { code: (typeof AI_FAILURES)[number]; message: string }
 
+/** Why a message was not sent or did not arrive. */
+export const MESSAGE_FAILURES = [
+  'recipient_refused',
+  'sender_refused',
+  'content_refused',
+  'connection_failed',
+  'invalid_number',
+  'opted_out',
+  'unreachable',
+  'provider_error',
+  'not_resolved',
+] as const
+/** `message` and `provider_code` name no address and no number: they are stored and logged as they are. */
+export type MessageFailure = {
+  code: (typeof MESSAGE_FAILURES)[number]
+  message: string
+  /** The provider's own code, e.g. `550 5.1.1` or `21211`. */
+  provider_code: string | null
+}
+
 /** Why something definitively did not happen. `code` is in the error catalogue, unless the resource shows its failure. */
 export type Failure = {
-  code: 'payment_declined' | 'payment_invalid' | 'payout_refused' | 'kyc_refused' | 'processor_error'
+  code:
+    | 'payment_declined'
+    | 'payment_invalid'
+    | 'payout_refused'
+    | 'kyc_refused'
+    | 'email_send_failed'
+    | 'sms_send_failed'
+    | 'processor_error'
   message: string
   /** The processor's own word for it, e.g. `insufficient_funds`. */
   processor_code?: string
   decline_code?: string
+  /** Of a message, what its provider said. */
+  provider_code?: string
+  provider_message?: string
 }
 
 export type Outcome<T, F = Failure> =

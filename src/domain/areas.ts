@@ -98,8 +98,15 @@ const TABLE = {
   },
   messages: {
     paths: ['/v1/messages'],
-    scopes: { 'messaging:read': 'read messages', 'messaging:write': 'send email and SMS' },
-    posts: { '/v1/messages/email': 'messaging:write', '/v1/messages/sms': 'messaging:write' },
+    tags: {
+      messages: 'Email and SMS, one by one or in batches. [Messages](/docs/guides/messages).',
+      templates: 'Texts with places for what differs from message to message.',
+      suppressions: 'Addresses and numbers that get nothing any more.',
+    },
+    scopes: {
+      'messaging:read': 'read messages and their timelines, templates and suppressions',
+      'messaging:write': 'send and cancel messages, keep templates and suppressions',
+    },
   },
   ai: {
     paths: ['/v1/ai'],

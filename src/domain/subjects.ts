@@ -6,12 +6,15 @@ import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import { aiTaskSubject } from './ai-tasks/subject.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { disputeSubject } from './disputes/subject.ts'
+import { messageSubject } from './messages/subject.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { paymentSubject } from './payments/subject.ts'
 import { payoutSubject } from './payouts/subject.ts'
 import { RECIPIENT_EVENTS, recipientSchema } from './recipients/recipient.ts'
 import { refundSubject } from './refunds/subject.ts'
+import { suppressionSubject } from './suppressions/suppression.ts'
 import type { ProviderSubject, Subject, UnderWay } from './subject.ts'
+import { templateSubject } from './templates/template.ts'
 import { topUpSubject } from './top-ups/subject.ts'
 import { verificationSubject } from './verifications/subject.ts'
 
@@ -26,6 +29,9 @@ export const SUBJECTS = {
   top_up: topUpSubject,
   kyc: verificationSubject,
   ai_task: aiTaskSubject,
+  message: messageSubject,
+  template: templateSubject,
+  suppression: suppressionSubject,
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS

@@ -2,6 +2,7 @@
 import type { QueueName } from '#core/config/queues.ts'
 import { aiTaskJobs } from './ai-tasks.ts'
 import type { CallDefinition } from './job.ts'
+import { messageJobs } from './messages.ts'
 import { notificationJobs } from './notifications.ts'
 import { paymentJobs } from './payments.ts'
 import { payoutJobs } from './payouts.ts'
@@ -16,6 +17,7 @@ const JOBS = {
   ...topUpJobs,
   ...verificationJobs,
   ...aiTaskJobs,
+  ...messageJobs,
   ...notificationJobs,
 }
 

@@ -77,15 +77,17 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
  * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
  * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
  * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
- * changes what is sent under a key.
+ * changes what is sent under a key. `runs_at`: when a job is due, where that is not at once.
  */
-export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment): Fragment {
+export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment, runs_at?: Fragment): Fragment {
   const { call } = job
   return sql`
     insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id
+      ${runs_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`})
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
       case when rung then now() end, dedupe_key, request_id
+      ${runs_at === undefined ? sql`` : sql`, ${runs_at}`}
       ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`}
     from (${asked}) asked`
 }

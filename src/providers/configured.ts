@@ -1,17 +1,19 @@
 // The providers as a process is configured to use them: a row each.
 import assert from 'node:assert/strict'
 import { need, type Config } from '#core/config.ts'
-import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
 import { openAi } from './ai/client.ts'
 import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
+import { openSmtp } from './smtp/client.ts'
 import type { StripeOptions } from './stripe/client.ts'
 import { stripeIdentity } from './stripe/identity.ts'
 import { newsOf } from './stripe/news.ts'
 import { stripeProcessor } from './stripe/payments.ts'
 import { stripePayouts } from './stripe/payouts.ts'
 import { stripeTopUps } from './stripe/top-ups.ts'
+import { openTwilio } from './twilio/client.ts'
 
 type OnCall = (call: EndedCall) => void
 
@@ -34,6 +36,8 @@ const PROVIDERS = {
     open: (config: Config, onCall: OnCall) => stripeIdentity(stripeOptions(config, onCall)),
   },
   ai: { ...AI, open: openConfiguredAi },
+  email: { ...EMAIL, open: openConfiguredEmail },
+  sms: { ...SMS, open: openConfiguredSms },
 }
 
 function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
@@ -53,6 +57,22 @@ function openConfiguredAi(config: Config, onCall: OnCall) {
     max_tokens_field: config.AI_MAX_TOKENS_FIELD,
     onCall,
   })
+}
+
+function openConfiguredEmail(config: Config, onCall: OnCall) {
+  if (config.SMTP_URL === undefined) return null
+  const { DKIM_DOMAIN: domain, DKIM_SELECTOR: selector, DKIM_PRIVATE_KEY: private_key } = config
+  const dkim =
+    domain === undefined || selector === undefined || private_key === undefined
+      ? null
+      : { domain, selector, private_key }
+  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, onCall })
+}
+
+function openConfiguredSms(config: Config, onCall: OnCall) {
+  const { TWILIO_ACCOUNT_SID: account_sid, TWILIO_AUTH_TOKEN: auth_token } = config
+  if (account_sid === undefined || auth_token === undefined) return null
+  return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
 }
 
 type Role = keyof typeof PROVIDERS

@@ -67,6 +67,7 @@ async function startAll(given: Config): Promise<Started> {
     const areas = areasOf({ ...given, ...emulatorVariables(given, urlOf) })
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
+    config.ADDRESS_KEY ??= secrets.address_key
     config.WEBHOOKS_URL ??= places.webhooks.url
     const onDeath = (line: string) => {
       log.info(line)
@@ -93,6 +94,7 @@ async function startAll(given: Config): Promise<Started> {
       notes.push(`WARNING      ${warning}`)
     }
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
+    config.EMAIL_WEBHOOK_SECRET ??= secrets.email_webhook_secret
     const services = await startParts(start, places, { log_descriptor, onStart: folder.record })
     const operations = await serveOperations(
       metrics,
@@ -115,7 +117,7 @@ async function startAll(given: Config): Promise<Started> {
       database_url: config.DATABASE_URL,
       redis_url: config.REDIS_URL ?? null,
       emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
-      webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET },
+      webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
     }
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     process.stdout.write(

@@ -2,7 +2,8 @@
 import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
 import { isReadBy } from '#core/config/readers.ts'
-import { VARIABLE_NAMES, type ProcessName, type VariableName } from '#core/config/variables.ts'
+import type { ProcessName } from '#core/config/row.ts'
+import { VARIABLE_NAMES, type VariableName } from '#core/config/variables.ts'
 import { emulatorArgs, EMULATORS, emulatorVariables } from './emulators.ts'
 import type { PartPlaces } from './places.ts'
 
@@ -38,6 +39,8 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       DATABASE_URL: config.DATABASE_URL,
       REDIS_URL: config.REDIS_URL,
       ENCRYPTION_KEY: config.ENCRYPTION_KEY,
+      ADDRESS_KEY: config.ADDRESS_KEY,
+      EMAIL_WEBHOOK_SECRET: config.EMAIL_WEBHOOK_SECRET,
       STRIPE_WEBHOOK_SECRET: config.STRIPE_WEBHOOK_SECRET,
       STRIPE_SECRET_KEY: config.STRIPE_SECRET_KEY ?? 'sk_test_unset',
       STRIPE_API_BASE: config.STRIPE_API_BASE,

@@ -10,6 +10,9 @@ const secretsSchema = z.looseObject({
   api_key: z.string(),
   encryption_key: z.string(),
   stripe_webhook_secret: z.string(),
+  // An earlier version made none of these.
+  address_key: z.string().default(newKey),
+  email_webhook_secret: z.string().default(newStandardSecret),
 })
 export type Secrets = z.output<typeof secretsSchema>
 
@@ -28,19 +31,33 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
   if (kept === undefined) {
     const secrets = {
       api_key: '',
-      encryption_key: randomBytes(32).toString('base64'),
+      encryption_key: newKey(),
       stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
+      address_key: newKey(),
+      email_webhook_secret: newStandardSecret(),
     }
     saveSecrets(data_dir, secrets)
     return secrets
   }
   try {
-    return secretsSchema.parse(JSON.parse(kept))
+    const before: unknown = JSON.parse(kept)
+    const secrets = secretsSchema.parse(before)
+    if (Object.keys(secrets).some((name) => !Object.hasOwn(Object(before), name)))
+      saveSecrets(data_dir, secrets)
+    return secrets
   } catch {
     throw new ConfigError(
       `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,
     )
   }
+}
+
+function newKey(): string {
+  return randomBytes(32).toString('base64')
+}
+
+function newStandardSecret(): string {
+  return `whsec_${newKey()}`
 }
 
 export function saveSecrets(data_dir: string, secrets: Secrets): void {

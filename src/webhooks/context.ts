@@ -1,5 +1,6 @@
 // The types that the notification routes share.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
@@ -18,6 +19,7 @@ export type WebhooksContext = {
   sql: Sql
   log: Log
   doorbell: Doorbell
+  hashOf: AddressHash
 }
 
 /**

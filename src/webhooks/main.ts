@@ -1,5 +1,6 @@
 // The `webhooks` process: {webhooks_url}.
-import type { Config } from '#core/config.ts'
+import { createAddressHash } from '#core/addresses.ts'
+import { need, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
@@ -37,7 +38,8 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((states) => doorbell.heard(states))
   ends.defer(() => subscription.close())
-  const app = await buildWebhooks({ config, sql, log, doorbell })
+  const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
+  const app = await buildWebhooks({ config, sql, log, doorbell, hashOf })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')

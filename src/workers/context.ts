@@ -1,4 +1,6 @@
 // The resources that handlers and recurring work share, created once by `main.ts`.
+import type { AddressHash } from '#core/addresses.ts'
+import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
@@ -9,5 +11,8 @@ export type WorkerContext = Providers & {
   sql: Sql
   log: Log
   vault: Vault
+  config: Config
+  /** Only where messages are sent, or heard of. */
+  hashOf: AddressHash
   job_log: JobLog
 }

@@ -1,5 +1,7 @@
 // The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
+import assert from 'node:assert/strict'
 import { hostname } from 'node:os'
+import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
@@ -52,6 +54,8 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     sql,
     log,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
+    config,
+    hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
   }
   const concurrency = config.WORKER_CONCURRENCY
@@ -97,6 +101,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   return serviceOf(ends.move(), sql)
 }
+
+// A worker of other queues starts without the key.
+const unset = () => assert.fail('ADDRESS_KEY is not set')
 
 function queuesOf({ QUEUES: named }: Config): readonly QueueName[] {
   const strange = named.find((name) => !QUEUES.some((queue) => queue === name))

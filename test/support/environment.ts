@@ -15,6 +15,7 @@ import {
   type Launch,
   type Provider,
   type ProviderName,
+  type Told,
 } from './providers.ts'
 import { createRedis, type OwnRedis } from './redis.ts'
 
@@ -25,13 +26,14 @@ export function variables(places: {
   database_url: string
   /** Null: the queue is on PostgreSQL. */
   redis_url: string | null
-  provider_url: (name: ProviderName) => string | undefined
+  provider: (name: ProviderName) => Told
 }): Record<string, string> {
   return {
     DATABASE_URL: places.database_url,
     ...(places.redis_url === null ? { QUEUE: 'postgres' } : { REDIS_URL: places.redis_url }),
-    ...providerVariables(places.provider_url),
+    ...providerVariables(places.provider),
     ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    ADDRESS_KEY: randomBytes(32).toString('base64'),
     RATE_LIMIT_RPS: '1000000',
     RATE_LIMIT_BURST: '1000000',
   }
@@ -111,7 +113,7 @@ export async function createEnvironment({
       ...variables({
         database_url: database.url,
         redis_url: redis?.url ?? null,
-        provider_url: (name) => provider(name).url,
+        provider: (name) => provider(name).told,
       }),
       WEBHOOKS_PORT: String(webhooks_port),
       ...more,

@@ -45,6 +45,7 @@ const api = await buildApi({
   log,
   queue,
   vault: createVault(randomBytes(32).toString('base64')),
+  hashOf: () => '',
   doorbell: createDoorbell(queue, 1),
   waiters: createWaiters(sql, queue, log),
 })

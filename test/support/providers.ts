@@ -21,16 +21,22 @@ type Changes = { stripe: Partial<StripeEmulatorOptions>; ai: Partial<AiEmulatorO
 export type ProviderName = keyof Changes
 export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
 
+/** The addresses of an emulator. */
+export type Told = { url: string } & Record<string, string>
+
 type Row<Own> = {
   api_key: string
   /** Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told. */
   webhooks: { secret: string; variable: string; needed_events: string[] } | null
-  /** The variables of the product that hold the key, and where the provider is. */
-  variables: { api_key: string; url: string }
-  /** What comes after the address of the emulator. */
-  base_path: string
+  /** The variables of the product that are the same wherever the provider is. */
+  variables: Record<string, string>
+  /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
+  places: (told: Told) => Record<string, string>
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
-  start: (usual: EmulatorOptions, own: Own | undefined) => Promise<{ url: string; close(): Promise<void> }>
+  start: (
+    usual: EmulatorOptions,
+    own: Own | undefined,
+  ) => Promise<{ url: string; places?: Record<string, string>; close(): Promise<void> }>
 }
 
 // Another provider is another row.
@@ -42,16 +48,16 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
       variable: 'STRIPE_WEBHOOK_SECRET',
       needed_events: EVENT_TYPES,
     },
-    variables: { api_key: 'STRIPE_SECRET_KEY', url: 'STRIPE_API_BASE' },
-    base_path: '',
+    variables: { STRIPE_SECRET_KEY: 'sk_test_emulator' },
+    places: ({ url }) => ({ STRIPE_API_BASE: url }),
     start: async (usual, own) =>
       await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
   },
   ai: {
     api_key: 'ai-emulator',
     webhooks: null,
-    variables: { api_key: 'AI_API_KEY', url: 'AI_BASE_URL' },
-    base_path: '/v1',
+    variables: { AI_API_KEY: 'ai-emulator' },
+    places: ({ url }) => ({ AI_BASE_URL: `${url}/v1` }),
     start: async (usual, own) =>
       await (await import('#emulators/ai/main.ts')).startAiEmulator({ ...usual, ...own }),
   },
@@ -73,6 +79,8 @@ type Filter = Record<string, string | number>
 
 export type Provider = {
   url: string
+  /** Its addresses. */
+  told: Told
   api_key: string
   /** What it signs its notifications with. */
   webhook_secret: string
@@ -117,32 +125,30 @@ export async function startProviders(
 ): Promise<Providers> {
   const providers: Providers = new Map()
   for (const name of NAMES) {
-    const url = await startEmulator(ends, name, options, options.changes?.[name])
-    providers.set(name, handleOf(name, url))
+    const told = await startEmulator(ends, name, options, options.changes?.[name])
+    providers.set(name, handleOf(name, told))
   }
   return providers
 }
 
-/** The variables that configure the product for all providers; without a URL where `urlOf` knows none. */
-export function providerVariables(urlOf: (name: ProviderName) => string | undefined): Record<string, string> {
+/** The variables that configure the product for all providers. `toldOf`: the addresses of one. */
+export function providerVariables(toldOf: (name: ProviderName) => Told): Record<string, string> {
   const all: Record<string, string> = {}
   for (const name of NAMES) {
-    const { variables, api_key, webhooks, base_path } = PROVIDERS[name]
-    const url = urlOf(name)
-    all[variables.api_key] = api_key
+    const { variables, webhooks, places } = PROVIDERS[name]
+    Object.assign(all, variables, places(toldOf(name)))
     if (webhooks !== null) all[webhooks.variable] = webhooks.secret
-    if (url !== undefined) all[variables.url] = url + base_path
   }
   return all
 }
 
-/** Starts an emulator and returns its URL. */
+/** Starts an emulator and returns its addresses. */
 async function startEmulator<Name extends ProviderName>(
   ends: AsyncDisposableStack,
   name: Name,
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
-): Promise<string> {
+): Promise<Told> {
   const { api_key, webhooks, start } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
@@ -158,7 +164,7 @@ async function startEmulator<Name extends ProviderName>(
   if (launch === undefined) {
     const emulator = await start({ ...usual, record_requests }, own)
     ends.defer(() => emulator.close())
-    return emulator.url
+    return { ...emulator.places, url: emulator.url }
   }
   const args = Object.entries(usual).map(
     ([option, value]) => `--${option.replaceAll('_', '-')}=${String(value)}`,
@@ -169,11 +175,12 @@ async function startEmulator<Name extends ProviderName>(
   })
   ends.defer(async () => void (await emulator.end('SIGTERM')))
   const told = JSON.parse(emulator.ready) as Record<string, string>
-  return told[`${name}_url`]!
+  return { ...told, url: told[`${name}_url`]! }
 }
 
-/** The handle of an emulator that runs at this URL, whoever started it. */
-export function handleOf(name: ProviderName, url: string): Provider {
+/** The handle of an emulator that runs at these addresses, whoever started it. */
+export function handleOf(name: ProviderName, told: Told): Provider {
+  const { url } = told
   async function control(method: string, path: string, body?: object): Promise<any> {
     const response = await fetch(`${url}/_emulator${path}`, {
       method,
@@ -191,6 +198,7 @@ export function handleOf(name: ProviderName, url: string): Provider {
   const { api_key, webhooks } = PROVIDERS[name]
   return {
     url,
+    told,
     api_key,
     webhook_secret: webhooks?.secret ?? '',
     control,

@@ -35,7 +35,7 @@ export async function openParts(system: System): Promise<Parts> {
   const servers = { DATABASE_URL: database_url, REDIS_URL: redis.url, ...NEVER_READ }
   const webhooks = ends.use(await system.startProduct('webhooks', servers))
   const providers = await system.startNotifying(ends, webhooks.url)
-  const env = { ...servers, ...providerVariables((name) => providers.get(name)!.url) }
+  const env = { ...servers, ...providerVariables((name) => providers.get(name)!.told) }
   const api = ends.use(await system.startProduct('api', env))
   const worker = ends.use(await system.startProduct('worker', env))
   const keys = await createKeys(sql, 100)
@@ -59,7 +59,12 @@ export async function openStart(): Promise<Product> {
   )
   const sql = openSql(ends, told.database_url)
   const keys = await createKeys(sql, 100)
-  const target = targetOf({ sql, keys, url, provider: handleOf('stripe', told.emulators.stripe_url) })
+  const target = targetOf({
+    sql,
+    keys,
+    url,
+    provider: handleOf('stripe', { url: told.emulators.stripe_url }),
+  })
   const kept = ends.move()
   return { target, sql, [Symbol.asyncDispose]: () => kept.disposeAsync() }
 }

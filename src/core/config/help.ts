@@ -1,7 +1,8 @@
 // The table of variables for people: in `--help` and in the README.
 import type { z } from 'zod'
 import { isReadBy, neededBy } from './readers.ts'
-import { VARIABLE_NAMES, VARIABLES, type ProcessName, type VariableName } from './variables.ts'
+import type { ProcessName } from './row.ts'
+import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
 type Variable = {
   name: VariableName

@@ -58,3 +58,25 @@ export const AI = {
   /** The variables without which there is none. */
   credentials: ['AI_BASE_URL', 'AI_API_KEY'],
 } as const
+
+/** Any SMTP server. */
+export const EMAIL = {
+  provider: 'smtp',
+  queues: ['messages'],
+  /** The variables without which no email is sent. */
+  credentials: ['SMTP_URL', 'EMAIL_FROM'],
+  /** The form of the Message-IDs that we give. */
+  reference: /^<[^<>\s@]+@[^<>\s@]+>$/,
+  examples: { email: '<0198f6f6-2b1d-7000-8000-123456789abc@shop.example>' },
+} as const
+
+/** Who sends SMS. */
+export const SMS = {
+  provider: 'twilio',
+  queues: ['messages', 'notifications'],
+  /** The variables without which no SMS is sent. */
+  credentials: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_FROM'],
+  /** The form of its ids of messages. */
+  reference: /^(SM|MM)[0-9a-f]{32}$/,
+  examples: { sms: 'SM0123456789abcdef0123456789abcdef' },
+} as const

@@ -1,11 +1,6 @@
 // Which process reads which variable, and which it needs.
-import {
-  VARIABLE_NAMES,
-  VARIABLES,
-  type ProcessName,
-  type VariableName,
-  type VariableRow,
-} from './variables.ts'
+import type { ProcessName, VariableRow } from './row.ts'
+import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
 /** The variables without which one of these processes does not start. */
 export function neededBy(...processes: ProcessName[]): VariableName[] {

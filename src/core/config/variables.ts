@@ -2,23 +2,11 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
-import { list } from './list.ts'
+import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
-
-/** `commands`: keys, audit and the like. `start` reads them all. */
-export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
-export type VariableRow = readonly [
-  must_be: z.ZodType,
-  example: string,
-  about: string,
-  read_by: readonly ProcessName[],
-  /** Processes that do not start without it. */
-  needed_by?: readonly ProcessName[],
-  /** A worker that serves none of these queues starts without it. */
-  of_queues?: readonly string[],
-]
+import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
 const SERVICES = ['api', 'webhooks', 'worker'] as const
@@ -27,13 +15,6 @@ const LISTENERS = ['api', 'webhooks'] as const
 /** Where each process answers `/metrics` unless METRICS_PORT says otherwise. */
 export const METRICS_PORTS = { api: 9464, webhooks: 9465, worker: 9466, start: 9464 } as const
 
-const anyPort = z.coerce.number().int().min(0).max(65535)
-const port = (standard: number) => anyPort.default(standard)
-const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
-const count = (standard: number, max = 1_000_000) =>
-  z.coerce.number().int().positive().max(max).default(standard)
-/** Text that holds several values, separated by commas. */
-const commaList = z.string().default('').transform(list)
 const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
 
 /** In the order in which `--help` and the README show them. */
@@ -148,6 +129,7 @@ export const VARIABLES = {
     'what that server calls the limit of output tokens',
     ['worker'],
   ],
+  ...MESSAGING_VARIABLES,
   HOST: [
     z.string().min(1).default('127.0.0.1'),
     '0.0.0.0',
@@ -175,7 +157,7 @@ export const VARIABLES = {
     SERVICES,
   ],
   METRICS_PORT: [
-    anyPort.optional(),
+    optionalPort,
     '9464',
     `port of \`/metrics\` and \`/readyz\`. Unset: ${Object.entries(METRICS_PORTS)
       .map(([name, port]) => `${port} (${name})`)
@@ -268,6 +250,9 @@ export const VARIABLES = {
     ['start'],
   ],
   EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe emulator', ['start']],
+  TWILIO_EMULATOR_PORT: [port(3011), '3011', 'port of the Twilio emulator', ['start']],
+  SMTP_EMULATOR_PORT: [port(3012), '3012', 'port of the SMTP emulator', ['start']],
+  INBOX_PORT: [port(3013), '3013', 'port of the page with what the SMTP emulator received', ['start']],
   AI_EMULATOR_PORT: [port(3014), '3014', 'port of the AI emulator', ['start']],
   EMULATOR_EVENTS: [
     z.enum(['needed', 'all']).default('needed'),

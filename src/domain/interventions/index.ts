@@ -3,6 +3,7 @@ import type { Tx } from '#core/db.ts'
 import type { CallingNoun } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
 import { settleAiTaskAsFailed } from '../ai-tasks/settle.ts'
+import { settleMessageAsFailed } from '../messages/settle.ts'
 import { settlePaymentAsFailed } from '../payments/settle.ts'
 import { settlePayoutAsFailed } from '../payouts/settle.ts'
 import { settleRefundAsFailed } from '../refunds/settle.ts'
@@ -20,6 +21,7 @@ const SETTLING: Record<CallingNoun, SettleAsFailed> = {
   refund: settleRefundAsFailed,
   top_up: settleTopUpAsFailed,
   ai_task: settleAiTaskAsFailed,
+  message: settleMessageAsFailed,
 }
 const byNoun = new Map<string, SettleAsFailed>(Object.entries(SETTLING))
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
 import { aiTaskHandlers } from './ai-tasks.ts'
 import type { Handler } from './handler.ts'
+import { messageHandlers } from './messages.ts'
 import { notificationHandlers } from './notifications.ts'
 import { paymentHandlers } from './payments.ts'
 import { payoutHandlers } from './payouts.ts'
@@ -17,6 +18,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...topUpHandlers,
   ...verificationHandlers,
   ...aiTaskHandlers,
+  ...messageHandlers,
   ...notificationHandlers,
 }
 

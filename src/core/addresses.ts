@@ -1,0 +1,29 @@
+// Email addresses and phone numbers as they are stored: sealed where they are shown again, hashed where they are looked for.
+import { createHmac } from 'node:crypto'
+
+export const CHANNELS = ['email', 'sms'] as const
+export type Channel = (typeof CHANNELS)[number]
+
+/** The hash of an address or number under ADDRESS_KEY, the same for each way to write the address in. */
+export type AddressHash = (channel: Channel, address: string) => string
+
+/** `key`: ADDRESS_KEY. Throws when it is not 32 bytes, base64. */
+export function createAddressHash(key: string): AddressHash {
+  const bytes = Buffer.from(key, 'base64')
+  if (bytes.length !== 32) throw new Error('ADDRESS_KEY must be 32 bytes, base64')
+  return (channel, address) =>
+    createHmac('sha256', bytes)
+      .update(`${channel}:${canonical(channel, address)}`)
+      .digest('base64url')
+      .slice(0, 32)
+}
+
+/** `Ada <ADA@Example.com>` and `ada@example.com` are one address. */
+function canonical(channel: Channel, address: string): string {
+  return channel === 'sms' ? address : bareAddress(address).toLowerCase()
+}
+
+/** The address in `Ada <ada@example.com>`, or in itself. */
+export function bareAddress(address: string): string {
+  return /<([^<>]*)>\s*$/.exec(address)?.[1] ?? address.trim()
+}

@@ -1,0 +1,149 @@
+// The variables of email and SMS.
+import { z } from 'zod'
+import { EMAIL, SMS } from './providers.ts'
+import { baseUrl, commaList, count, type VariableRow } from './row.ts'
+
+const ADDRESS = /^[^\s@<>]+@[^\s@<>]+$/
+const DOMAIN = /^[a-z0-9-]+(\.[a-z0-9-]+)*$/i
+
+export const MESSAGING_VARIABLES = {
+  ADDRESS_KEY: [
+    z
+      .string()
+      .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
+      .optional(),
+    '<what openssl rand -base64 32 prints>',
+    '32 bytes, base64, to find email addresses and phone numbers without storing them in clear. Give the same to api, webhooks and worker, and keep it: with another one suppressions are no longer found',
+    ['api', 'webhooks', 'worker'],
+    ['api', 'webhooks', 'worker'],
+    [...EMAIL.queues, ...SMS.queues],
+  ],
+  SMTP_URL: [
+    z
+      .string()
+      .refine((text) => /^smtps?:\/\//.test(text) && URL.canParse(text), {
+        error: 'must be smtp://user:password@host:port, or smtps://',
+      })
+      .optional(),
+    'smtps://user:password@smtp.example.com:465',
+    'server that sends email; `npm start` without it runs one that only shows what it received. In production no email is sent without it. The API only has to know that there is one',
+    ['api', 'worker'],
+  ],
+  SMTP_CONNECTIONS: [count(5, 100), '5', 'connections to that server, at most, of each worker', ['worker']],
+  EMAIL_FROM: [
+    z
+      .string()
+      .refine((text) => ADDRESS.test(/<([^<>]*)>$/.exec(text)?.[1] ?? text) && !/[\r\n]/.test(text), {
+        error: 'must be an email address, or a name and an address: Shop <mail@shop.example>',
+      })
+      .optional(),
+    'Shop <mail@shop.example>',
+    'whom email is from that names nobody',
+    ['api', 'worker'],
+  ],
+  EMAIL_FROM_DOMAINS: [
+    commaList.refine((domains) => domains.every((domain) => DOMAIN.test(domain)), {
+      error: 'must be domains, separated by commas',
+    }),
+    'shop.example,mail.shop.example',
+    'domains of the addresses that email may be from, separated by commas; unset: any',
+    ['api'],
+  ],
+  EMAIL_WEBHOOK_SECRET: [
+    z
+      .string()
+      .regex(/^\s*whsec_[A-Za-z0-9+/=]{32,}(\s*,\s*whsec_[A-Za-z0-9+/=]{32,})*\s*$/, {
+        error: 'must be whsec_ and 24 to 64 bytes, base64; several, during rotation, separated by commas',
+      })
+      .optional(),
+    'whsec_<what openssl rand -base64 32 prints>',
+    'secret (Standard Webhooks) of bounces, complaints and deliveries of email, which come to `/email`; without it they are refused',
+    ['webhooks'],
+  ],
+  DKIM_DOMAIN: [
+    z.string().regex(DOMAIN, { error: 'must be a domain' }).optional(),
+    'shop.example',
+    'domain that signs email; only together with DKIM_SELECTOR and DKIM_PRIVATE_KEY',
+    ['worker'],
+  ],
+  DKIM_SELECTOR: [
+    z.string().regex(DOMAIN, { error: 'must be letters, digits and hyphens' }).optional(),
+    'mail2026',
+    'name of the key in the DNS of that domain: `<selector>._domainkey.<domain>`',
+    ['worker'],
+  ],
+  DKIM_PRIVATE_KEY: [
+    z
+      .string()
+      .transform((text) => text.replaceAll('\\n', '\n'))
+      .refine(
+        (text) =>
+          /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/.test(text),
+        {
+          error: 'must be a private key, PEM; line ends may be written \\n',
+        },
+      )
+      .optional(),
+    '-----BEGIN PRIVATE KEY-----\\n...\\n-----END PRIVATE KEY-----',
+    'the private key, PEM, with its line ends or `\\n`',
+    ['worker'],
+  ],
+  TWILIO_ACCOUNT_SID: [
+    z
+      .string()
+      .regex(/^AC[0-9a-f]{32}$/, { error: 'must be AC and 32 hexadecimal digits' })
+      .optional(),
+    'AC0123456789abcdef0123456789abcdef',
+    'account at Twilio; `npm start` without it and TWILIO_AUTH_TOKEN runs a Twilio emulator. In production no SMS is sent without all three. The API only has to know that there is one',
+    ['api', 'worker'],
+  ],
+  TWILIO_AUTH_TOKEN: [
+    z
+      .string()
+      .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
+      .optional(),
+    '<32 hexadecimal digits>',
+    'token of that account: signs its callbacks, too. The API only has to know that there is one',
+    ['api', 'webhooks', 'worker'],
+  ],
+  TWILIO_FROM: [
+    z
+      .string()
+      .regex(/^(\+[1-9]\d{6,14}|MG[0-9a-f]{32})$/, {
+        error: 'must be a number (+15551234567) or a messaging service (MG and 32 hexadecimal digits)',
+      })
+      .optional(),
+    '+15551234567',
+    'number, or messaging service (`MG...`), that SMS are from which name none',
+    ['api', 'worker'],
+  ],
+  TWILIO_API_BASE: [
+    baseUrl.optional(),
+    'https://api.twilio.com',
+    "another server that speaks Twilio's API; set, no emulator runs",
+    ['worker'],
+  ],
+  SMS_COUNTRIES: [
+    commaList
+      .transform((codes) => codes.map((code) => code.toUpperCase()))
+      .refine((codes) => codes.every((code) => /^[A-Z]{2}$/.test(code)), {
+        error: 'must be country codes of two letters, separated by commas',
+      }),
+    'DE,AT,CH',
+    'countries (ISO 3166) to whose numbers SMS may go, separated by commas; unset: all',
+    ['api'],
+  ],
+  MESSAGES_PER_MINUTE: [count(6000), '6000', 'messages a minute of each tenant', ['api']],
+  MESSAGES_PER_DESTINATION_HOUR: [
+    count(200),
+    '200',
+    'messages an hour of each tenant to one address or number',
+    ['api'],
+  ],
+  MESSAGE_RETENTION_DAYS: [
+    count(90, 10_000),
+    '90',
+    'days after which the text and the attachments of messages are erased',
+    ['worker'],
+  ],
+} as const satisfies Record<string, VariableRow>

@@ -1,0 +1,29 @@
+// What the table of variables says of each.
+import { z } from 'zod'
+import { list } from './list.ts'
+
+/** `commands`: keys, audit and the like. `start` reads them all. */
+export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
+export type VariableRow = readonly [
+  must_be: z.ZodType,
+  example: string,
+  about: string,
+  read_by: readonly ProcessName[],
+  /** Processes that do not start without it. */
+  needed_by?: readonly ProcessName[],
+  /** A worker that serves none of these queues starts without it. */
+  of_queues?: readonly string[],
+]
+
+/** A whole number from 1 to `max`; `standard` when it is not set. */
+export const count = (standard: number, max = 1_000_000) =>
+  z.coerce.number().int().positive().max(max).default(standard)
+const anyPort = z.coerce.number().int().min(0).max(65535)
+/** A port; `standard` when it is not set. */
+export const port = (standard: number) => anyPort.default(standard)
+/** A port, or none. */
+export const optionalPort = anyPort.optional()
+/** The address of a server, without a slash at its end. */
+export const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
+/** Text that holds several values, separated by commas. */
+export const commaList = z.string().default('').transform(list)

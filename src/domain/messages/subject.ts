@@ -1,0 +1,16 @@
+// What the rest of the system needs to know of messages.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Subject } from '../subject.ts'
+import { MESSAGE_EVENTS, messageEventSchema } from './message.ts'
+
+export const messageSubject = {
+  table: 'messages',
+  view: messageEventSchema,
+  events: MESSAGE_EVENTS,
+  under_way: { open: (sql) => isOpenMessage(sql, 'p') },
+} as const satisfies Subject
+
+/** The condition for rows `row` that are not settled; their index has the same. */
+export function isOpenMessage(sql: Sql | Tx, row: string): Fragment {
+  return sql`${sql(row)}.status in ('scheduled', 'queued', 'sending', 'unknown')`
+}

@@ -1,0 +1,53 @@
+// The suppression: an address or number that gets nothing any more.
+import { z } from 'zod'
+import type { SealedPlace } from '#core/secrets.ts'
+import { idFields, keyField, lastFields } from '../fields.ts'
+import { messageChannel } from '../messages/message.ts'
+import type { Subject } from '../subject.ts'
+
+/** Why, as a field and as a filter. */
+export const suppressionReason = z.enum(['hard_bounce', 'complaint', 'opt_out', 'manual']).meta({
+  id: 'SuppressionReason',
+  description:
+    '`hard_bounce`: the address does not exist. `complaint`: somebody said that it is spam. `opt_out`: somebody answered STOP, or the like, to an SMS. `manual`: by you.',
+  example: 'hard_bounce',
+})
+
+/** A suppression in events: without the address. */
+export const suppressionEventSchema = z
+  .object({
+    ...idFields('suppression', '0198f6f7-0a4e-7000-8000-123456789abc'),
+    idempotency_key: keyField('suppress-17').nullable(),
+    channel: messageChannel,
+    reason: suppressionReason,
+    message_id: z
+      .uuid()
+      .nullable()
+      .meta({ description: 'The message that brought it about; null where none did.', example: null }),
+    ...lastFields('suppressions'),
+  })
+  .meta({ id: 'SuppressionEventData', description: 'The suppression, without the address.' })
+
+/** A suppression in answers. */
+export const suppressionSchema = suppressionEventSchema
+  .extend({
+    address: z
+      .string()
+      .meta({ description: 'The email address, or the number.', example: 'ada@example.com' }),
+  })
+  .meta({ id: 'Suppression', description: 'An address or number that gets nothing any more.' })
+export type Suppression = z.output<typeof suppressionSchema>
+
+export const suppressionSubject = {
+  table: 'suppressions',
+  view: suppressionEventSchema,
+  events: {
+    created: 'An address or number gets nothing any more.',
+    deleted: 'It gets messages again.',
+  },
+} as const satisfies Subject
+
+/** The place of the sealed address. */
+export function suppressionPlace(tenant_id: string, id: string): SealedPlace {
+  return { tenant_id, table: 'suppressions', row: id, column: 'sealed' }
+}

@@ -1,0 +1,45 @@
+// The jobs of messages. What is sent stands sealed in the row of the message, which never changes.
+import { z } from 'zod'
+import { EMAIL, SMS } from '#core/config/providers.ts'
+import { defineJob } from './job.ts'
+
+const payload = z.object({ message_id: z.uuid() })
+const call = {
+  status: ['scheduled', 'queued', 'sending', 'unknown'],
+  // No provider here recognizes a second request as the same.
+  on_ambiguous: 'look',
+  deadline_ms: 60_000,
+  request: z.strictObject({
+    /** Whether it is tried again when it certainly was not sent: nobody waits who would do so. */
+    retries: z.boolean(),
+  }),
+} as const
+
+export const sendEmail = defineJob({
+  name: 'message.send_email',
+  queue: 'messages',
+  payload,
+  call: {
+    ...call,
+    provider: EMAIL.provider,
+    operation: 'send_email',
+    makes: { id: EMAIL.reference, example: EMAIL.examples.email },
+  },
+  // What comes in about it ends its job; there is nobody to ask.
+  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, looks_ms: [30_000, 5 * 60_000, 3_600_000] },
+})
+
+export const sendSms = defineJob({
+  name: 'message.send_sms',
+  queue: 'messages',
+  payload,
+  call: {
+    ...call,
+    provider: SMS.provider,
+    operation: 'send_sms',
+    makes: { id: SMS.reference, example: SMS.examples.sms },
+  },
+  retry: { base_ms: 5_000, cap_ms: 10 * 60_000, looks_ms: [5_000, 30_000, 5 * 60_000, 3_600_000] },
+})
+
+export const messageJobs = { sendEmail, sendSms }
