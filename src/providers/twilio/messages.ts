@@ -1,13 +1,19 @@
 // The part of Twilio's SDK that knows messages, over our own HTTP client: the rest, with a client of its own, is not loaded.
-import domains from 'twilio/lib/base/Domain.js'
-import versions from 'twilio/lib/base/Version.js'
+import { createRequire } from 'node:module'
+import type domains from 'twilio/lib/base/Domain.js'
+import type versions from 'twilio/lib/base/Version.js'
 import { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { flat, NoAnswer, type HttpClient } from '../http.ts'
+
+// Default exports of CommonJS: what an import of them means depends on who loads it.
+const require = createRequire(import.meta.url)
+const { default: Domain } = require('twilio/lib/base/Domain.js') as typeof domains
+const { default: Version } = require('twilio/lib/base/Version.js') as typeof versions
 
 const TWILIO = 'https://api.twilio.com'
 const API_VERSION = '2010-04-01'
 
-type SdkDomain = ConstructorParameters<typeof versions.default>[0]
+type SdkDomain = ConstructorParameters<typeof Version>[0]
 type SdkClient = SdkDomain['twilio']
 type SdkRequest = Parameters<SdkClient['request']>[0]
 
@@ -62,7 +68,7 @@ export function messagesOf(
 
   // The SDK asks nothing else of its client.
   const client = { accountSid: account_sid, request } as SdkClient
-  const version = new versions.default(new domains.default(client, TWILIO), API_VERSION)
+  const version = new Version(new Domain(client, TWILIO), API_VERSION)
   return MessageListInstance(version as MessageListInstance['_version'], account_sid)
 }
 
