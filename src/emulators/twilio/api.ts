@@ -6,14 +6,21 @@ import { misbehave, type EmulatedAnswer } from '../shared/misbehave.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { createMessage, LOST_NUMBER } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
-import { internalError, limitReached, notAuthenticated, notFound, REFUSING, SmsRefusal } from './errors.ts'
+import {
+  twilioFailed,
+  twilioBusy,
+  twilioKeyRefused,
+  smsNotFound,
+  SMS_REFUSING,
+  SmsRefusal,
+} from './errors.ts'
 import { listMessages, messagesPath, renderSms } from './render.ts'
 
 /** Those of other actions make no sense of Twilio. */
 const REFUSALS = {
-  error_500: () => refused(internalError()),
-  rate_limited_429: () => refused(limitReached()),
-  refuse_401: () => refused(notAuthenticated()),
+  error_500: () => refused(twilioFailed()),
+  rate_limited_429: () => refused(twilioBusy()),
+  refuse_401: () => refused(twilioKeyRefused()),
   conflict_409: () => refused(new SmsRefusal(409, 20409, 'Conflict')),
 }
 
@@ -36,7 +43,7 @@ export function answerTwilioApi(emulator: TwilioEmulator, exchange: Exchange): v
 async function respond(emulator: TwilioEmulator, ask: SmsRequest): Promise<void> {
   const { exchange, log } = ask
   const { method, path, query, body } = exchange
-  if (!isAuthenticated(emulator, exchange)) return reply(ask, refused(notAuthenticated()))
+  if (!isAuthenticated(emulator, exchange)) return reply(ask, refused(twilioKeyRefused()))
   const perform = () => Promise.resolve(answerTo(emulator, exchange))
   const text = [path, ...new URLSearchParams(`${query}&${body}`).values()].join('\n')
   const fault = takeFault(emulator.faults, method, path, text)
@@ -80,7 +87,7 @@ function answerTo(emulator: TwilioEmulator, exchange: Exchange): EmulatedAnswer 
       : undefined
     if (found !== undefined && method === 'GET')
       return { status: 200, body: JSON.stringify(renderSms(account_sid, found)) }
-    throw notFound(path)
+    throw smsNotFound(path)
   } catch (error) {
     return refused(error)
   }
@@ -108,7 +115,7 @@ function reply(
 }
 
 function refused(error: unknown): EmulatedAnswer {
-  const known = REFUSING.answerOf(error)
+  const known = SMS_REFUSING.answerOf(error)
   if (known === null) console.error(error)
-  return known ?? refused(internalError())
+  return known ?? refused(twilioFailed())
 }

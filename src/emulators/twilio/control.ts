@@ -9,9 +9,9 @@ import {
   type SentSmsStatus,
   type TwilioEmulator,
 } from './emulator.ts'
-import { notFound, REFUSING } from './errors.ts'
+import { smsNotFound, SMS_REFUSING } from './errors.ts'
 import { receiveSms } from './inbound.ts'
-import { move } from './life.ts'
+import { moveSms } from './life.ts'
 
 const SETTLED: readonly SentSmsStatus[] = [
   'sending',
@@ -24,7 +24,7 @@ const SETTLED: readonly SentSmsStatus[] = [
 ]
 
 const CONTROLS = new Map<string, Control<TwilioEmulator>>([
-  ...faultControls(addSmsFault, REFUSING),
+  ...faultControls(addSmsFault, SMS_REFUSING),
   ['GET effects', showEffects],
   ['GET messages', showMessages],
   ['POST messages/:id/settle', settleMessage],
@@ -38,7 +38,7 @@ const CONTROLS = new Map<string, Control<TwilioEmulator>>([
         ...faultButtons(addSmsFault, SMS_PLACES),
         inbound: (emulator: TwilioEmulator, _fields, body) => receive(emulator, body),
       },
-      REFUSING,
+      SMS_REFUSING,
     ),
   ],
 ])
@@ -46,7 +46,7 @@ const CONTROLS = new Map<string, Control<TwilioEmulator>>([
 /** Answers everything under `/_emulator/`. */
 export async function answerTwilioControl(emulator: TwilioEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: SMS_REFUSING })
 }
 
 async function showEffects(
@@ -97,11 +97,11 @@ async function settleMessage(
   body: Record<string, unknown>,
 ): Promise<unknown> {
   const sms = emulator.messages.get(sid)
-  if (sms === undefined) throw notFound(sid)
+  if (sms === undefined) throw smsNotFound(sid)
   const status = SETTLED.find((each) => each === body['status'])
-  if (status === undefined) throw REFUSING.parameter(`must be one of ${SETTLED.join(', ')}`, 'status')
+  if (status === undefined) throw SMS_REFUSING.parameter(`must be one of ${SETTLED.join(', ')}`, 'status')
   const { error_code } = body
-  await move(emulator, sms, status, error_code === undefined ? null : Number(error_code))
+  await moveSms(emulator, sms, status, error_code === undefined ? null : Number(error_code))
   return { sid, status }
 }
 
@@ -121,7 +121,7 @@ function changeCallbacks({ callbacks }: TwilioEmulator, _id: string, body: Recor
     const known = Object.hasOwn(callbacks.settings, name)
       ? callbacks.settings[name as keyof typeof callbacks.settings]
       : undefined
-    if (typeof value !== typeof known) throw REFUSING.parameter('is no setting, or no value of it', name)
+    if (typeof value !== typeof known) throw SMS_REFUSING.parameter('is no setting, or no value of it', name)
   }
   Object.assign(callbacks.settings, body)
   callbacks.resume()

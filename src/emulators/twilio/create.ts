@@ -1,5 +1,5 @@
 // Takes a message, or refuses it as Twilio would.
-import { begin } from './life.ts'
+import { beginSms } from './life.ts'
 import {
   keepMessage,
   keepSmsEffect,
@@ -8,7 +8,7 @@ import {
   type SentSms,
   type TwilioEmulator,
 } from './emulator.ts'
-import { internalError, invalid } from './errors.ts'
+import { smsInvalid, twilioFailed } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 const SENDER = /^(?:\+[1-9]\d{6,14}|\d{3,6}|(?=.*[A-Za-z])[A-Za-z0-9 &_+-]{1,11})$/
@@ -21,29 +21,32 @@ const LONGEST_VALIDITY = 36_000
 const MAGIC: Readonly<Record<string, (from: string) => Error>> = {
   '+15005550001': () => badNumber('+15005550001'),
   '+15005550002': (from) =>
-    invalid(
+    smsInvalid(
       21612,
       `The 'To' phone number: +15005550002, is not currently reachable using the 'From' phone number: ${from} via SMS.`,
     ),
   '+15005550003': () =>
-    invalid(
+    smsInvalid(
       21408,
       "Permission to send an SMS has not been enabled for the region indicated by the 'To' number: +15005550003",
     ),
   '+15005550004': unsubscribed,
-  '+15005550009': () => invalid(21614, "'To' number: +15005550009, is not a mobile number"),
-  '+15005550500': internalError,
+  '+15005550009': () => smsInvalid(21614, "'To' number: +15005550009, is not a mobile number"),
+  '+15005550500': twilioFailed,
 }
 /** The answer about a message to it never comes. */
 export const LOST_NUMBER = '+15005550599'
 
 /** The same of senders. */
 const MAGIC_SENDERS: Readonly<Record<string, () => Error>> = {
-  '+15005550001': () => invalid(21212, "Invalid 'From' Phone Number: +15005550001"),
+  '+15005550001': () => smsInvalid(21212, "Invalid 'From' Phone Number: +15005550001"),
   '+15005550007': () =>
-    invalid(21606, "The 'From' phone number provided (+15005550007) is not a valid message-capable number"),
+    smsInvalid(
+      21606,
+      "The 'From' phone number provided (+15005550007) is not a valid message-capable number",
+    ),
   '+15005550008': () =>
-    invalid(21611, "This 'From' number has exceeded the maximum number of queued messages"),
+    smsInvalid(21611, "This 'From' number has exceeded the maximum number of queued messages"),
 }
 
 export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): SentSms {
@@ -52,18 +55,18 @@ export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): 
   const service = form.get('MessagingServiceSid') || null
   const body = form.get('Body') ?? ''
   const callback_url = form.get('StatusCallback') || null
-  if (to === '') throw invalid(21604, "A 'To' phone number is required.")
+  if (to === '') throw smsInvalid(21604, "A 'To' phone number is required.")
   if (!NUMBER.test(to)) throw badNumber(to)
   const sender = checkSender(from, service)
-  if (sender === to) throw invalid(21266, "'To' and 'From' number cannot be the same")
-  if (body === '') throw invalid(21602, 'Message body is required.')
+  if (sender === to) throw smsInvalid(21266, "'To' and 'From' number cannot be the same")
+  if (body === '') throw smsInvalid(21602, 'Message body is required.')
   if (body.length > LONGEST_BODY)
-    throw invalid(21617, 'The concatenated message body exceeds the 1600 character limit')
+    throw smsInvalid(21617, 'The concatenated message body exceeds the 1600 character limit')
   if (callback_url !== null && !isWebAddress(callback_url))
-    throw invalid(21609, `The 'StatusCallback' URL ${callback_url} is not a valid URL.`)
+    throw smsInvalid(21609, `The 'StatusCallback' URL ${callback_url} is not a valid URL.`)
   const validity = form.get('ValidityPeriod') ?? '1'
   if (!/^\d+$/.test(validity) || Number(validity) < 1 || Number(validity) > LONGEST_VALIDITY)
-    throw invalid(20001, `The 'ValidityPeriod' ${validity} is not between 1 and ${LONGEST_VALIDITY}.`)
+    throw smsInvalid(20001, `The 'ValidityPeriod' ${validity} is not between 1 and ${LONGEST_VALIDITY}.`)
   const refusal = MAGIC[to]?.(sender)
   if (refusal !== undefined) throw refusal
   if (emulator.opted_out.has(pairOf(to, sender))) throw unsubscribed()
@@ -74,14 +77,14 @@ export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): 
 function checkSender(from: string | null, service: string | null): string {
   if (service !== null) {
     if (!/^MG[0-9a-f]{32}$/.test(service))
-      throw invalid(21701, `The Messaging Service ${service} does not exist`)
+      throw smsInvalid(21701, `The Messaging Service ${service} does not exist`)
     return service
   }
-  if (from === null) throw invalid(21603, "A 'From' phone number is required.")
+  if (from === null) throw smsInvalid(21603, "A 'From' phone number is required.")
   const refusal = MAGIC_SENDERS[from]?.()
   if (refusal !== undefined) throw refusal
   if (!SENDER.test(from))
-    throw invalid(
+    throw smsInvalid(
       21212,
       `The 'From' number ${from} is not a valid phone number, shortcode, or alphanumeric sender ID.`,
     )
@@ -117,7 +120,7 @@ function take(
   }
   keepSmsEffect(emulator, effect)
   emulator.file?.append(effect)
-  begin(emulator, sms)
+  beginSms(emulator, sms)
   return sms
 }
 
@@ -127,11 +130,11 @@ export function pairOf(recipient: string, sender: string): string {
 }
 
 function badNumber(to: string): Error {
-  return invalid(21211, `The 'To' number ${to} is not a valid phone number.`)
+  return smsInvalid(21211, `The 'To' number ${to} is not a valid phone number.`)
 }
 
 function unsubscribed(): Error {
-  return invalid(21610, 'Attempt to send to unsubscribed recipient')
+  return smsInvalid(21610, 'Attempt to send to unsubscribed recipient')
 }
 
 function isWebAddress(text: string): boolean {

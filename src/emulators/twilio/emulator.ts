@@ -3,7 +3,7 @@ import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
 import type { CallbackSender } from './callbacks.ts'
-import { REFUSING } from './errors.ts'
+import { SMS_REFUSING } from './errors.ts'
 
 export type SentSmsStatus =
   | 'accepted'
@@ -100,7 +100,7 @@ export const SMS_PLACES: Record<string, object> = {
 }
 
 export function addSmsFault(faults: Faults, script: unknown): Fault {
-  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: REFUSING.parameter })
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_REFUSING.parameter })
 }
 
 /** An id as Twilio's: two letters and 32 hexadecimal digits. */

@@ -23,16 +23,16 @@ export class SmsRefusal extends Error {
   }
 }
 
-export const REFUSING: Refusing = {
+export const SMS_REFUSING: Refusing = {
   parameter: (message, param) => new SmsRefusal(400, 20001, `${param}: ${message}`),
-  unknownUrl: (_method, path) => notFound(path),
+  unknownUrl: (_method, path) => smsNotFound(path),
   of: (status, message) => new SmsRefusal(status, 20001, message),
   answerOf: (error) => (error instanceof SmsRefusal ? { status: error.status, body: error.body } : null),
 }
 
-export const invalid = (code: number, message: string) => new SmsRefusal(400, code, message)
-export const notFound = (path: string) =>
+export const smsInvalid = (code: number, message: string) => new SmsRefusal(400, code, message)
+export const smsNotFound = (path: string) =>
   new SmsRefusal(404, 20404, `The requested resource ${path} was not found`)
-export const notAuthenticated = () => new SmsRefusal(401, 20003, 'Authenticate')
-export const limitReached = () => new SmsRefusal(429, 20429, 'Too Many Requests')
-export const internalError = () => new SmsRefusal(500, 20500, 'An internal server error has occurred')
+export const twilioKeyRefused = () => new SmsRefusal(401, 20003, 'Authenticate')
+export const twilioBusy = () => new SmsRefusal(429, 20429, 'Too Many Requests')
+export const twilioFailed = () => new SmsRefusal(500, 20500, 'An internal server error has occurred')

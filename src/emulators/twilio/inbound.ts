@@ -1,7 +1,7 @@
 // Messages that come from phones: posted to the webhook, and remembered where they say that no more are wanted.
 import { pairOf } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
-import { REFUSING } from './errors.ts'
+import { SMS_REFUSING } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 
@@ -27,9 +27,9 @@ export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
 ): Promise<{ sid: string; status: number; body: string }> {
-  if (!NUMBER.test(from)) throw REFUSING.parameter('must be a number', 'from')
-  if (to === '') throw REFUSING.parameter('must be one of our numbers', 'to')
-  if (emulator.webhook_url === null) throw REFUSING.of(400, 'There is no webhook to post it to.')
+  if (!NUMBER.test(from)) throw SMS_REFUSING.parameter('must be a number', 'from')
+  if (to === '') throw SMS_REFUSING.parameter('must be one of our numbers', 'to')
+  if (emulator.webhook_url === null) throw SMS_REFUSING.of(400, 'There is no webhook to post it to.')
   const word = body.trim().toUpperCase()
   const meaning = opt_out_type ?? Object.keys(WORDS).find((each) => WORDS[each]!.includes(word))
   const pair = pairOf(from, messaging_service_sid ?? to)

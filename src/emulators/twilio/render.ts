@@ -1,6 +1,6 @@
 // Messages as Twilio shows them.
 import { newestMessages, type SentSms, type TwilioEmulator } from './emulator.ts'
-import { invalid } from './errors.ts'
+import { smsInvalid } from './errors.ts'
 
 const PRICE_OF_SEGMENT = 0.0079
 const USUAL_PAGE = 50
@@ -43,7 +43,7 @@ export function renderSms(account_sid: string, sms: SentSms): object {
 export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): object {
   const { account_sid } = emulator
   const page_size = Math.min(Number(query.get('PageSize') ?? USUAL_PAGE), LONGEST_PAGE)
-  if (!(page_size >= 1)) throw invalid(20001, "The 'PageSize' is not a positive number.")
+  if (!(page_size >= 1)) throw smsInvalid(20001, "The 'PageSize' is not a positive number.")
   const wanted = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) => isWanted(sms, query))
   const token = query.get('PageToken')
   const start = token === null ? 0 : wanted.findIndex(({ sid }) => sid === token.slice(2)) + 1
@@ -51,7 +51,7 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
   const shown = wanted.slice(start, start + page_size)
   const uri = (changes: Record<string, string>) => {
     const all = new URLSearchParams({ ...Object.fromEntries(query), PageSize: String(page_size), ...changes })
-    return `${messagesPath(account_sid)}.json?${all}`
+    return `${messagesPath(account_sid)}.json?${all.toString()}`
   }
   const has_more = start + shown.length < wanted.length
   return {

@@ -3,7 +3,7 @@ import type { Undone } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, patience } from '../http.ts'
 import { NotStarted } from '../permit.ts'
-import { failureOf } from './failures.ts'
+import { twilioFailure } from './failures.ts'
 import { TwilioRefusal } from './messages.ts'
 
 type Kind = 'limited' | 'misconfigured' | 'refused'
@@ -22,18 +22,13 @@ function kindOf({ status, code }: TwilioRefusal): Kind {
 }
 
 /** Of sending. What is not known to be definitive is ambiguous. Throws `NotStarted`. */
-export function classifySend(error: unknown): Exclude<SendOutcome<never>, { kind: 'done' }> {
+export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { kind: 'done' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof TwilioRefusal) {
-    const failure = failureOf(error.code, error.message)
-    switch (kindOf(error)) {
-      case 'limited':
-        return { kind: 'retry', failure, ...patience(error.retry_after) }
-      case 'misconfigured':
-        return { kind: 'misconfigured', failure }
-      case 'refused':
-        return { kind: 'declined', failure }
-    }
+    const failure = twilioFailure(error.code, error.message)
+    const kind = kindOf(error)
+    if (kind === 'limited') return { kind: 'retry', failure, ...patience(error.retry_after) }
+    return { kind: kind === 'misconfigured' ? kind : 'declined', failure }
   }
   if (error instanceof NoAnswer && !error.sent) {
     const message = `Twilio could not be reached (${error.message}).`
@@ -43,24 +38,19 @@ export function classifySend(error: unknown): Exclude<SendOutcome<never>, { kind
 }
 
 /** Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws `NotStarted`. */
-export function classifyLook(error: unknown): Exclude<Undone, { kind: 'declined' }> {
+export function classifySmsLook(error: unknown): Exclude<Undone, { kind: 'declined' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof NoAnswer) return error.outcome
   if (!(error instanceof TwilioRefusal))
     return { kind: 'ambiguous', reason: reasonOf(error), replayed: false }
   const reason = `Twilio answered ${[error.status, error.code].filter((word) => word !== null).join(' ')}`
-  switch (kindOf(error)) {
-    case 'limited':
-      return { kind: 'retry', reason, ...patience(error.retry_after) }
-    case 'misconfigured':
-      return { kind: 'misconfigured', reason }
-    case 'refused':
-      return { kind: 'ambiguous', reason, replayed: false }
-  }
+  const kind = kindOf(error)
+  if (kind === 'limited') return { kind: 'retry', reason, ...patience(error.retry_after) }
+  return kind === 'misconfigured' ? { kind, reason } : { kind: 'ambiguous', reason, replayed: false }
 }
 
 /** Twilio says that it knows no such message. */
-export function isUnknown(error: unknown): boolean {
+export function isUnknownSms(error: unknown): boolean {
   return error instanceof TwilioRefusal && error.status === 404 && error.code === 20404
 }
 

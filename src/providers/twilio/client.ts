@@ -6,8 +6,8 @@ import type { Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, openHttp, type EndedCall } from '../http.ts'
 import type { ProviderSms, SmsProvider } from '../sms.ts'
-import { classifyLook, classifySend, isUnknown } from './classify.ts'
-import { messagesOf, type TwilioAccount } from './messages.ts'
+import { classifySmsLook, classifySmsSend, isUnknownSms } from './classify.ts'
+import { accountMessages, type TwilioAccount } from './messages.ts'
 import { isService, searchMessages } from './search.ts'
 import { readSms } from './statuses.ts'
 
@@ -34,7 +34,7 @@ export function openTwilio({
     classify: (error: unknown) => Undone,
   ): Promise<{ kind: 'done'; value: Value } | Undone> {
     const started = performance.now()
-    const outcome = await ask(messagesOf(http, account, deadline_ms)).then(
+    const outcome = await ask(accountMessages(http, account, deadline_ms)).then(
       (value) => ({ kind: 'done' as const, value }),
       classify,
     )
@@ -56,14 +56,14 @@ export function openTwilio({
               ...(callback_url !== null && { statusCallback: callback_url }),
             }),
           ),
-        classifySend,
+        classifySmsSend,
       ),
     findSms: async (reference): Promise<Outcome<ProviderSms | null>> => {
       assert(SMS.reference.test(reference), 'only what is an id of a message is looked for')
-      return await call('find_sms', async (messages) => await find(messages, reference), classifyLook)
+      return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLook)
     },
     searchSms: async (wanted): Promise<Outcome<ProviderSms | null>> =>
-      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifyLook),
+      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLook),
     close: () => http.close(),
   }
 }
@@ -73,7 +73,7 @@ async function find(messages: MessageListInstance, reference: string): Promise<P
     const found = readSms(await messages.get(reference).fetch())
     if (found.reference === reference) return found
   } catch (error) {
-    if (isUnknown(error)) return null
+    if (isUnknownSms(error)) return null
     throw error
   }
   throw new NoAnswer('unreadable answer: another message', { sent: true })

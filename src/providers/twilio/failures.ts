@@ -14,7 +14,7 @@ const LONGEST_TEXT = 500
 const NUMBER = /\+?\d[\d\s().\-/]{4,}\d/g
 
 /** The failure that a code of Twilio's stands for. `said`: Twilio's own text, which may name numbers. */
-export function failureOf(code: number | null, said = ''): MessageFailure {
+export function twilioFailure(code: number | null, said = ''): MessageFailure {
   const known = code === null ? undefined : CODES[code]
   const message =
     withoutNumbers(said) || known?.message || `Twilio failed${code === null ? '' : ` with error ${code}`}.`

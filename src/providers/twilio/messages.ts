@@ -13,9 +13,9 @@ const { default: Version } = require('twilio/lib/base/Version.js') as typeof ver
 const TWILIO = 'https://api.twilio.com'
 const API_VERSION = '2010-04-01'
 
-type SdkDomain = ConstructorParameters<typeof Version>[0]
-type SdkClient = SdkDomain['twilio']
-type SdkRequest = Parameters<SdkClient['request']>[0]
+type TwilioDomain = ConstructorParameters<typeof Version>[0]
+type TwilioClient = TwilioDomain['twilio']
+type TwilioRequest = Parameters<TwilioClient['request']>[0]
 
 /** An error answer that could be read: Twilio did not do what was asked. */
 export class TwilioRefusal extends Error {
@@ -39,7 +39,7 @@ export type TwilioAccount = { account_sid: string; auth_token: string }
  * The messages of an account, for one call: all its requests together, pages included, take `deadline_ms` at most. They reject
  * as `HttpClient` does, and with `TwilioRefusal`.
  */
-export function messagesOf(
+export function accountMessages(
   http: HttpClient,
   { account_sid, auth_token }: TwilioAccount,
   deadline_ms: number,
@@ -47,7 +47,7 @@ export function messagesOf(
   const until = performance.now() + deadline_ms
   const authorization = `Basic ${Buffer.from(`${account_sid}:${auth_token}`).toString('base64')}`
 
-  async function request({ method, uri = '', headers = {}, params, data }: SdkRequest) {
+  async function request({ method, uri = '', headers = {}, params, data }: TwilioRequest) {
     const left_ms = Math.ceil(until - performance.now())
     if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true, late: true })
     // Whatever host the SDK or a link of Twilio's has in mind: our client knows where to go.
@@ -67,7 +67,7 @@ export function messagesOf(
   }
 
   // The SDK asks nothing else of its client.
-  const client = { accountSid: account_sid, request } as SdkClient
+  const client = { accountSid: account_sid, request } as TwilioClient
   const version = new Version(new Domain(client, TWILIO), API_VERSION)
   return MessageListInstance(version as MessageListInstance['_version'], account_sid)
 }
@@ -92,6 +92,8 @@ function refusalOf({
   const code = /^[1-9]\d*$/.test(String(body['code'])) ? Number(body['code']) : null
   if (status < 400 || (code === null && !CLEAR.includes(status)))
     return new NoAnswer(`unreadable answer: ${status} without a code`, { sent: true, status })
-  const said = [body['detail'], body['message'], body['title']].find((text) => typeof text === 'string')
-  return new TwilioRefusal(status, code, String(said ?? ''), headers['retry-after'])
+  const [said = ''] = [body['detail'], body['message'], body['title']].filter(
+    (text) => typeof text === 'string',
+  )
+  return new TwilioRefusal(status, code, said, headers['retry-after'])
 }

@@ -3,7 +3,9 @@ import type { MessageInstance } from 'twilio/lib/rest/api/v2010/account/message.
 import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
 import type { ProviderSms, SmsStatus } from '../sms.ts'
-import { failureOf } from './failures.ts'
+import { twilioFailure } from './failures.ts'
+
+type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
 /** `sending`: Twilio has taken it and not passed it on yet. */
 const STATUSES: Readonly<Record<string, SmsStatus>> = {
@@ -25,25 +27,35 @@ export function smsStatusOf(word: string): SmsStatus | null {
   return Object.hasOwn(STATUSES, word) ? STATUSES[word]! : null
 }
 
-/** What Twilio shows, checked before it is believed. */
+/** What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there. */
 export function readSms(shown: MessageInstance): ProviderSms {
-  // Nothing of an answer is certain to be there.
-  const { sid, status: word, errorCode, errorMessage, price, priceUnit }: Partial<MessageInstance> = shown
+  const {
+    sid,
+    status: word,
+    errorCode,
+    errorMessage,
+    price,
+    priceUnit,
+  } = shown as { [Each in Field]: unknown }
   if (typeof sid !== 'string' || !SMS.reference.test(sid))
     throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
-  const status = smsStatusOf(String(word)) ?? 'sending'
-  const amount = /^-?(\d+(?:\.\d+)?)$/.exec(String(price))?.[1]
+  const provider_status = typeof word === 'string' ? word : ''
+  const status = smsStatusOf(provider_status) ?? 'sending'
+  const amount = typeof price === 'string' ? /^-?(\d+(?:\.\d+)?)$/.exec(price)?.[1] : undefined
   return {
     reference: sid,
     status,
-    provider_status: String(word ?? ''),
+    provider_status,
     failure:
       status === 'failed' || status === 'undelivered'
-        ? failureOf(Number.isInteger(errorCode) ? errorCode! : null, errorMessage ?? '')
+        ? twilioFailure(
+            typeof errorCode === 'number' ? errorCode : null,
+            typeof errorMessage === 'string' ? errorMessage : '',
+          )
         : null,
     price:
-      amount === undefined || !/^[a-z]{3}$/i.test(String(priceUnit))
-        ? null
-        : { amount, currency: String(priceUnit).toUpperCase() },
+      amount !== undefined && typeof priceUnit === 'string' && /^[a-z]{3}$/i.test(priceUnit)
+        ? { amount, currency: priceUnit.toUpperCase() }
+        : null,
   }
 }
