@@ -62,11 +62,12 @@ function openConfiguredAi(config: Config, onCall: OnCall) {
 function openConfiguredEmail(config: Config, onCall: OnCall) {
   if (config.SMTP_URL === undefined) return null
   const { DKIM_DOMAIN: domain, DKIM_SELECTOR: selector, DKIM_PRIVATE_KEY: private_key } = config
+  const require_tls = config.NODE_ENV === 'production'
   const dkim =
     domain === undefined || selector === undefined || private_key === undefined
       ? null
       : { domain, selector, private_key }
-  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, onCall })
+  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, require_tls, onCall })
 }
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
