@@ -30,6 +30,8 @@ create table messages (
   price jsonb,
   send_at timestamptz,
   sent_at timestamptz,
+  -- When the provider is next asked what has become of an SMS; null: not any more.
+  ask_at timestamptz,
   delivered_at timestamptz,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -54,8 +56,8 @@ create index messages_ended_badly on messages (tenant_id, created_at)
 create index messages_terms on messages using gin (terms);
 -- Who wrote to a number: an opt-out of it is for each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
--- SMS of whose delivery nothing was heard.
-create index messages_unheard on messages (sent_at) where channel = 'sms' and status = 'sent';
+-- SMS of whose delivery or price nothing was heard.
+create index messages_unheard on messages (ask_at) where ask_at is not null;
 create index messages_content on messages (created_at) where content is not null;
 
 -- Stored once, sealed; they go with the content.

@@ -50,6 +50,11 @@ export function listenAddresses(
   }
 }
 
+/** Where providers reach the webhooks host. */
+export function webhooksUrl({ WEBHOOKS_URL, HOST, WEBHOOKS_PORT }: Config): string {
+  return WEBHOOKS_URL ?? `http://${HOST}:${WEBHOOKS_PORT}`
+}
+
 /** Throws one ConfigError that names every address on which nothing can listen. */
 export async function checkAddresses(wanted: ListenAddress[]): Promise<void> {
   const problems: string[] = []
