@@ -38,7 +38,8 @@ create table messages (
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
   constraint messages_created_at unique (tenant_id, created_at),
-  constraint messages_idempotency unique (tenant_id, idempotency_key),
+  -- Each channel has a route of its own.
+  constraint messages_idempotency unique (tenant_id, idempotency_key, channel),
   -- Who notifies us names the message alone.
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),

@@ -6,6 +6,7 @@ import { customerRoutes } from './customers.ts'
 import { disputeRoutes } from './disputes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
+import { messageRoutes } from './messages.ts'
 import { paymentRoutes } from './payments.ts'
 import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
@@ -26,6 +27,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   walletRoutes,
   topUpRoutes,
   verificationRoutes,
+  messageRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
