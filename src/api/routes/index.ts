@@ -11,6 +11,7 @@ import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { templateRoutes } from './templates.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
@@ -26,6 +27,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   walletRoutes,
   topUpRoutes,
   verificationRoutes,
+  templateRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
