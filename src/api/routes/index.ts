@@ -11,6 +11,7 @@ import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { suppressionRoutes } from './suppressions.ts'
 import { templateRoutes } from './templates.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
@@ -28,6 +29,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   topUpRoutes,
   verificationRoutes,
   templateRoutes,
+  suppressionRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,

@@ -68,7 +68,9 @@ async function ask(
   const outcome = await of_tenant(tenant_id, () => gate(() => askOnce(tenant_id, { sources, variables })))
   if (outcome === 'not_begun') throw new AppError('overloaded')
   if (outcome === 'used_up') throw invalid(null, nowhere('it takes too long'))
-  if ('fault' in outcome) throw invalid(outcome.part, outcome.fault)
+  // While it is only compiled, the part is a field of the request.
+  if ('fault' in outcome)
+    throw invalid(outcome.part, outcome.fault, variables === null ? outcome.part : undefined)
   return outcome.rendered
 }
 
@@ -115,10 +117,11 @@ function nowhere(message: string): Fault {
   return { message, line: null, variable: null }
 }
 
-function invalid(part: string | null, { message, line, variable }: Fault): AppError {
+function invalid(part: string | null, { message, line, variable }: Fault, param?: string): AppError {
   const where = [part, line !== null && `line ${line}`].filter(Boolean).join(', ')
   return new AppError('template_invalid', {
     message: `The template does not render: ${message}${where && ` (${where})`}.`,
     context: { line, variable },
+    ...(param !== undefined && { param }),
   })
 }
