@@ -25,7 +25,7 @@ export async function listSuppressions(
     select ${suppressionColumns(sql)} from suppressions
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
       and channel = coalesce(${channel ?? null}, channel) and reason = coalesce(${reason ?? null}, reason)
-      ${addresses === undefined ? sql`` : sql`and address = any(${sql.typed.texts(addresses)})`}
+      ${addresses === undefined ? sql`` : sql`and address = any(${addresses}::text[])`}
     order by created_at desc limit ${page.limit}`
 }
 
