@@ -67,7 +67,7 @@ test('a template is made, read, listed, changed and deleted, and each leaves its
 test('a name is taken once, also when many want it at the same moment', async () => {
   const name = freshName()
   const answers = await Promise.all(Array.from({ length: 30 }, () => create({ name })))
-  expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array(29).fill(409)])
+  expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([201, ...Array(29).fill(409)])
   const refused = answers.find(({ status }) => status === 409)!
   expect(refused.body.error).toMatchObject({ code: 'template_exists', param: 'name' })
   const { body } = await create()
@@ -137,7 +137,7 @@ test('each channel has its parts, also after a change', async () => {
     world.client.patch(path, { text: null }),
     world.client.patch(path, { html: null }),
   ])
-  expect(racing.map(({ status }) => status).sort()).toEqual([200, 400])
+  expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
 })
 
 test('what does not parse is refused with its line when it is made and when it is changed', async () => {

@@ -81,7 +81,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
           email: { summary: 'An email address', value: { channel: 'email', address: 'ada@example.com' } },
           sms: { summary: 'A number', value: { channel: 'sms', address: '+14155552671' } },
         },
-        answer: { reason: 'manual' },
+        answer: { reason: 'manual', idempotency_key: null, metadata: {} },
       },
       response: { 200: suppressionSchema, 201: suppressionSchema },
       errors: ['suppression_not_found', 'idempotency_key_reused'],

@@ -58,9 +58,10 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
             value: { name: 'code', channel: 'sms', body: 'Your code is {{ code }}.' },
           },
         },
+        answer: { metadata: {} },
       },
       response: { 201: templateSchema },
-      errors: ['template_invalid', 'template_exists', 'idempotency_key_reused'],
+      errors: ['template_not_found', 'template_invalid', 'template_exists', 'idempotency_key_reused'],
     }),
     async (request, reply) => {
       const { idempotency_key: _key, ...fields } = request.body

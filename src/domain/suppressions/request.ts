@@ -37,7 +37,8 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
           where s.deleted_at is null
         ), made as (
           insert into suppressions (tenant_id, id, idempotency_key, channel, address, sealed, reason, metadata)
-          select tenant_id, suppression_id, idempotency_key, channel, address, sealed, 'manual', coalesce(metadata, 'null')
+          select tenant_id, suppression_id, idempotency_key, channel, address, sealed, 'manual',
+            coalesce(metadata, 'null')
           from asked where not exists (select from there)
           returning *
         ),

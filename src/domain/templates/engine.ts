@@ -37,7 +37,7 @@ const MESSAGE_LIMIT = 200
 export type Source = { text: string; html: boolean }
 
 /** Why a source does not compile or render. `line`: null where that is nowhere, as with a limit. */
-export type Fault = { message: string; line: number | null; variable: string | null }
+export type TemplateFault = { message: string; line: number | null; variable: string | null }
 
 const plain = createEngine(false)
 const escaping = createEngine(true)
@@ -53,7 +53,7 @@ export function render({ text, html }: Source, variables: object | null): string
 }
 
 /** What is wrong, of what `render` threw. */
-export function faultOf(error: unknown): Fault {
+export function faultOf(error: unknown): TemplateFault {
   const said = error instanceof Error ? error.message.replace(POSITION, '') : ''
   const limit = LIMITS.get(said)
   if (limit !== undefined || !LiquidError.is(error) || error.originalError instanceof RangeError)
@@ -132,6 +132,7 @@ function chargedEmitter(context: Context): Emitter {
 
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map((each) => textOf(toValue(each))).join('')
+  if (typeof value === 'object' && value !== null) return '[object Object]'
   return value === null || value === undefined ? '' : String(value)
 }
 
@@ -159,6 +160,7 @@ function rangeEnd(end: unknown): number {
 }
 
 // LiquidJS reads ranges in one place, and offers no other way to look at their ends.
+// oxlint-disable-next-line typescript/unbound-method -- it is called with what it belongs to
 const { readGroupOrRange } = Tokenizer.prototype
 Tokenizer.prototype.readGroupOrRange = function () {
   const range = readGroupOrRange.call(this)

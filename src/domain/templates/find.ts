@@ -19,7 +19,7 @@ export async function listTemplates(
 ): Promise<Template[]> {
   // Only the filter with an index of its own changes the text of the statement: each text costs every connection a plan.
   return await sql<Template[]>`
-    select ${columnList(sql, LISTED)}, null as text, null as html, null as body from message_templates
+    select ${columnList(sql, LISTED)}, null as text, null as html, null as body from templates
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
       and channel = coalesce(${channel ?? null}, channel)
       ${name === undefined ? sql`` : sql`and name = ${name}`}
@@ -50,10 +50,10 @@ export async function findTemplates(
     select a.nth, r.*
     from jsonb_to_recordset(${sql.json(named)}) as a(nth integer, tenant_id uuid, id uuid, name text)
     cross join lateral (
-      select ${columns} from message_templates
+      select ${columns} from templates
       where tenant_id = a.tenant_id and id = a.id and deleted_at is null
       union all
-      select ${columns} from message_templates
+      select ${columns} from templates
       where tenant_id = a.tenant_id and name = a.name and deleted_at is null
     ) r`
   const found = new Map(rows.map(({ nth, ...template }) => [nth, template]))

@@ -6,8 +6,8 @@ import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 import { createUsedUp } from '#core/used-up.ts'
-import type { Fault, Source } from './engine.ts'
-import { isHtml, partsOf, type TemplateParts, type RenderedTemplate } from './template.ts'
+import type { TemplateFault, Source } from './engine.ts'
+import { isHtml, partsOfTemplate, type TemplateParts, type RenderedTemplate } from './template.ts'
 
 /** Two at once, so that hostile templates cannot take every processor, and one of each tenant. */
 const AT_ONCE = 2
@@ -19,12 +19,15 @@ const LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stac
 const THREAD = new URL('./render-thread.ts', import.meta.url)
 
 /** What the thread is given, and what it tells. `variables` null: the sources are only compiled. */
-export type RenderGiven = { sources: Record<string, Source>; variables: Variables | null }
-export type RenderTold = 'begun' | { rendered: Record<string, string> } | { part: string; fault: Fault }
+export type RenderGiven = { sources: Record<string, Source>; variables: TemplateVariables | null }
+export type RenderTold =
+  | 'begun'
+  | { rendered: Record<string, string> }
+  | { part: string; fault: TemplateFault }
 /** `used_up`: its time or memory. `not_begun`: the thread was not even ready. */
-type Outcome = Exclude<RenderTold, 'begun'> | 'used_up' | 'not_begun'
+type Rendering = Exclude<RenderTold, 'begun'> | 'used_up' | 'not_begun'
 
-export type Variables = Record<string, Json>
+export type TemplateVariables = Record<string, Json>
 
 const of_tenant = createGates({ running: 1 })
 const gate = createGate({ running: AT_ONCE })
@@ -43,7 +46,7 @@ export async function checkTemplate(tenant_id: string, parts: TemplateParts): Pr
  */
 export async function renderTemplate(
   template: TemplateParts & { tenant_id: string },
-  variables: Variables,
+  variables: TemplateVariables,
 ): Promise<RenderedTemplate> {
   const rendered = await ask(template.tenant_id, template, variables)
   for (const [part, text] of Object.entries(rendered)) {
@@ -60,10 +63,10 @@ export async function renderTemplate(
 async function ask(
   tenant_id: string,
   template: TemplateParts,
-  variables: Variables | null,
+  variables: TemplateVariables | null,
 ): Promise<Record<string, string>> {
   const sources = Object.fromEntries(
-    partsOf(template).map(([part, text]) => [part, { text, html: isHtml(part) }]),
+    partsOfTemplate(template).map(([part, text]) => [part, { text, html: isHtml(part) }]),
   )
   const outcome = await of_tenant(tenant_id, () => gate(() => askOnce(tenant_id, { sources, variables })))
   if (outcome === 'not_begun') throw new AppError('overloaded')
@@ -74,7 +77,7 @@ async function ask(
   return outcome.rendered
 }
 
-async function askOnce(tenant_id: string, given: RenderGiven): Promise<Outcome> {
+async function askOnce(tenant_id: string, given: RenderGiven): Promise<Rendering> {
   const hash = createHash('sha256').update(JSON.stringify(given)).digest('base64')
   if (used_up.has(tenant_id, hash)) return 'used_up'
   const outcome = await inThread(given)
@@ -82,17 +85,19 @@ async function askOnce(tenant_id: string, given: RenderGiven): Promise<Outcome> 
   return outcome
 }
 
-async function inThread(given: RenderGiven): Promise<Outcome> {
+async function inThread(given: RenderGiven): Promise<Rendering> {
   const [thread = newThread()] = idle
   idle.delete(thread)
-  const { promise, resolve } = Promise.withResolvers<Outcome>()
-  let limit = setTimeout(() => resolve('not_begun'), BEGIN_MS)
+  const { promise, resolve } = Promise.withResolvers<Rendering>()
+  let late: Rendering = 'not_begun'
+  const end = () => resolve(late)
+  let limit = setTimeout(end, BEGIN_MS)
   const hear = (told: RenderTold) => {
     clearTimeout(limit)
-    if (told === 'begun') limit = setTimeout(() => resolve('used_up'), LIMIT_MS)
-    else resolve(told)
+    if (told !== 'begun') return resolve(told)
+    late = 'used_up'
+    limit = setTimeout(end, LIMIT_MS)
   }
-  const end = () => resolve('used_up')
   thread.on('message', hear).once('exit', end)
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
   thread.postMessage(given)
@@ -113,11 +118,11 @@ function newThread(): Worker {
   return thread
 }
 
-function nowhere(message: string): Fault {
+function nowhere(message: string): TemplateFault {
   return { message, line: null, variable: null }
 }
 
-function invalid(part: string | null, { message, line, variable }: Fault, param?: string): AppError {
+function invalid(part: string | null, { message, line, variable }: TemplateFault, param?: string): AppError {
   const where = [part, line !== null && `line ${line}`].filter(Boolean).join(', ')
   return new AppError('template_invalid', {
     message: `The template does not render: ${message}${where && ` (${where})`}.`,

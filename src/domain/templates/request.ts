@@ -25,11 +25,11 @@ export async function createTemplate(sql: Sql, request: CreateTemplate): Promise
     sql<Template[]>`
       with asked as (
         select * from jsonb_to_recordset(${sql.json([request])}) as a(
-          tenant_id uuid, template_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, name text,
-          channel text, subject text, text text, html text, body text, metadata jsonb)
+          tenant_id uuid, template_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text,
+          name text, channel text, subject text, text text, html text, body text, metadata jsonb)
         where not ${isKnown(sql, 'template')}
       ), t as (
-        insert into message_templates (tenant_id, id, idempotency_key, name, channel, subject, text, html, body, metadata)
+        insert into templates (tenant_id, id, idempotency_key, name, channel, subject, text, html, body, metadata)
         select tenant_id, template_id, idempotency_key, name, channel, subject, text, html, body,
           coalesce(metadata, 'null')
         from asked
@@ -78,7 +78,7 @@ async function writeTemplate(sql: Sql, changed: Template, event_id: string): Pro
   const [row] = await named(
     sql<Template[]>`
       with t as (
-        update message_templates t set (name, subject, text, html, body, metadata, updated_at) = (
+        update templates t set (name, subject, text, html, body, metadata, updated_at) = (
           select n.name, n.subject, n.text, n.html, n.body, coalesce(n.metadata, 'null'), clock_timestamp()
           from jsonb_populate_record(t, ${sql.json(changed)}) n)
         where t.tenant_id = ${changed.tenant_id} and t.id = ${changed.id} and t.deleted_at is null
@@ -100,7 +100,7 @@ export async function deleteTemplate(
 ): Promise<Template | undefined> {
   const [row] = await sql<Template[]>`
     with t as (
-      update message_templates set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      update templates set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
       where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
       returning *
     ),
@@ -113,7 +113,7 @@ async function named<T>(written: Promise<T>): Promise<T> {
   try {
     return await written
   } catch (error) {
-    if (violatedConstraint(error) !== 'message_templates_name') throw error
+    if (violatedConstraint(error) !== 'templates_name') throw error
     throw new AppError('template_exists', { param: 'name', cause: error })
   }
 }

@@ -57,7 +57,7 @@ export const renderedTemplateSchema = z
 export type RenderedTemplate = z.output<typeof renderedTemplateSchema>
 
 export const templateSubject = {
-  table: 'message_templates',
+  table: 'templates',
   view: templateEventSchema,
   events: {
     created: 'A template was made.',
@@ -67,7 +67,7 @@ export const templateSubject = {
 } as const satisfies Subject
 
 /** The parts that a template has, by name. */
-export function partsOf(template: TemplateParts): [name: PartName, text: string][] {
+export function partsOfTemplate(template: TemplateParts): [name: PartName, text: string][] {
   return PART_NAMES.flatMap((name) => {
     const text = template[name]
     return text === null ? [] : [[name, text] as [PartName, string]]
@@ -83,7 +83,7 @@ export function isHtml(part: string): boolean {
 export function faultsOfParts(template: TemplateParts): { param: string; message: string }[] {
   const { channel } = template
   const { required, either } = PARTS[channel]
-  const has = partsOf(template).map(([name]) => name)
+  const has = partsOfTemplate(template).map(([name]) => name)
   const fault = (message: string) => (param: PartName) => ({ param, message })
   const missing = required.filter((name) => !has.includes(name))
   const strange = has.filter((name) => ![...required, ...either].includes(name))
