@@ -6,7 +6,6 @@ import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
-import type { RecordNoun } from '#domain/records.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -153,10 +152,10 @@ export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
 /** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
 export const untaken = z.registry<Record<string, string>>()
 
-/** The body of a change, which may be left out. What only the `create` takes is refused with what to do instead. */
-export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, noun: RecordNoun) {
+/** The body of a change, which may be left out. What only the `create` takes is refused with what to do `instead`. */
+export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, instead: string) {
   const fixed = Object.keys(create.shape).filter((name) => !Object.hasOwn(change.shape, name))
-  const why = fixed.map((name) => [name, `cannot be changed: archive the ${noun} and create another`])
+  const why = fixed.map((name) => [name, `cannot be changed: ${instead} and create another`])
   const key = 'cannot be changed, and a change needs none'
   const body = change.nullish()
   untaken.add(body, { ...Object.fromEntries(why), idempotency_key: key })

@@ -12,6 +12,8 @@ import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { suppressionRoutes } from './suppressions.ts'
+import { templateRoutes } from './templates.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
@@ -28,6 +30,8 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   topUpRoutes,
   verificationRoutes,
   messageRoutes,
+  templateRoutes,
+  suppressionRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
