@@ -105,28 +105,6 @@ function parseHeader(header: string | undefined): { t: string; signatures: Buffe
   return t !== null && signatures.length > 0 ? { t, signatures } : null
 }
 
-/**
- * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; `parameters`: those of the
- * form in the body; `tokens`: auth tokens, several during a rotation.
- */
-export function verifyTwilio(
-  url: string,
-  parameters: URLSearchParams,
-  header: string | undefined,
-  tokens: string[],
-): SignatureVerdict {
-  if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
-  const signature = Buffer.from(header, 'base64')
-  const names = [...new Set(parameters.keys())].toSorted()
-  const signed = names.map((name) => `${name}${[...new Set(parameters.getAll(name))].toSorted().join(name)}`)
-  const genuine = tokens.some((token) => {
-    if (token === '') return false
-    const expected = createHmac('sha1', token).update(`${url}${signed.join('')}`).digest()
-    return timingSafeEqual(signature, expected)
-  })
-  return genuine ? 'valid' : 'mismatch'
-}
-
 /** The headers of a webhook that is signed as Standard Webhooks 1.0 has it. */
 export type StandardHeaders = {
   id: string | undefined

@@ -87,9 +87,12 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         case when s.tells_word then s.word end as word, s.word_event_id
     ),
     event as (${announce(sql, 'message', announced(sql))}),
-    ${suppressing(sql, sql`
+    ${suppressing(
+      sql,
+      sql`
       select tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id
-      from step where suppression_id is not null`)},
+      from step where suppression_id is not null`,
+    )},
     ${filing(sql, 'message')},
     ${wakingJobs(sql)},
     ${finishing(sql, endsSoon(sql))}

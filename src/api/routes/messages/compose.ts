@@ -3,13 +3,14 @@ import type { Channel } from '#core/addresses.ts'
 import { need } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { segmentsOf } from '#core/segments.ts'
+import type { RenderedTemplate } from '#domain/templates/template.ts'
 import type { MessageContent, MessageEnvelope } from '#domain/messages/message.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import type { ApiContext } from '../../context.ts'
 import { sizeOf } from './attachments.ts'
 import { fitsSms, type EmailBody, type SmsBody } from './bodies.ts'
 import { countryOf, domainOf } from './recipients.ts'
-import { renderedText, type Texts } from './texts.ts'
+import { renderedText } from './texts.ts'
 
 export type Composed = {
   envelope: MessageEnvelope
@@ -127,8 +128,11 @@ async function textsOf(
     given,
     template,
     variables,
-  }: { tenant_id: string; channel: Channel; given: Texts } & Pick<SmsBody, 'template' | 'variables'>,
-): Promise<Texts> {
+  }: { tenant_id: string; channel: Channel; given: RenderedTemplate } & Pick<
+    SmsBody,
+    'template' | 'variables'
+  >,
+): Promise<RenderedTemplate> {
   if (template == null) return given
   const rendered = await renderedText(context, { tenant_id, channel, template, variables: variables ?? {} })
   const texts = { ...rendered, subject: given.subject ?? rendered.subject }
@@ -138,13 +142,13 @@ async function textsOf(
   return texts
 }
 
-function problemOfSms({ body }: Texts): string | null {
+function problemOfSms({ body }: RenderedTemplate): string | null {
   return body !== null && body !== '' && fitsSms(body)
     ? null
     : 'The template renders to no text, or to more than 1,600 characters.'
 }
 
-function problemOfEmail({ subject, text, html }: Texts): string | null {
+function problemOfEmail({ subject, text, html }: RenderedTemplate): string | null {
   if (subject === null || !/^[^\p{Cc}\p{Zl}\p{Zp}]{1,998}$/u.test(subject))
     return 'The subject must be one line of 1 to 998 characters.'
   return (text ?? '') === '' && (html ?? '') === '' ? 'The template renders to no text.' : null
