@@ -399,6 +399,14 @@ describe('What arrives', () => {
   })
 })
 
+test('A key that cannot sign is refused, not passed over', () => {
+  const { privateKey: other } = generateKeyPairSync('ed25519')
+  const private_key = other.export({ type: 'pkcs8', format: 'pem' })
+  expect(() => open({ dkim: { domain: 'a.example', selector: 'b', private_key } })).toThrow(
+    'must be an RSA key',
+  )
+})
+
 describe('The inbox', () => {
   test('shows an email without letting it do anything', async () => {
     const html = '<script>alert(1)</script><img src="https://evil.example/pixel"><a href="/">x</a>'

@@ -1,8 +1,10 @@
 // The text of an email as it is sent: headers, parts and signature (MIME, DKIM), made by nodemailer.
 import DKIM from 'nodemailer/lib/dkim'
 import MailComposer from 'nodemailer/lib/mail-composer'
+import { createPrivateKey } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { bareAddress } from '#core/addresses.ts'
+import { ConfigError } from '#core/config.ts'
 import type { OutgoingEmail } from '../email.ts'
 import { asciiDomain } from './envelope.ts'
 
@@ -26,9 +28,10 @@ const SIGNED = [
   'List-Unsubscribe-Post',
 ].join(':')
 
-/** Makes emails, signed with this key if there is one. */
+/** Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave unsigned. */
 export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
   if (dkim === null) return compose
+  if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY: must be an RSA key, PEM.')
   const signer = new DKIM({
     domainName: dkim.domain,
     keySelector: dkim.selector,
@@ -36,6 +39,14 @@ export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Pro
     headerFieldNames: SIGNED,
   })
   return async (email) => await buffer(signer.sign(await compose(email)))
+}
+
+function isRsaKey(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
+  } catch {
+    return false
+  }
 }
 
 async function compose(email: OutgoingEmail): Promise<Buffer> {
