@@ -132,8 +132,9 @@ function chargedEmitter(context: Context): Emitter {
 
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map((each) => textOf(toValue(each))).join('')
-  if (typeof value === 'object' && value !== null) return '[object Object]'
-  return value === null || value === undefined ? '' : String(value)
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  return typeof value === 'object' && value !== null ? '[object Object]' : ''
 }
 
 function charge({ memoryLimit }: Context, value: unknown): void {
