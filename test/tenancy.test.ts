@@ -5,6 +5,7 @@ import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
+import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -18,7 +19,7 @@ let routes: DocumentedRoute[]
 let owned: Record<string, string>
 
 beforeAll(async () => {
-  world = await createWorld()
+  world = await createWorld({ env: MESSAGE_SENDERS })
   stranger = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
   const customer = await made('/v1/customers', { name: 'Ada', email: 'ada@example.com', external_id: 'x-1' })
@@ -42,6 +43,13 @@ beforeAll(async () => {
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  const message = await made('/v1/messages/email', {
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'It is on its way.',
+    tags: ['shipping'],
+    send_at: new Date(Date.now() + 86_400_000),
+  })
   owned = {
     ai: task.id,
     customers: customer.id,
@@ -53,6 +61,7 @@ beforeAll(async () => {
     compliance: verification.id,
     wallet: top_up.id,
     disputes: disputed.dispute.id,
+    messages: message.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -138,6 +147,8 @@ const NO_NOUN: Record<string, string> = {
   jobs: 'work on rows of any noun',
   ledger_accounts: 'the ledger has rules of its own',
   ledger_transfers: 'the ledger has rules of its own',
+  message_attachments: 'belong to messages',
+  message_limits: 'count what is accepted',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
 }
@@ -181,6 +192,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/disputes?status=warning',
     `/v1/disputes?payment_id=${owned.payments}`,
     `/v1/reconciliation?payment_id=${owned.payments}`,
+    '/v1/messages?to=ada@example.com',
+    '/v1/messages?tag=shipping&status=scheduled',
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
       path,

@@ -53,7 +53,7 @@ is: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 
-Payments (create, capture, cancel, refund), cancellations of payouts, and verifications (create, link) wait for the provider:
+Payments (create, capture, cancel, refund), cancellations of payouts, verifications (create, link) and messages (each by itself) wait for the provider:
 10 s, or as \`Prefer\` says. Creating a payout, top-up or AI task is answered 201 at once with what was accepted, and waits only if
 \`Prefer\` asks to. What is waited for and not finished by then is answered 202 with the resource as it stands, and the work goes on:
 [waiting and 202](/docs/guides/waiting).
@@ -69,11 +69,12 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications and AI tasks is kept as events. Their
+What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, message templates, suppressions and AI tasks is kept as events. Their
 types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 
 \`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left:
-[rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+[rate limits](/docs/guides/rate-limits). A body may have 256 KiB, one with emails 15 MiB. Messages have
+limits of their own, for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
 `
