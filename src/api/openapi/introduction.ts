@@ -1,7 +1,7 @@
 // What the OpenAPI document says before its operations.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
-import { SENDER } from './stripe.ts'
+import { STRIPE_SENDER } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
 const SOUGHT: Record<string, string> = {
@@ -12,7 +12,7 @@ const SOUGHT: Record<string, string> = {
   'recipients-and-merchants': 'archive, IBAN',
   kyc: 'KYC, identity, onboarding',
   'ai-tasks': 'generate, classify, extract',
-  [SENDER.guide.name]: 'news and no news',
+  [STRIPE_SENDER.guide.name]: 'news and no news',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 

@@ -39,14 +39,15 @@ const ASKED_AFTER = '1 minute'
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
-    const { suppresses, event, ...facts } = told
+    const { suppresses, event, recipients, ...facts } = told
     return {
       ...settlement,
       change: {
         ...facts,
         ...suppresses,
         rank: Object.entries(SMS_RANKS).find(([said]) => said === told.said)?.[1] ?? 0,
-        some_delivered: told.recipients.some(({ status }) => status === 'delivered'),
+        of_recipients: recipients,
+        some_delivered: recipients.some(({ status }) => status === 'delivered'),
         notification_id,
         event_id: newId(),
         word: event,
@@ -60,12 +61,12 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, message_id uuid, said text, provider_reference text, provider_status text, failure jsonb,
-        price jsonb, recipients jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
+        price jsonb, of_recipients jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
         some_delivered boolean, notification_id uuid, event_id uuid, word text, word_event_id uuid,
         suppression_event_id uuid)
     ), ${stepping(sql)},
     m as (
-      update messages m set status = s.becomes, recipients = s.recipients_after,
+      update messages m set recipients = s.recipients_after, status = s.becomes,
         provider_reference = coalesce(m.provider_reference, s.provider_reference),
         provider_status = case when s.channel = 'sms' and s.rank >= s.rank_before and s.rank > 0
           then coalesce(s.provider_status, m.provider_status) else m.provider_status end,
@@ -127,12 +128,12 @@ function stepping(sql: Sql | Tx): Fragment {
             else e.was ->> 'status' is distinct from 'bounced' end) as is_new
         from jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
         left join lateral (
-          select c.told from jsonb_array_elements(seen.recipients) as c(told)
+          select c.told from jsonb_array_elements(seen.of_recipients) as c(told)
           where c.told ->> 'address' = e.was ->> 'address' limit 1
         ) c on true
         cross join lateral (
           select case
-              when not (seen.has_left or (seen.said = 'refused' and ${isOpenStatus(sql)})) then e.was
+              when not (seen.has_left or (seen.said = 'refused' and ${wasOpen(sql)})) then e.was
               when ${rankOfRecipient(sql, sql`c.told`)} > ${rankOfRecipient(sql, sql`e.was`)} then c.told
               when seen.has_left and e.was ->> 'status' is null then e.was || '{"status": "accepted"}'
               else e.was end as recipient
@@ -149,7 +150,7 @@ function stepping(sql: Sql | Tx): Fragment {
             when has_left then 'sent'
             when channel = 'sms' and rank > rank_before and before not in ('canceled', 'suppressed') then said
             when said = 'queued' and before = 'sending' then 'queued'
-            when said = 'refused' and ${isOpenStatus(sql)} then 'failed'
+            when said = 'refused' and ${wasOpen(sql)} then 'failed'
             when said = 'unknown' and before = 'sending' then 'unknown'
             else before end as becomes
         from merged
@@ -157,7 +158,7 @@ function stepping(sql: Sql | Tx): Fragment {
     )`
 }
 
-function isOpenStatus(sql: Sql | Tx): Fragment {
+function wasOpen(sql: Sql | Tx): Fragment {
   return sql`before in ('scheduled', 'queued', 'sending', 'unknown')`
 }
 
