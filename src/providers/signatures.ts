@@ -76,7 +76,9 @@ export function verifyTwilio(
   const signed = names.map((name) => `${name}${[...new Set(parameters.getAll(name))].toSorted().join(name)}`)
   const genuine = tokens.some((token) => {
     if (token === '') return false
-    const expected = createHmac('sha1', token).update(`${url}${signed.join('')}`).digest()
+    const expected = createHmac('sha1', token)
+      .update(`${url}${signed.join('')}`)
+      .digest()
     return timingSafeEqual(signature, expected)
   })
   return genuine ? 'valid' : 'mismatch'

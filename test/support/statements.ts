@@ -86,7 +86,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     name: 'messages to a number, whoever sent them',
     tables: ['messages'],
     part: /from messages m where m\.channel = \$\d+ and m\.recipients -> \$\d+ ->> \$\d+ = /,
-    reason: 'a word counts for all who wrote to the number, and a search must find none of theirs; what is written names the tenant',
+    reason:
+      'a word counts for all who wrote to the number, and a search must find none of theirs; what is written names the tenant',
   },
   {
     name: 'sweep of old texts, unheard SMS and old counts',

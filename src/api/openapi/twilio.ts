@@ -28,7 +28,7 @@ const schemas: Record<string, JsonSchema> = {
         'MG0123456789abcdef0123456789abcdef',
       ),
       Body: text('Of an answer: its text, of which only what it means is stored.', 'STOP'),
-      OptOutType: text("Of an answer: what Twilio takes it for, which wins over its text.", 'STOP'),
+      OptOutType: text('Of an answer: what Twilio takes it for, which wins over its text.', 'STOP'),
     },
   },
 }

@@ -28,7 +28,10 @@ export type BegunMessage = {
  * of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent. Returns the
  * messages of the jobs whose lease is still ours, by the ids of the jobs.
  */
-export async function beginMessages(sql: Sql, messages: MessageToBegin[]): Promise<Map<string, BegunMessage>> {
+export async function beginMessages(
+  sql: Sql,
+  messages: MessageToBegin[],
+): Promise<Map<string, BegunMessage>> {
   const items = messages.map((message) => ({ ...message, event_id: newId() }))
   const rows = await sql<(BegunMessage & { job_id: string })[]>`
     with held as (
@@ -67,8 +70,12 @@ export async function beginMessages(sql: Sql, messages: MessageToBegin[]): Promi
         status = case when looked.open = 0 then 'suppressed' else 'sending' end, updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
       returning m.*, looked.event_id
-    ), event as (${announce(sql, 'message', sql`
-      select m.*, 'message.suppressed' as event from m where m.status = 'suppressed'`)})
+    ), event as (${announce(
+      sql,
+      'message',
+      sql`
+      select m.*, 'message.suppressed' as event from m where m.status = 'suppressed'`,
+    )})
     select l.job_id, l.begun and m.status = 'sending' as begun, coalesce(m.status, l.status) as status, l.envelope,
       l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference, l.failure,
       extract(epoch from coalesce(l.send_at, l.created_at))::float8 as wanted_s

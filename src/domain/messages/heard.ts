@@ -11,7 +11,11 @@ export type HeardMessage = Pick<
 /** The message of this id, or, without one, that its provider knows by this reference; undefined when it is not ours. */
 export async function findHeardMessage(
   sql: Sql,
-  { message_id, provider, reference }: { message_id: string | null; provider: string; reference: string | null },
+  {
+    message_id,
+    provider,
+    reference,
+  }: { message_id: string | null; provider: string; reference: string | null },
 ): Promise<HeardMessage | undefined> {
   const by =
     message_id === null

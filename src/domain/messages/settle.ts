@@ -79,7 +79,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         delivered_at = case when s.becomes = 'delivered' then coalesce(m.delivered_at, clock_timestamp())
           else m.delivered_at end,
         ask_at = case when s.channel = 'sms' and s.becomes in ('sent', 'delivered', 'undelivered')
-            and s.becomes <> s.before then clock_timestamp() + ${ASKED_AFTER}::interval
+            and s.becomes <> s.before and (s.becomes = 'sent' or coalesce(s.price, m.price) is null)
+          then clock_timestamp() + ${ASKED_AFTER}::interval
           when s.becomes = s.before then m.ask_at end,
         updated_at = case when s.becomes <> s.before or s.recipients_after <> m.recipients or s.price is not null
           or s.said = 'unresolved' then clock_timestamp() else m.updated_at end
@@ -88,9 +89,12 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         case when s.tells_word then s.word end as word, s.word_event_id
     ),
     event as (${announce(sql, 'message', announced(sql))}),
-    ${suppressing(sql, sql`
+    ${suppressing(
+      sql,
+      sql`
       select tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id
-      from step where suppression_id is not null`)},
+      from step where suppression_id is not null`,
+    )},
     ${filing(sql, 'message')},
     ${wakingJobs(sql)},
     ${finishing(sql, endsSoon(sql))}

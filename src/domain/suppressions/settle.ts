@@ -69,10 +69,13 @@ export async function settleWords(sql: Sql, settlements: WordSettlement[]): Prom
       from told cross join lateral jsonb_to_recordset(told.tenants) as t(
         tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid)
     ),
-    ${suppressing(sql, sql`
+    ${suppressing(
+      sql,
+      sql`
       select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
         'opt_out' as reason, message_id
-      from of_tenant where out`)},
+      from of_tenant where out`,
+    )},
     lifted as (
       update suppressions s set deleted_at = clock_timestamp(), sealed = null, updated_at = clock_timestamp()
       from of_tenant t

@@ -69,7 +69,9 @@ async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: Sm
     price === null ? [] : [{ tenant_id, id, price }],
   )
   if (prices.length > 0) await fillPrices(sql, prices)
-  const news = found.filter(({ said }) => said.status !== 'sending').map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
+  const news = found
+    .filter(({ said }) => said.status !== 'sending')
+    .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
   if (news.length > 0) await storeNotifications(sql, news)
 }
 

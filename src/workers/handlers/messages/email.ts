@@ -14,7 +14,11 @@ import { idsOf, mayBeSent, notFound, taken, type MessageJob, type Sending } from
 const OUR_HEADER = 'X-Sluice-Message-Id'
 const NOT_CONFIGURED = {
   kind: 'misconfigured',
-  failure: { code: 'connection_failed', message: 'No server that sends email is configured.', provider_code: null },
+  failure: {
+    code: 'connection_failed',
+    message: 'No server that sends email is configured.',
+    provider_code: null,
+  },
 } as const
 
 export const sendingEmail: Sending = {
@@ -24,7 +28,11 @@ export const sendingEmail: Sending = {
   look,
 }
 
-async function send(context: WorkerContext, job: MessageJob, message: BegunMessage): ReturnType<Sending['send']> {
+async function send(
+  context: WorkerContext,
+  job: MessageJob,
+  message: BegunMessage,
+): ReturnType<Sending['send']> {
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
   const email = await emailOf(context, job, message)
@@ -90,7 +98,8 @@ async function attachmentsOf(
 
 async function look(_context: WorkerContext, job: MessageJob, { status }: BegunMessage): Promise<Decision> {
   // An operator says so.
-  if (job.call.reference !== null) return taken(job, 'email', { ...TAKEN, provider_reference: job.call.reference })
+  if (job.call.reference !== null)
+    return taken(job, 'email', { ...TAKEN, provider_reference: job.call.reference })
   if (status === 'sending') return mayBeSent(job, 'the worker was lost while it was sent')
   return notFound(job, sendingEmail, 'nobody has said whether it was sent')
 }

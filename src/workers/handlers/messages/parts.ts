@@ -26,7 +26,11 @@ export function openEnvelope(vault: Vault, { tenant_id, message_id }: Ids, seale
 }
 
 /** Throws SealError, and UnreadableParts, also when it was erased. */
-export function openContent(vault: Vault, { tenant_id, message_id }: Ids, sealed: string | null): MessageContent {
+export function openContent(
+  vault: Vault,
+  { tenant_id, message_id }: Ids,
+  sealed: string | null,
+): MessageContent {
   if (sealed === null) throw new UnreadableParts('what the message says was erased')
   const text = vault.open(sealed, messagePlace(tenant_id, message_id, 'content'))
   return parsed(messageContent, text, 'content')

@@ -35,7 +35,10 @@ export type Sending = {
   last_look_ms: number
 }
 /** What the provider has taken, as it is told of the message. */
-export type Sent = Pick<MessageTold, 'said' | 'provider_reference' | 'provider_status' | 'failure' | 'price'> & {
+export type Sent = Pick<
+  MessageTold,
+  'said' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
+> & {
   recipients?: StoredRecipient[]
 }
 type Refused = { refusals: StoredRecipient[]; suppresses: SuppressionOf | null }
@@ -61,11 +64,7 @@ const begin = batcherOf<MessageToBegin, BegunMessage | undefined>(
 )
 
 /** Sends a message that was not sent yet; looks for one that may have been; ends the job of one that is settled. */
-export async function sendOnce(
-  context: WorkerContext,
-  job: MessageJob,
-  sending: Sending,
-): Promise<Decision> {
+export async function sendOnce(context: WorkerContext, job: MessageJob, sending: Sending): Promise<Decision> {
   const { id: job_id, lease_token } = job
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
@@ -95,7 +94,8 @@ async function attempt(
     return decide(job, sending.channel, await sending.send(context, job, message))
   } catch (error) {
     // Nothing has left in any of these cases.
-    if (error instanceof NotStarted) return { ...giveBack(error.message), tells: tell(job, { said: 'queued' }) }
+    if (error instanceof NotStarted)
+      return { ...giveBack(error.message), tells: tell(job, { said: 'queued' }) }
     if (error instanceof SealError) return corrected(job, error.message)
     if (error instanceof UnreadableParts)
       return { ...park(error.message, { unsent: true }), tells: tell(job, { said: 'queued' }) }
@@ -103,11 +103,7 @@ async function attempt(
   }
 }
 
-function decide(
-  job: MessageJob,
-  channel: Channel,
-  sent: SendOutcome<Sent> & Partial<Refused>,
-): Decision {
+function decide(job: MessageJob, channel: Channel, sent: SendOutcome<Sent> & Partial<Refused>): Decision {
   const { refusals = [], suppresses = null } = sent
   const refuse = (failure: MessageFailure) =>
     failed(errorOf(channel, failure), {
@@ -151,7 +147,9 @@ function corrected(job: MessageJob, reason: string): Decision {
 export function taken(job: MessageJob, channel: Channel, sent: Sent): Decision {
   const reference = sent.provider_reference
   const tells = tell(job, sent)
-  return sent.said === 'failed' ? failed(errorOf(channel, sent.failure), { reference, tells }) : done({ reference, tells })
+  return sent.said === 'failed'
+    ? failed(errorOf(channel, sent.failure), { reference, tells })
+    : done({ reference, tells })
 }
 
 /** It may have been sent: from now on it is only looked for. */

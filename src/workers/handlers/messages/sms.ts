@@ -21,7 +21,11 @@ export const sendingSms: Sending = {
   look,
 }
 
-async function send(context: WorkerContext, job: MessageJob, message: BegunMessage): ReturnType<Sending['send']> {
+async function send(
+  context: WorkerContext,
+  job: MessageJob,
+  message: BegunMessage,
+): ReturnType<Sending['send']> {
   const { sms: provider, config, vault } = context
   if (provider === null)
     return {
@@ -36,7 +40,10 @@ async function send(context: WorkerContext, job: MessageJob, message: BegunMessa
   if (sent.kind === 'done') return { kind: 'done', value: smsTold(sent.value) }
   if (sent.kind !== 'declined' || sent.failure.code !== 'opted_out') return sent
   const hash = message.recipients[0]!.address
-  return { ...sent, suppresses: suppressionOf(vault, ids.tenant_id, { address: to, hash, reason: 'opt_out' }) }
+  return {
+    ...sent,
+    suppresses: suppressionOf(vault, ids.tenant_id, { address: to, hash, reason: 'opt_out' }),
+  }
 }
 
 /** What the provider says of an SMS, as it is told of the message. */

@@ -74,7 +74,12 @@ async function applySms(
 const OUTCOMES = {
   delivered: { status: 'delivered' },
   soft_bounce: {},
-  hard_bounce: { status: 'bounced', event: 'message.bounced', reason: 'hard_bounce', message: 'It came back.' },
+  hard_bounce: {
+    status: 'bounced',
+    event: 'message.bounced',
+    reason: 'hard_bounce',
+    message: 'It came back.',
+  },
   complaint: {
     status: 'bounced',
     event: 'message.complained',
