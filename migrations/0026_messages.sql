@@ -38,7 +38,8 @@ create table messages (
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
   constraint messages_created_at unique (tenant_id, created_at),
-  constraint messages_idempotency unique (tenant_id, idempotency_key),
+  -- Each channel has a route of its own.
+  constraint messages_idempotency unique (tenant_id, idempotency_key, channel),
   -- Who notifies us names the message alone.
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),
@@ -70,7 +71,7 @@ create table message_attachments (
   constraint message_attachments_message foreign key (tenant_id, message_id) references messages (tenant_id, id)
 );
 
-create table message_templates (
+create table templates (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
@@ -85,10 +86,10 @@ create table message_templates (
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
-  constraint message_templates_created_at unique (tenant_id, created_at),
-  constraint message_templates_idempotency unique (tenant_id, idempotency_key)
+  constraint templates_created_at unique (tenant_id, created_at),
+  constraint templates_idempotency unique (tenant_id, idempotency_key)
 );
-create unique index message_templates_name on message_templates (tenant_id, name) where deleted_at is null;
+create unique index templates_name on templates (tenant_id, name) where deleted_at is null;
 
 -- Who gets nothing any more. One that was deleted stays as a row without the address.
 create table suppressions (
@@ -131,7 +132,7 @@ begin
   for each in
     select a.attrelid::regclass as name, a.attname as column_name from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
-      and c.relname in ('messages', 'message_attachments', 'message_templates', 'suppressions', 'message_limits')
+      and c.relname in ('messages', 'message_attachments', 'templates', 'suppressions', 'message_limits')
   loop
     execute format('alter table %s alter column %I set statistics 10', each.name, each.column_name);
   end loop;

@@ -16,7 +16,13 @@ export type ListenAddress = {
   host: string
 }
 
-type EmulatorPort = 'EMULATOR_PORT' | 'AI_EMULATOR_PORT'
+/** The variables of the ports of emulators. */
+export type EmulatorPort =
+  | 'EMULATOR_PORT'
+  | 'TWILIO_EMULATOR_PORT'
+  | 'SMTP_EMULATOR_PORT'
+  | 'INBOX_PORT'
+  | 'AI_EMULATOR_PORT'
 
 /** Never reachable from other machines: anybody who can connect controls it. */
 const EMULATOR_HOST = '127.0.0.1'

@@ -42,6 +42,41 @@ export function verifyStripe(
   return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? 'valid' : 'stale'
 }
 
+/**
+ * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with or without the
+ * standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body. `tokens`: several during a
+ * rotation. Throws for no input.
+ */
+export function verifyTwilio(
+  url: string,
+  parameters: URLSearchParams,
+  header: string | undefined,
+  tokens: readonly string[],
+): SignatureVerdict {
+  if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
+  const given = Buffer.from(header, 'base64')
+  const names = [...new Set(parameters.keys())].toSorted()
+  // Of a name that comes several times each value counts once.
+  const form = names
+    .map((name) => name + [...new Set(parameters.getAll(name))].toSorted().join(name))
+    .join('')
+  const genuine = tokens.some((token) => {
+    if (token === '') return false
+    return withAndWithoutPort(url).some((each) => {
+      const expected = createHmac('sha1', token).update(each).update(form).digest()
+      return timingSafeEqual(given, expected)
+    })
+  })
+  return genuine ? 'valid' : 'mismatch'
+}
+
+function withAndWithoutPort(url: string): string[] {
+  const [, scheme, host, port, path] = /^(https?:\/\/)([^/?#]*?)(:\d+)?([/?#].*)?$/is.exec(url) ?? []
+  if (scheme === undefined || host === undefined) return [url]
+  const standard = scheme.toLowerCase() === 'https://' ? ':443' : ':80'
+  return [url, scheme + host + (port === undefined ? standard : '') + (path ?? '')]
+}
+
 /** One `t`, at least one `v1`; other schemes (`v0`) are passed over, anything that is no pair is refused. */
 function parseHeader(header: string | undefined): { t: string; signatures: Buffer[] } | null {
   let t: string | null = null
@@ -58,30 +93,6 @@ function parseHeader(header: string | undefined): { t: string; signatures: Buffe
       signatures.push(/^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.alloc(0))
   }
   return t !== null && signatures.length > 0 ? { t, signatures } : null
-}
-
-/**
- * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; `parameters`: those of the
- * form in the body; `tokens`: auth tokens, several during a rotation.
- */
-export function verifyTwilio(
-  url: string,
-  parameters: URLSearchParams,
-  header: string | undefined,
-  tokens: string[],
-): SignatureVerdict {
-  if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
-  const signature = Buffer.from(header, 'base64')
-  const names = [...new Set(parameters.keys())].toSorted()
-  const signed = names.map((name) => `${name}${[...new Set(parameters.getAll(name))].toSorted().join(name)}`)
-  const genuine = tokens.some((token) => {
-    if (token === '') return false
-    const expected = createHmac('sha1', token)
-      .update(`${url}${signed.join('')}`)
-      .digest()
-    return timingSafeEqual(signature, expected)
-  })
-  return genuine ? 'valid' : 'mismatch'
 }
 
 /** The headers of a webhook that is signed as Standard Webhooks 1.0 has it. */

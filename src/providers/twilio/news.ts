@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { SMS } from '#core/config/providers.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import type { SmsStatus } from '../sms.ts'
+import { twilioFailure } from './failures.ts'
+import { smsStatusOf } from './statuses.ts'
 
 export type TwilioPost = { account: string; sid: string } & (
   | {
@@ -21,29 +23,6 @@ export type TwilioPost = { account: string; sid: string } & (
       means: 'opt_out' | 'opt_in' | 'help' | 'other'
     }
 )
-
-/** What each of Twilio's words for the state of an SMS means to us. */
-const STATUSES: Readonly<Record<string, SmsStatus>> = {
-  accepted: 'sending',
-  scheduled: 'sending',
-  queued: 'sending',
-  sending: 'sending',
-  sent: 'sent',
-  delivered: 'delivered',
-  read: 'delivered',
-  undelivered: 'undelivered',
-  failed: 'failed',
-  canceled: 'failed',
-}
-
-/** What each of its codes means to us; the others are `provider_error`. */
-const CODES: Readonly<Record<string, MessageFailure['code']>> = {
-  21211: 'invalid_number',
-  21614: 'invalid_number',
-  21610: 'opted_out',
-  21612: 'unreachable',
-  30003: 'unreachable',
-}
 
 /** The words of a whole message that Twilio itself understands. */
 const MEANINGS = {
@@ -79,14 +58,13 @@ const inbound = common.extend({
 })
 
 /** What the parameters of a post say; undefined when they are neither a callback nor a message. */
-export function readTwilioPost(parameters: URLSearchParams): TwilioPost | undefined {
-  const posted = Object.fromEntries(parameters)
+export function readTwilioPost(posted: object): TwilioPost | undefined {
   const told = callback.safeParse(posted).data
   if (told !== undefined) {
     const { AccountSid: account = '', MessageSid: sid, MessageStatus, ErrorCode } = told
-    const status = STATUSES[MessageStatus] ?? null
+    const status = smsStatusOf(MessageStatus)
     const has_failed = status === 'failed' || status === 'undelivered'
-    const failure = has_failed ? failureOf(MessageStatus, ErrorCode ?? null) : null
+    const failure = has_failed ? twilioFailure(ErrorCode === undefined ? null : Number(ErrorCode)) : null
     return { kind: 'status', account, sid, status, word: MessageStatus, failure }
   }
   const said = inbound.safeParse(posted).data
@@ -95,15 +73,6 @@ export function readTwilioPost(parameters: URLSearchParams): TwilioPost | undefi
   const means = OptOutType === undefined ? meaningOf(said.Body) : OPT_OUT_TYPES[OptOutType]
   const received_by = MessagingServiceSid === undefined ? [To] : [To, MessagingServiceSid]
   return { kind: 'inbound', account, sid, from, received_by, means }
-}
-
-function failureOf(status: string, code: string | null): MessageFailure {
-  const because = code === null ? '' : `, error ${code}`
-  return {
-    code: (code === null ? undefined : CODES[code]) ?? 'provider_error',
-    message: `Twilio says "${status}"${because}.`,
-    provider_code: code,
-  }
 }
 
 function meaningOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
