@@ -217,6 +217,39 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     'DELETE /v1/messages/suppressions/{id}',
     () => client.delete(`/v1/messages/suppressions/${NOBODY}`),
   ],
+  email_send_failed: [
+    'POST /v1/messages/email',
+    () =>
+      client.post('/v1/messages/email', {
+        idempotency_key: freshKey(),
+        to: ['ada@bounce.example'],
+        subject: 'Shipped',
+        text: 'It is on its way.',
+      }),
+    {
+      context: {
+        message_id: expect.any(String),
+        provider_code: '550 5.1.1',
+        provider_message: 'No such mailbox',
+      },
+    },
+  ],
+  sms_send_failed: [
+    'POST /v1/messages/sms',
+    () =>
+      client.post('/v1/messages/sms', {
+        idempotency_key: freshKey(),
+        to: '+15005550001',
+        body: 'It is on its way.',
+      }),
+    {
+      context: {
+        message_id: expect.any(String),
+        provider_code: '21211',
+        provider_message: expect.any(String),
+      },
+    },
+  ],
   message_not_found: ['GET /v1/messages/{id}', () => client.get(`/v1/messages/${NOBODY}`)],
   message_not_cancelable: [
     'POST /v1/messages/{id}/cancel',
