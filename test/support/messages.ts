@@ -16,6 +16,15 @@ import type { World } from './world.ts'
 const JOBS = { email: sendEmail, sms: sendSms }
 export const SENDER = '+15551234567'
 
+/** The variables without which the API accepts no messages, where nobody sends them. */
+export const MESSAGE_SENDERS = {
+  SMTP_URL: 'smtp://127.0.0.1:9',
+  EMAIL_FROM: 'Shop <mail@shop.example>',
+  TWILIO_ACCOUNT_SID: `AC${'0'.repeat(32)}`,
+  TWILIO_AUTH_TOKEN: 'token',
+  TWILIO_FROM: '+15005550006',
+}
+
 export type Wanted = {
   channel: Channel
   to: string[]

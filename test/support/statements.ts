@@ -198,7 +198,9 @@ export function unfenced(statement: string, tables: ReadonlySet<string>): Unfenc
   for (const match of text.matchAll(REFERENCE)) {
     const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
     if (!tables.has(table)) continue
-    const part = partAround(text, match.index)
+    const { part, before } = partAround(text, match.index)
+    // What comes before any table is a list of columns.
+    if (keyword === ',' && !/\b(from|update|using)\b/.test(before)) continue
     const known = alias !== undefined && !KEYWORDS.has(alias) ? alias : undefined
     const fenced =
       keyword === 'into'
@@ -237,8 +239,11 @@ function columnsAfter(text: string, index: number): string[] {
   return text.slice(open + 1, text.indexOf(')', open)).split(/, ?/)
 }
 
-/** What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch. */
-function partAround(text: string, index: number): string {
+/**
+ * What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch; and what of
+ * that comes `before` the index.
+ */
+function partAround(text: string, index: number): { part: string; before: string } {
   let start = index
   for (let depth = 0; start > 0; start -= 1) {
     if (text[start - 1] === ')') depth += 1
@@ -267,7 +272,7 @@ function partAround(text: string, index: number): string {
   ])
   const begin = unions.findLast(([, end]) => end! <= at)?.[1] ?? 0
   const finish = unions.find(([from]) => from! > at)?.[0] ?? part.length
-  return part.slice(begin, finish)
+  return { part: part.slice(begin, finish), before: part.slice(begin, at) }
 }
 
 /**
