@@ -28,6 +28,7 @@ const OTHERS = [
   'kyc',
   'dispute',
   'ai_task',
+  'message',
   'held',
   'captured',
   'refund',

@@ -99,6 +99,7 @@ const PLACES: Record<string, string[]> = {
   '/v1/wallet/top_ups/': ['top_up'],
   '/v1/compliance/kyc/': ['kyc', 'kyc', 'decided_kyc'],
   '/v1/ai/tasks/': ['ai_task'],
+  '/v1/messages/': ['message'],
   '/v1/idempotency_keys/': ['key'],
 }
 

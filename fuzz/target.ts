@@ -136,6 +136,7 @@ export async function runningTarget(options: {
         each.get('/v1/wallet/top_ups?limit=100'),
         each.get('/v1/disputes?limit=100'),
         each.get('/v1/ai/tasks?limit=100'),
+        each.get('/v1/messages?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))

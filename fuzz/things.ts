@@ -79,6 +79,12 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       const body = { idempotency_key: freshKey(), kind: 'generate', input, ...record }
       return (await client.post('/v1/ai/tasks', body, WAITS)).body.id
     },
+    async message() {
+      const send_at = new Date(Date.now() + 86_400_000)
+      const said = { to: ['ada@example.com'], subject: 'Shipped', text: JSON.stringify(record), send_at }
+      const body = { idempotency_key: freshKey(), ...said, ...record }
+      return (await client.post('/v1/messages/email', body)).body.id
+    },
     held,
     captured: async () => (await capture()).id,
     async refunded() {
