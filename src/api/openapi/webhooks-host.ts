@@ -6,9 +6,9 @@ import { INFO } from './document.ts'
 import type { JsonSchema } from './schemas.ts'
 import { EMAIL_SENDER } from './email.ts'
 import { PROCESSOR_SENDER } from './stripe.ts'
-import { TWILIO_SENDER } from './twilio.ts'
+import { SMS_SENDER } from './twilio.ts'
 
-const SENDERS = [PROCESSOR_SENDER, TWILIO_SENDER, EMAIL_SENDER]
+const SENDERS = [PROCESSOR_SENDER, SMS_SENDER, EMAIL_SENDER]
 
 const DESCRIPTION = `
 Where processors and other providers send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
