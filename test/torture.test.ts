@@ -9,6 +9,7 @@ import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
 import { plan } from '../torture/schedule.ts'
 import { checkSightings, sight, type Noun, type Sightings } from '../torture/sightings.ts'
+import { judgeMessages, SENT_TWICE, type SentMessage } from '../torture/verdict/messages.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -23,7 +24,7 @@ test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: 
 )
 
 test('a seed names one schedule', () => {
-  const names = (seed: number) => plan(FAULTS, seed, 900_000)
+  const names = (seed: number) => plan(FAULTS, seed, 1_000_000)
   expect(names(7)).toEqual(names(7))
   expect(names(7)).not.toEqual(names(8))
   expect(new Set(names(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
@@ -54,6 +55,51 @@ test('what goes forward is no problem, and what goes backwards is found', () => 
   expect(backwards('kyc', waits, looks, waits, approved, rejected)).toEqual([])
   expect(backwards('kyc', rejected, approved)).toEqual(['rejected_by_hand approved'])
   expect(backwards('kyc', approved, waits)).toEqual(['approved requires_input'])
+  const statuses = ['scheduled', 'queued', 'sending', 'queued', 'unknown', 'failed', 'sent', 'delivered']
+  const steps = statuses.map((status) => ({ status }))
+  // It waits for another attempt.
+  expect(backwards('message', ...steps.slice(0, 3), ...steps.slice(4))).toEqual([])
+  expect(backwards('message', ...steps.slice(2, 4), steps[6]!)).toEqual([])
+  expect(backwards('message', steps[6]!, steps[4]!, steps[5]!)).toEqual(['sent unknown', 'sent failed'])
+  expect(backwards('message', { status: 'canceled' }, steps[2]!)).toEqual(['canceled sending'])
+})
+
+/** A message that is sent, and what left; what the verdict says of both. */
+function judged(message: Partial<SentMessage>, times: number, answered = 201) {
+  const sent: SentMessage = {
+    id: 'one',
+    key: 'key',
+    channel: 'sms',
+    status: 'sent',
+    reference: 'SM1',
+    failure: null,
+    open: false,
+    ambiguous: false,
+    looked_up: false,
+    ...message,
+  }
+  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', answered }))
+  const { problems, counts } = judgeMessages([sent], departures)
+  return { problems: problems.map(({ problem }) => problem), counts }
+}
+
+test('a message leaves once, and what became of it is known or named', () => {
+  expect(judged({}, 1).problems).toEqual([])
+  expect(judged({}, 0).problems).toEqual(['a message that was sent is lost'])
+  expect(judged({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
+  expect(judged({ status: 'canceled' }, 1).problems).toEqual(['a message left that never should have'])
+  expect(judged({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
+  expect(judged({ status: 'queued', open: true }, 0).problems).toEqual([])
+  expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message is left lying'])
+  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual(['an SMS that was sent stays unknown'])
+  expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
+  expect(judged({ status: 'failed' }, 1, 500)).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
+  expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message is known by another reference'])
+  const found = judged({ ambiguous: true, looked_up: true }, 1)
+  expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, told: 0, unknown: 0 })
+  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', answered: 201 }]).problems).toMatchObject([
+    { problem: 'a message left of which nothing is known' },
+  ])
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {

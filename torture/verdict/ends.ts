@@ -1,10 +1,15 @@
-// How payouts, top-ups and verifications have ended: as their stories leave them, and step by step.
+// How payouts, top-ups, verifications and messages have ended: as their stories leave them, and step by step.
 import type { Problem } from '#test/invariants.ts'
 import type { Seen } from '../record.ts'
 import { goesBackwards, NOUNS, stateOf, type Noun } from '../sightings.ts'
 import type { System } from '../system.ts'
 
-const TABLES: Record<Noun, string> = { payout: 'payouts', top_up: 'top_ups', kyc: 'verifications' }
+const TABLES: Record<Noun, string> = {
+  payout: 'payouts',
+  top_up: 'top_ups',
+  kyc: 'verifications',
+  message: 'messages',
+}
 
 /** How many of each there are, by status. */
 export type Ends = Record<Noun, Record<string, number>>
@@ -14,7 +19,7 @@ export async function endsOf(
   { sql }: System,
   { ends }: Pick<Seen, 'ends'>,
 ): Promise<{ problems: Problem[]; ends: Ends }> {
-  const found: Ends = { payout: {}, top_up: {}, kyc: {} }
+  const found: Ends = { payout: {}, top_up: {}, kyc: {}, message: {} }
   const problems: Problem[] = []
   for (const noun of NOUNS) {
     const rows = await sql<{ id: string; key: string; status: string; open: boolean }[]>`

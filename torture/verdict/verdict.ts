@@ -13,6 +13,7 @@ import { checkSightings } from '../sightings.ts'
 import type { System } from '../system.ts'
 import { elsewhereOtherwise } from './elsewhere.ts'
 import { announcedBackwards, endsOf, type Ends } from './ends.ts'
+import { messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
@@ -28,6 +29,7 @@ export type Verdict = {
   unknown: number
   histories: Omit<Checked, 'problems'>
   ends: Ends
+  messages: MessageCounts
 }
 
 /**
@@ -51,7 +53,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 /** Everything that contradicts the invariants, after waiting for what may still come. */
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
-  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere] =
+  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere, messages] =
     await Promise.all([
       problemsLeft(system),
       leftLying(system),
@@ -63,9 +65,12 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       moneyProblems(system),
       announcedBackwards(system),
       elsewhereOtherwise(system),
+      messagesOf(system),
     ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
-  const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
+  // Whether a message was sent may never be known: those are counted by themselves.
+  const [unknown] = await sql<{ count: number }[]>`
+    select count(*) from jobs where state = 'unknown' and queue <> 'messages'`
   return {
     problems: [
       ...seen.problems,
@@ -80,6 +85,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...money,
       ...backwards,
       ...elsewhere,
+      ...messages.problems,
       ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
@@ -89,6 +95,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     unknown: unknown!.count,
     histories,
     ends: ended.ends,
+    messages: messages.counts,
   }
 }
 
@@ -189,7 +196,8 @@ async function acceptedRequests(
     union all select id, status, amount_minor from refunds
     union all select id, status, amount_minor from top_ups
     union all select id, status, amount_minor from payouts
-    union all select id, status, null from verifications`
+    union all select id, status, null from verifications
+    union all select id, status, null from messages`
   const resources = new Map(rows.map((row) => [row.id, row]))
   const problems: Problem[] = []
   const finished = new Set<string>()
