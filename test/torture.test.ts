@@ -31,7 +31,10 @@ test('a seed names one schedule', () => {
 })
 
 /** What was shown in answers one after the other, each to a request of the moment before. */
-function shown(noun: Noun, ...states: { status: string; decided_by?: string }[]): Sightings {
+function shown(
+  noun: Noun,
+  ...states: { status: string; decided_by?: string; channel?: string }[]
+): Sightings {
   const sightings: Sightings = new Map()
   states.forEach((state, at) => {
     const answer = { status: 200, body: { id: 'one', ...state }, headers: new Headers(), text: '' }
@@ -62,10 +65,15 @@ test('what goes forward is no problem, and what goes backwards is found', () => 
   expect(backwards('message', ...steps.slice(2, 4), steps[6]!)).toEqual([])
   expect(backwards('message', steps[6]!, steps[4]!, steps[5]!)).toEqual(['sent unknown', 'sent failed'])
   expect(backwards('message', { status: 'canceled' }, steps[2]!)).toEqual(['canceled sending'])
+  const [arrived, lost] = ['delivered', 'undelivered'].map((status) => ({ status }))
+  expect(backwards('message', lost!, arrived!, lost!)).toEqual(['delivered undelivered'])
+  const email = (status: string) => ({ status, channel: 'email' })
+  expect(backwards('message', email('delivered'), email('undelivered'))).toEqual([])
+  expect(backwards('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
 /** A message that is sent, and what left; what the verdict says of both. */
-function judged(message: Partial<SentMessage>, times: number, answered = 201) {
+function judged(message: Partial<SentMessage>, times: number) {
   const sent: SentMessage = {
     id: 'one',
     key: 'key',
@@ -73,12 +81,14 @@ function judged(message: Partial<SentMessage>, times: number, answered = 201) {
     status: 'sent',
     reference: 'SM1',
     failure: null,
+    provider_code: null,
+    reached: 1,
     open: false,
     ambiguous: false,
     looked_up: false,
     ...message,
   }
-  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', answered }))
+  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
   const { problems, counts } = judgeMessages([sent], departures)
   return { problems: problems.map(({ problem }) => problem), counts }
 }
@@ -91,13 +101,20 @@ test('a message leaves once, and what became of it is known or named', () => {
   expect(judged({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
   expect(judged({ status: 'queued', open: true }, 0).problems).toEqual([])
   expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message is left lying'])
-  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual(['an SMS that was sent stays unknown'])
+  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual([
+    'an SMS that was sent stays unknown',
+  ])
   expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
-  expect(judged({ status: 'failed' }, 1, 500)).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
+  // The provider said 500, and sent it.
+  const failed = judged({ status: 'failed', provider_code: '20500' }, 1)
+  expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
   expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message is known by another reference'])
+  expect(judged({ channel: 'email', reached: 2 }, 1).problems).toEqual([
+    'a message reached others than it says',
+  ])
   const found = judged({ ambiguous: true, looked_up: true }, 1)
   expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, told: 0, unknown: 0 })
-  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', answered: 201 }]).problems).toMatchObject([
+  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
     { problem: 'a message left of which nothing is known' },
   ])
 })

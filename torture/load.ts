@@ -28,10 +28,12 @@ export type Load = {
 
 /** Begins `stories_per_s` stories a second until it is stopped. The processor is told what others do there. */
 export function startLoad(
-  { clients, provider, webhooks_url, newTenant }: Pick<
-    System,
-    'clients' | 'provider' | 'webhooks_url' | 'newTenant'
-  >,
+  {
+    clients,
+    provider,
+    webhooks_url,
+    newTenant,
+  }: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'newTenant'>,
   seed: number,
   stories_per_s: number,
 ): Load {

@@ -7,8 +7,7 @@ export type Noun = (typeof NOUNS)[number]
 
 const BY_HAND = { approved_by_hand: [], rejected_by_hand: [] }
 const DECIDED = ['approved', 'rejected', ...Object.keys(BY_HAND)]
-/** What the provider says of a message comes in any order. */
-const SENT = ['sent', 'delivered', 'undelivered']
+const LEFT = ['sent', 'delivered', 'undelivered', 'came_back']
 
 /** From each state all that may be shown later; a decision by hand, which is also made over one of the provider, is one. */
 const LATER: Record<Noun, Record<string, string[]>> = {
@@ -34,16 +33,18 @@ const LATER: Record<Noun, Record<string, string[]>> = {
     ...BY_HAND,
   },
   message: {
-    scheduled: ['queued', 'sending', ...SENT, 'failed', 'unknown', 'canceled', 'suppressed'],
-    queued: ['sending', ...SENT, 'failed', 'unknown', 'canceled', 'suppressed'],
+    scheduled: ['queued', 'sending', ...LEFT, 'failed', 'unknown', 'canceled', 'suppressed'],
+    queued: ['sending', ...LEFT, 'failed', 'unknown', 'canceled', 'suppressed'],
     // One that certainly was not sent waits for another attempt.
-    sending: ['queued', ...SENT, 'failed', 'unknown', 'canceled', 'suppressed'],
-    unknown: [...SENT, 'failed'],
-    sent: ['delivered', 'undelivered'],
+    sending: ['queued', ...LEFT, 'failed', 'unknown', 'canceled', 'suppressed'],
+    unknown: [...LEFT, 'failed'],
+    sent: ['delivered', 'undelivered', 'came_back', 'failed'],
     // What the provider refused it may have sent all the same.
-    failed: SENT,
-    delivered: ['undelivered'],
+    failed: LEFT,
+    // An SMS that did not arrive may do so later; an email that did may come back.
     undelivered: ['delivered'],
+    delivered: ['came_back'],
+    came_back: [],
     canceled: [],
     suppressed: [],
   },
@@ -54,12 +55,13 @@ type Sighting = { state: string; api: number; start: number; end: number }
 /** By the id of what was shown. */
 export type Sightings = Map<string, { noun: Noun; seen: Sighting[] }>
 
-type Shown = { id: string; status: string; decided_by?: string | null }
+type Shown = { id: string; status: string; decided_by?: string | null; channel?: string | null }
 /** One of several that were asked for in one request. */
 type Item = { message?: Shown; error?: object }
 
 /** Its state among those of `LATER`. */
-export function stateOf({ status, decided_by }: Pick<Shown, 'status' | 'decided_by'>): string {
+export function stateOf({ status, decided_by, channel }: Omit<Shown, 'id'>): string {
+  if (channel === 'email' && status === 'undelivered') return 'came_back'
   return decided_by === 'manual' ? `${status}_by_hand` : status
 }
 

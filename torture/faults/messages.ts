@@ -20,12 +20,15 @@ export const MESSAGE_FAULTS: Fault[] = [
 ]
 
 async function killAfterSend(system: System, random: Random): Promise<void> {
-  const { wires } = system
+  const { wires, provider } = system
+  const tell = (paused: boolean) => provider('twilio').control('POST', '/callbacks', { paused })
   const nth = random.between(0, 7_000_000)
   const label = `after-send-${nth}`
   const to = { sms: `+1212${2_300_000 + nth}`, email: `somebody-${nth}@example.com` }
   const providers = CHANNELS.map((channel) => wires.provider(PROVIDER_OF[channel]))
   for (const wire of providers) wire.withholdAnswersTo(label)
+  // Nor may it be told that they have left.
+  await tell(true)
   try {
     const asked = await Promise.all(
       CHANNELS.map((channel) => askMessage(system, channel, `${label}-${channel}`, to[channel])),
@@ -41,5 +44,6 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
     }
   } finally {
     for (const wire of providers) wire.withholdAnswersTo()
+    await tell(false)
   }
 }

@@ -69,10 +69,13 @@ async function wasNotAccepted(story: Story, key: string): Promise<void> {
 }
 
 /** Keeps that a message is on record: it was accepted, also where its provider failed. */
-export function noteMessage(story: Story, key: string, answer: Pick<Answer, 'status' | 'body' | 'text'>): void {
+export function noteMessage(
+  story: Story,
+  key: string,
+  answer: Pick<Answer, 'status' | 'body' | 'text'>,
+): void {
   const id: unknown = answer.status < 300 ? answer.body.id : answer.body.error.context?.message_id
-  if (typeof id === 'string')
-    note(story.seen, { kind: 'message', key, id, status: null, amount_minor: null })
+  if (typeof id === 'string') note(story.seen, { kind: 'message', key, id, status: null, amount_minor: null })
   else astray(story, key, answer)
 }
 

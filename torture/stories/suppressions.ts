@@ -43,7 +43,11 @@ export async function optOutStory(story: Story): Promise<void> {
   const answer = await send(story, 'sms', bodyOf('sms', key, number), ENDS.sms)
   if (begunBy(key, answer) === null) return
   const { from } = answer.body as { from: string }
-  await say(story, { from: number, to: from, body: random.pick(['STOP', ' stop ', 'Unsubscribe', 'QUIT']) }, true)
+  await say(
+    story,
+    { from: number, to: from, body: random.pick(['STOP', ' stop ', 'Unsubscribe', 'QUIT']) },
+    true,
+  )
   await getsNothing(story, 'sms', number)
   if (random.next() < 0.5) return
   await say(story, { from: number, to: from, body: random.pick(['START', 'yes', 'Unstop']) }, false)
@@ -63,7 +67,7 @@ async function say(
   inbound: { from: string; to: string; body: string },
   suppressed: boolean,
 ): Promise<void> {
-  for (const deadline = performance.now() + OUTSIDE_PATIENCE_MS; performance.now() < deadline; ) {
+  for (const deadline = performance.now() + OUTSIDE_PATIENCE_MS; performance.now() < deadline;) {
     await story.provider('twilio').control('POST', '/inbound', inbound)
     if (await isSuppressed(story, 'sms', inbound.from, suppressed, SAY_AGAIN_MS)) return
   }

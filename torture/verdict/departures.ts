@@ -6,11 +6,24 @@ export type Departure = {
   /** Of our message; null: it does not say. */
   id: string | null
   reference: string
-  /** The status of the answer to the request; 0: it was lost. */
-  answered: number
+  /** Of those that it went to. */
+  recipients: number
 }
 
+/** Oldest first, of each provider. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
-  const [sms, email] = await Promise.all([provider('twilio').effects(), provider('smtp').effects()])
-  return [...sms, ...email]
+  const sms: { sid: string; metadata: Record<string, string> }[] = await provider('twilio').effects()
+  const email: { message_id: string | null; recipients: number }[] = await provider('smtp').effects()
+  return [
+    ...sms.map(({ sid, metadata }) => ({
+      id: metadata['sluice_message_id'] ?? null,
+      reference: sid,
+      recipients: 1,
+    })),
+    ...email.map(({ message_id, recipients }) => ({
+      id: /^<([0-9a-f-]{36})@/.exec(message_id ?? '')?.[1] ?? null,
+      reference: message_id ?? '',
+      recipients,
+    })),
+  ]
 }

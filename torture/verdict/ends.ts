@@ -38,8 +38,11 @@ export async function endsOf(
 
 /** What was announced of each went forward. */
 export async function announcedBackwards({ sql }: System): Promise<Problem[]> {
-  const events = await sql<{ noun: Noun; id: string; status: string; decided_by: string | null }[]>`
-    select split_part(type, '.', 1) as noun, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by
+  const events = await sql<
+    { noun: Noun; id: string; status: string; decided_by: string | null; channel: string | null }[]
+  >`
+    select split_part(type, '.', 1) as noun, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by,
+      data ->> 'channel' as channel
     from events where split_part(type, '.', 1) = any(${[...NOUNS]}::text[]) order by created_at, id`
   const latest = new Map<string, string>()
   return events.flatMap(({ noun, id, ...shown }) => {

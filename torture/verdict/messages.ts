@@ -13,8 +13,11 @@ export type SentMessage = {
   channel: Channel
   status: string
   reference: string | null
-  /** The code of its failure. */
+  /** The codes of its failure, ours and the provider's. */
   failure: string | null
+  provider_code: string | null
+  /** How many recipients it is said to have reached. */
+  reached: number
   /** Its job is not over. */
   open: boolean
   /** At some time nobody knew whether it was sent. */
@@ -32,6 +35,8 @@ export type MessageCounts = {
 }
 
 const LEFT = new Set(['sent', 'delivered', 'undelivered'])
+/** What a provider answered with 500 it may have done all the same, which it tells later, or never. */
+const FAILED_INSIDE = '20500'
 const NEVER_LEFT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
 
 /** What contradicts itself, and how many there are about which nobody knew for a while, by how that ended. */
@@ -50,8 +55,7 @@ export function judgeMessages(
     if (LEFT.has(status) && left.length === 0) say('a message that was sent is lost')
     if (NEVER_LEFT.has(status) && left.length > 0) say('a message left that never should have')
     if (status === 'failed' && left.length > 0) {
-      // A provider that says 500 after it has sent something, and is not heard of again.
-      if (channel === 'sms' && left[0]!.answered >= 500) counts.failed_and_sent++
+      if (channel === 'sms' && message.provider_code === FAILED_INSIDE) counts.failed_and_sent++
       else say('a message that failed was sent')
     }
     if (!open && ['scheduled', 'queued', 'sending'].includes(status)) say('an accepted message is lost')
@@ -59,8 +63,16 @@ export function judgeMessages(
       say('an unknown message is left lying')
     if (LEFT.has(status) && left.length === 1 && reference !== left[0]!.reference)
       say('a message is known by another reference')
+    if (
+      LEFT.has(status) &&
+      channel === 'email' &&
+      left.length === 1 &&
+      message.reached !== left[0]!.recipients
+    )
+      say('a message reached others than it says')
     // Email cannot be asked about.
-    if (channel === 'sms' && status === 'unknown' && left.length > 0) say('an SMS that was sent stays unknown')
+    if (channel === 'sms' && status === 'unknown' && left.length > 0)
+      say('an SMS that was sent stays unknown')
     if (ambiguous) counts.ambiguous++
     if (status === 'unknown') counts.unknown++
     else if (ambiguous) counts[looked_up ? 'found' : 'told']++
@@ -78,7 +90,10 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
   // Ours first: what is told meanwhile is then news, not a contradiction.
   const messages = await sql<SentMessage[]>`
     select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
-      m.failure ->> 'code' as failure, coalesce(j.finished_at is null and j.id is not null, false) as open,
+      m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
+        select count(*) from jsonb_array_elements(m.recipients) as r
+        where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
+      coalesce(j.finished_at is null and j.id is not null, false) as open,
       coalesce(j.outcome = 'done' and j.attempt > 1, false) as looked_up, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
