@@ -1,5 +1,6 @@
 // Messages, against the records of those who send them: each left once at most, and what became of each is known or named.
 import type { Channel } from '#core/addresses.ts'
+import { sendSms } from '#jobs/messages.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 import { departuresOf, type Departure } from './departures.ts'
@@ -82,6 +83,13 @@ export function judgeMessages(
     if (departure.id === null || !known.has(departure.id))
       problems.push({ problem: 'a message left of which nothing is known', ...departure })
   return { problems, counts }
+}
+
+/** From now on each SMS about which nobody knows is due to be looked for: its provider works, so what has left is found. */
+export async function lookForAll({ sql }: System): Promise<void> {
+  await sql`
+    update jobs set run_at = now(), rung_at = null
+    where name = ${sendSms.name} and state = 'unknown' and run_at > now()`
 }
 
 /** What became of all messages. */

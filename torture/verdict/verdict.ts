@@ -13,7 +13,7 @@ import { checkSightings } from '../sightings.ts'
 import type { System } from '../system.ts'
 import { elsewhereOtherwise } from './elsewhere.ts'
 import { announcedBackwards, endsOf, type Ends } from './ends.ts'
-import { messagesOf, type MessageCounts } from './messages.ts'
+import { lookForAll, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
@@ -33,18 +33,24 @@ export type Verdict = {
 }
 
 /**
- * Resolves when nothing is due, and every notification has come or was read from the processor's list; false when that takes
- * longer than `limit_ms`.
+ * Resolves when nothing is due, every SMS about which nobody knew was looked for, and every notification has come or was read
+ * from the processor's list; false when that takes longer than `limit_ms`.
  */
 export async function settle(system: System, limit_ms: number): Promise<boolean> {
   const { sql, provider } = system
   const deadline = performance.now() + limit_ms
+  let looked = false
   for (;;) {
     const open = await hasOpenWork(sql, SOON_S)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0
     // It takes a look at all of them, so that it comes last.
-    if (quiet && (await notStored(system)).missed.length === 0) return true
+    if (quiet && (await notStored(system)).missed.length === 0) {
+      if (looked) return true
+      looked = true
+      await lookForAll(system)
+      continue
+    }
     if (performance.now() > deadline) return false
     await sleep(quiet ? 1000 : 200)
   }
