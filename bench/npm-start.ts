@@ -29,6 +29,7 @@ export async function npmStart(
       WEBHOOKS_PORT: '0',
       METRICS_PORT: '0',
       EMULATOR_PORT: '0',
+      TWILIO_EMULATOR_PORT: '0',
       AI_EMULATOR_PORT: '0',
       ...env,
     },

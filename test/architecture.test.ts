@@ -36,6 +36,7 @@ const OWNERS: Record<string, string[]> = {
   bullmq: ['queue'],
   ioredis: ['queue'],
   stripe: ['providers'],
+  twilio: ['providers'],
   undici: ['providers'],
   postgres: ['core', 'start'],
   pg: ['queue'],

@@ -16,7 +16,7 @@ export type ListenAddress = {
   host: string
 }
 
-type EmulatorPort = 'EMULATOR_PORT' | 'AI_EMULATOR_PORT'
+type EmulatorPort = 'EMULATOR_PORT' | 'TWILIO_EMULATOR_PORT' | 'AI_EMULATOR_PORT'
 
 /** Never reachable from other machines: anybody who can connect controls it. */
 const EMULATOR_HOST = '127.0.0.1'

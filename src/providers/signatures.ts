@@ -42,6 +42,51 @@ export function verifyStripe(
   return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? 'valid' : 'stale'
 }
 
+/**
+ * Checks an `X-Twilio-Signature` header. `url`: the public one, as it was given to Twilio, with its query; a signature over it with or
+ * without the standard port passes too, as Twilio's own libraries have it. `params`: of the form, texts, or lists where a name came
+ * several times. `tokens`: several during a rotation. Throws for no input.
+ */
+export function verifyTwilio(
+  url: string,
+  params: Readonly<Record<string, string | readonly string[]>>,
+  header: string | undefined,
+  tokens: readonly string[],
+): SignatureVerdict {
+  if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
+  const given = Buffer.from(header, 'base64')
+  const rest = Object.keys(params)
+    .sort()
+    .map((name) => valuesOf(params[name]!).map((value) => name + value))
+    .flat()
+    .join('')
+  const genuine = tokens.some(
+    (token) =>
+      token !== '' &&
+      withAndWithoutPort(url).some((each) =>
+        timingSafeEqual(
+          createHmac('sha1', token)
+            .update(each + rest)
+            .digest(),
+          given,
+        ),
+      ),
+  )
+  return genuine ? 'valid' : 'mismatch'
+}
+
+/** Of a name that came several times each value once, sorted. */
+function valuesOf(value: string | readonly string[]): string[] {
+  return typeof value === 'string' ? [value] : [...new Set(value)].sort()
+}
+
+function withAndWithoutPort(url: string): string[] {
+  const [, scheme, host, port, path] = /^(https?:\/\/)([^/?#]*?)(:\d+)?([/?#].*)?$/is.exec(url) ?? []
+  if (scheme === undefined || host === undefined) return [url]
+  const standard = scheme.toLowerCase() === 'https://' ? ':443' : ':80'
+  return [url, scheme + host + (port === undefined ? standard : '') + (path ?? '')]
+}
+
 /** One `t`, at least one `v1`; other schemes (`v0`) are passed over, anything that is no pair is refused. */
 function parseHeader(header: string | undefined): { t: string; signatures: Buffer[] } | null {
   let t: string | null = null

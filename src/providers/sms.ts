@@ -13,9 +13,18 @@ export type OutgoingSms = {
   callback_url: string | null
 }
 
-/** How far an SMS has come; a later one never goes back to an earlier, but `failed` may be corrected. */
+/**
+ * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but `failed` may
+ * be corrected by any but `sending`, which may have been on its way for longer.
+ */
 export const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
 export type SmsStatus = (typeof SMS_STATUSES)[number]
+
+/** Whether a status that was told says more than the one that is known. */
+export function isFurther(told: SmsStatus, known: SmsStatus): boolean {
+  if (known === 'failed') return told !== 'failed' && told !== 'sending'
+  return SMS_STATUSES.indexOf(told) > SMS_STATUSES.indexOf(known)
+}
 
 /** An SMS as its provider has it. */
 export type ProviderSms = {

@@ -1,12 +1,18 @@
 // The emulators that `npm start` runs for providers that are not configured: a row each.
+import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import type { Config } from '#core/config.ts'
-import { AI } from '#core/config/providers.ts'
+import { AI, SMS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { emulatorAddress, type ListenAddress } from '#core/startup.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
 
-type ProviderVariable = 'STRIPE_API_BASE' | 'STRIPE_SECRET_KEY' | (typeof AI.credentials)[number]
+type ProviderVariable =
+  | 'STRIPE_API_BASE'
+  | 'STRIPE_SECRET_KEY'
+  | 'TWILIO_API_BASE'
+  | (typeof AI.credentials)[number]
+  | (typeof SMS.credentials)[number]
 
 type EmulatorRow = {
   /** As people call its provider. */
@@ -19,15 +25,23 @@ type EmulatorRow = {
   set: VariableName
   /** What is not real about it. */
   note: string
-  api_key: string
+  /** Null: it reads what its callers know in a variable. */
+  api_key: string | null
   /** The variables that point the product to it. */
-  variables: (url: string) => Partial<Record<ProviderVariable, string>>
+  variables: (url: string, config: Config) => Partial<Record<ProviderVariable, string>>
   /** Its options, beside port, key and folder. */
   args: (config: Config) => string[]
   /** The variables that it reads itself. */
   reads: readonly VariableName[]
   /** Whether `npm start` does without it in production, where its provider may be missing. */
   is_optional: boolean
+}
+
+const TWILIO_ACCOUNT = `AC${'0'.repeat(32)}`
+
+/** Of this folder alone, and the same at every start: whoever knows it can say what became of messages. */
+function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
+  return createHmac('sha256', ENCRYPTION_KEY).update('twilio emulator').digest('hex').slice(0, 32)
 }
 
 const ROWS = {
@@ -47,6 +61,25 @@ const ROWS = {
     // It signs what it sends.
     reads: ['STRIPE_WEBHOOK_SECRET'],
     is_optional: false,
+  },
+  twilio: {
+    of: 'Twilio',
+    file: 'src/emulators/twilio/main.ts',
+    port: 'TWILIO_EMULATOR_PORT',
+    instead_of: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_API_BASE'],
+    set: 'TWILIO_ACCOUNT_SID',
+    note: 'no SMS leaves',
+    api_key: null,
+    variables: (url, config) => ({
+      TWILIO_API_BASE: url,
+      TWILIO_ACCOUNT_SID: TWILIO_ACCOUNT,
+      TWILIO_AUTH_TOKEN: twilioToken(config),
+      TWILIO_FROM: config.TWILIO_FROM ?? '+15005550006',
+    }),
+    args: ({ WEBHOOKS_URL }) => [`--account-sid=${TWILIO_ACCOUNT}`, `--webhook-url=${WEBHOOKS_URL}/twilio`],
+    // It signs what it posts.
+    reads: ['TWILIO_AUTH_TOKEN'],
+    is_optional: true,
   },
   ai: {
     of: 'AI',
@@ -86,14 +119,19 @@ export function emulatorVariables(
   config: Config,
   urlOf: (name: EmulatorName) => string,
 ): Partial<Record<ProviderVariable, string>> {
-  const variables = emulatorsOf(config).map((name) => EMULATORS[name].variables(urlOf(name)))
+  const variables = emulatorsOf(config).map((name) => EMULATORS[name].variables(urlOf(name), config))
   return Object.assign({}, ...variables) as Partial<Record<ProviderVariable, string>>
 }
 
 /** What an emulator is started with. */
 export function emulatorArgs(name: EmulatorName, config: Config, port: number, data_dir: string): string[] {
   const { api_key, args } = EMULATORS[name]
-  return [`--port=${port}`, `--api-key=${api_key}`, `--data-dir=${join(data_dir, name)}`, ...args(config)]
+  return [
+    `--port=${port}`,
+    ...(api_key === null ? [] : [`--api-key=${api_key}`]),
+    `--data-dir=${join(data_dir, name)}`,
+    ...args(config),
+  ]
 }
 
 /** The lines of the banner about the providers. */

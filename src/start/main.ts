@@ -108,6 +108,7 @@ async function startAll(given: Config): Promise<Started> {
       ...areaNotes(areas),
       `Log          ${log_file} (warnings also here)`,
     )
+    const pointed = emulatorVariables(config, urlOf)
     const started = {
       api_url: config.API_URL ?? places.api.url,
       webhooks_url: config.WEBHOOKS_URL,
@@ -118,6 +119,10 @@ async function startAll(given: Config): Promise<Started> {
       redis_url: config.REDIS_URL ?? null,
       emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
       webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
+      // Nobody's but the emulator's.
+      twilio: places.emulators.has('twilio')
+        ? { account_sid: pointed.TWILIO_ACCOUNT_SID, auth_token: pointed.TWILIO_AUTH_TOKEN }
+        : null,
     }
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     process.stdout.write(
@@ -221,6 +226,6 @@ async function seed(
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe and of an AI provider.'
+    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe, of Twilio and of an AI provider.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

@@ -46,6 +46,10 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       STRIPE_API_BASE: config.STRIPE_API_BASE,
       AI_BASE_URL: config.AI_BASE_URL,
       AI_API_KEY: config.AI_API_KEY,
+      TWILIO_ACCOUNT_SID: config.TWILIO_ACCOUNT_SID,
+      TWILIO_AUTH_TOKEN: config.TWILIO_AUTH_TOKEN,
+      TWILIO_FROM: config.TWILIO_FROM,
+      TWILIO_API_BASE: config.TWILIO_API_BASE,
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
@@ -76,10 +80,15 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     args: [],
     env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
   })
-  // The API has to know only that there is a key.
-  const has_key = (env as Record<string, string>)['AI_API_KEY'] !== ''
+  // The API has to know only that there are keys.
+  const keys = ['AI_API_KEY', 'TWILIO_AUTH_TOKEN'].filter(
+    (name) => (env as Record<string, string>)[name] !== '',
+  )
   return [
-    [part('api', 'api', has_key ? { AI_API_KEY: 'set' } : {}), part('webhooks host', 'webhooks')],
+    [
+      part('api', 'api', Object.fromEntries(keys.map((name) => [name, 'set']))),
+      part('webhooks host', 'webhooks'),
+    ],
     [part('worker', 'worker')],
     emulators,
   ]

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import type { TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import type { Process } from './process.ts'
 
@@ -16,7 +17,11 @@ type EmulatorOptions = {
 }
 
 /** How an emulator may differ from the usual one. */
-type Changes = { stripe: Partial<StripeEmulatorOptions>; ai: Partial<AiEmulatorOptions> }
+type Changes = {
+  stripe: Partial<StripeEmulatorOptions>
+  ai: Partial<AiEmulatorOptions>
+  twilio: Partial<TwilioEmulatorOptions>
+}
 
 export type ProviderName = keyof Changes
 export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
@@ -26,8 +31,14 @@ export type Told = { url: string } & Record<string, string>
 
 type Row<Own> = {
   api_key: string
-  /** Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told. */
-  webhooks: { secret: string; variable: string; needed_events: string[] } | null
+  /**
+   * Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told.
+   * `variable` null: it signs with `api_key`, and there is nothing to choose.
+   */
+  webhooks:
+    | { secret: string; variable: string; needed_events: string[] }
+    | { secret: string; variable: null }
+    | null
   /** The variables of the product that are the same wherever the provider is. */
   variables: Record<string, string>
   /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
@@ -60,6 +71,18 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     places: ({ url }) => ({ AI_BASE_URL: `${url}/v1` }),
     start: async (usual, own) =>
       await (await import('#emulators/ai/main.ts')).startAiEmulator({ ...usual, ...own }),
+  },
+  twilio: {
+    api_key: 'twilio-emulator',
+    webhooks: { secret: 'twilio-emulator', variable: null },
+    variables: {
+      TWILIO_ACCOUNT_SID: `AC${'0'.repeat(32)}`,
+      TWILIO_AUTH_TOKEN: 'twilio-emulator',
+      TWILIO_FROM: '+15005550006',
+    },
+    places: ({ url }) => ({ TWILIO_API_BASE: url }),
+    start: async (usual, own) =>
+      await (await import('#emulators/twilio/main.ts')).startTwilioEmulator({ ...usual, ...own }),
   },
 }
 const NAMES = Object.keys(PROVIDERS) as ProviderName[]
@@ -137,7 +160,7 @@ export function providerVariables(toldOf: (name: ProviderName) => Told): Record<
   for (const name of NAMES) {
     const { variables, webhooks, places } = PROVIDERS[name]
     Object.assign(all, variables, places(toldOf(name)))
-    if (webhooks !== null) all[webhooks.variable] = webhooks.secret
+    if (webhooks !== null && webhooks.variable !== null) all[webhooks.variable] = webhooks.secret
   }
   return all
 }
@@ -156,9 +179,11 @@ async function startEmulator<Name extends ProviderName>(
     ...(webhooks !== null &&
       webhooks_url !== undefined && {
         webhook_url: `${webhooks_url}/${name}`,
-        webhook_secret: webhooks.secret,
+        ...(webhooks.variable !== null && { webhook_secret: webhooks.secret }),
       }),
-    ...(webhooks !== null && only_needed && { webhook_events: webhooks.needed_events }),
+    ...(webhooks !== null &&
+      webhooks.variable !== null &&
+      only_needed && { webhook_events: webhooks.needed_events }),
     ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
   }
   if (launch === undefined) {
