@@ -31,8 +31,9 @@ export type Story = {
   first: number
   processor: Provider['control']
   provider: (name: ProviderName) => Provider
-  /** Where providers notify us. */
+  /** Where providers notify us, and what a relay of email signs with. */
   webhooks_url: string
+  email_secret: string
   /** The clients of another tenant, who has nothing yet. */
   newTenant: () => Promise<Client[]>
   seen: Seen

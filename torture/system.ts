@@ -1,5 +1,5 @@
 // The system under torture: real processes on servers of its own, each server behind a wire that can be cut.
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -44,8 +44,9 @@ export type System = {
   tenant_id: string
   /** The same for a tenant of its own. */
   newTenant: () => Promise<Client[]>
-  /** Where providers notify us. */
+  /** Where providers notify us, and what a relay of email signs with. */
   webhooks_url: string
+  email_secret: string
   /** Past the wire, too. */
   provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
@@ -141,6 +142,7 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
 
     const ports = { api: [await freePort(HOST), await freePort(HOST)], webhooks: await freePort(HOST) }
     const webhooks_url = `http://${HOST}:${ports.webhooks}`
+    const email_secret = `whsec_${randomBytes(32).toString('base64')}`
     const providers = await startProviders(ends, {
       launch,
       webhooks_url,
@@ -168,6 +170,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       AUDIT_EVERY_S: '20',
       RECONCILE_EVERY_S: '5',
       RECONCILE_AFTER_S: '10',
+      WEBHOOKS_URL: webhooks_url,
+      EMAIL_WEBHOOK_SECRET: email_secret,
       // Many stories write to the numbers that decide by themselves.
       MESSAGES_PER_DESTINATION_HOUR: '1000000',
     }
@@ -222,6 +226,7 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
         return clientsOf(key.secret)
       },
       webhooks_url,
+      email_secret,
       provider,
       asAnotherApplication,
       folder,
