@@ -30,6 +30,8 @@ export async function npmStart(
       METRICS_PORT: '0',
       EMULATOR_PORT: '0',
       TWILIO_EMULATOR_PORT: '0',
+      SMTP_EMULATOR_PORT: '0',
+      INBOX_PORT: '0',
       AI_EMULATOR_PORT: '0',
       ...env,
     },

@@ -16,7 +16,7 @@ import { areasOf, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
-import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorName } from './emulators.ts'
+import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorPlace } from './emulators.ts'
 import { openOurs, writeOurs } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
@@ -63,7 +63,7 @@ async function startAll(given: Config): Promise<Started> {
     const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
     const secrets = loadSecrets(data_dir, earlier_database)
     const places = await choosePlaces(given)
-    const urlOf = (name: EmulatorName) => places.emulators.get(name)!.url
+    const urlOf = (name: EmulatorPlace) => places.emulators.get(name)!.url
     const areas = areasOf({ ...given, ...emulatorVariables(given, urlOf) })
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
@@ -226,6 +226,6 @@ async function seed(
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe, of Twilio and of an AI provider.'
+    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe, of Twilio, of an SMTP server and of an AI provider.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

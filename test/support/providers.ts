@@ -1,6 +1,7 @@
 // The providers of a system under test: an emulator each, and a handle that is the same for all of them.
 import { join } from 'node:path'
 import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
+import type { SmtpEmulatorOptions } from '#emulators/smtp/main.ts'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
 import type { TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
@@ -19,8 +20,9 @@ type EmulatorOptions = {
 /** How an emulator may differ from the usual one. */
 type Changes = {
   stripe: Partial<StripeEmulatorOptions>
-  ai: Partial<AiEmulatorOptions>
   twilio: Partial<TwilioEmulatorOptions>
+  smtp: Partial<SmtpEmulatorOptions>
+  ai: Partial<AiEmulatorOptions>
 }
 
 export type ProviderName = keyof Changes
@@ -43,6 +45,8 @@ type Row<Own> = {
   variables: Record<string, string>
   /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
   places: (told: Told) => Record<string, string>
+  /** What it calls the address of its control API; `<name>_url` unless told. */
+  control?: string
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
   start: (
     usual: EmulatorOptions,
@@ -63,6 +67,15 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     places: ({ url }) => ({ STRIPE_API_BASE: url }),
     start: async (usual, own) =>
       await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
+  },
+  smtp: {
+    api_key: 'smtp-emulator',
+    webhooks: null,
+    variables: { EMAIL_FROM: 'Sluice <mail@sluice.example>' },
+    control: 'inbox_url',
+    places: ({ smtp_url = '' }) => ({ SMTP_URL: smtp_url }),
+    start: async (usual, own) =>
+      await (await import('#emulators/smtp/main.ts')).startSmtpEmulator({ ...usual, ...own }),
   },
   ai: {
     api_key: 'ai-emulator',
@@ -172,7 +185,7 @@ async function startEmulator<Name extends ProviderName>(
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
 ): Promise<Told> {
-  const { api_key, webhooks, start } = PROVIDERS[name]
+  const { api_key, webhooks, start, control = `${name}_url` } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
     api_key,
@@ -200,7 +213,7 @@ async function startEmulator<Name extends ProviderName>(
   })
   ends.defer(async () => void (await emulator.end('SIGTERM')))
   const told = JSON.parse(emulator.ready) as Record<string, string>
-  return { ...told, url: told[`${name}_url`]! }
+  return { ...told, url: told[control]! }
 }
 
 /** The handle of an emulator that runs at these addresses, whoever started it. */

@@ -9,7 +9,7 @@ import type { ProviderSms, SmsProvider } from '../sms.ts'
 import { classifySmsLook, classifySmsSend, isUnknownSms } from './classify.ts'
 import { accountMessages, type TwilioAccount } from './messages.ts'
 import { isService, searchMessages } from './search.ts'
-import { readSms } from './statuses.ts'
+import { readSms } from './answers.ts'
 
 export type TwilioOptions = TwilioAccount & {
   /** Null: Twilio's own. */

@@ -1,11 +1,5 @@
-// Twilio's words for how far an SMS has come, and the SMS that it shows, in ours.
-import type { MessageInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
-import { SMS } from '#core/config/providers.ts'
-import { NoAnswer } from '../http.ts'
-import type { ProviderSms, SmsStatus } from '../sms.ts'
-import { twilioFailure } from './failures.ts'
-
-type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
+// Twilio's words for how far an SMS has come, in ours.
+import type { SmsStatus } from '../sms.ts'
 
 /** `sending`: Twilio has taken it and not passed it on yet. */
 const STATUSES: Readonly<Record<string, SmsStatus>> = {
@@ -25,37 +19,4 @@ const STATUSES: Readonly<Record<string, SmsStatus>> = {
 /** Of a fetched message or a callback; null for a word that is not of an outgoing SMS, or that we do not know. */
 export function smsStatusOf(word: string): SmsStatus | null {
   return Object.hasOwn(STATUSES, word) ? STATUSES[word]! : null
-}
-
-/** What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there. */
-export function readSms(shown: MessageInstance): ProviderSms {
-  const {
-    sid,
-    status: word,
-    errorCode,
-    errorMessage,
-    price,
-    priceUnit,
-  } = shown as { [Each in Field]: unknown }
-  if (typeof sid !== 'string' || !SMS.reference.test(sid))
-    throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
-  const provider_status = typeof word === 'string' ? word : ''
-  const status = smsStatusOf(provider_status) ?? 'sending'
-  const amount = typeof price === 'string' ? /^-?(\d+(?:\.\d+)?)$/.exec(price)?.[1] : undefined
-  return {
-    reference: sid,
-    status,
-    provider_status,
-    failure:
-      status === 'failed' || status === 'undelivered'
-        ? twilioFailure(
-            typeof errorCode === 'number' ? errorCode : null,
-            typeof errorMessage === 'string' ? errorMessage : '',
-          )
-        : null,
-    price:
-      amount !== undefined && typeof priceUnit === 'string' && /^[a-z]{3}$/i.test(priceUnit)
-        ? { amount, currency: priceUnit.toUpperCase() }
-        : null,
-  }
 }
