@@ -32,8 +32,9 @@ export function startLoad(
     clients,
     provider,
     webhooks_url,
+    email_secret,
     newTenant,
-  }: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'newTenant'>,
+  }: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant'>,
   seed: number,
   stories_per_s: number,
 ): Load {
@@ -55,6 +56,7 @@ export function startLoad(
       processor,
       provider,
       webhooks_url,
+      email_secret,
       newTenant,
       seen,
       limit_ms: PATIENCE_MS,

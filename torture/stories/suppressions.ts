@@ -97,8 +97,11 @@ type EmailNews = {
 }
 
 /** A relay tells of an email until it is taken, perhaps twice. */
-export async function tellOfEmail({ random, provider, webhooks_url }: Story, news: EmailNews): Promise<void> {
-  const webhook = new Webhook(provider('smtp').webhook_secret)
+export async function tellOfEmail(
+  { random, webhooks_url, email_secret }: Story,
+  news: EmailNews,
+): Promise<void> {
+  const webhook = new Webhook(email_secret)
   const body = JSON.stringify(news)
   const id = `msg_${randomUUID()}`
   const tell = async () =>
