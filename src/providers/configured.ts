@@ -1,6 +1,7 @@
 // The providers as a process is configured to use them: a row each.
 import assert from 'node:assert/strict'
 import { ConfigError, need, type Config } from '#core/config.ts'
+import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
 import { openAi } from './ai/client.ts'
@@ -74,7 +75,9 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
 }
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
-  const { TWILIO_ACCOUNT_SID: account_sid, TWILIO_AUTH_TOKEN: auth_token } = config
+  const { TWILIO_ACCOUNT_SID: account_sid } = config
+  // During a rotation the first signs what we ask, and all are believed in callbacks.
+  const [auth_token] = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (account_sid === undefined || auth_token === undefined) return null
   return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
 }

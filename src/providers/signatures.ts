@@ -43,41 +43,31 @@ export function verifyStripe(
 }
 
 /**
- * Checks an `X-Twilio-Signature` header. `url`: the public one, as it was given to Twilio, with its query; a signature over it with or
- * without the standard port passes too, as Twilio's own libraries have it. `params`: of the form, texts, or lists where a name came
- * several times. `tokens`: several during a rotation. Throws for no input.
+ * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with or without the
+ * standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body. `tokens`: several during a
+ * rotation. Throws for no input.
  */
 export function verifyTwilio(
   url: string,
-  params: Readonly<Record<string, string | readonly string[]>>,
+  parameters: URLSearchParams,
   header: string | undefined,
   tokens: readonly string[],
 ): SignatureVerdict {
   if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
   const given = Buffer.from(header, 'base64')
-  const rest = Object.keys(params)
-    .sort()
-    .map((name) => valuesOf(params[name]!).map((value) => name + value))
-    .flat()
+  const names = [...new Set(parameters.keys())].toSorted()
+  // Of a name that comes several times each value counts once.
+  const form = names
+    .map((name) => name + [...new Set(parameters.getAll(name))].toSorted().join(name))
     .join('')
-  const genuine = tokens.some(
-    (token) =>
-      token !== '' &&
-      withAndWithoutPort(url).some((each) =>
-        timingSafeEqual(
-          createHmac('sha1', token)
-            .update(each + rest)
-            .digest(),
-          given,
-        ),
-      ),
-  )
+  const genuine = tokens.some((token) => {
+    if (token === '') return false
+    return withAndWithoutPort(url).some((each) => {
+      const expected = createHmac('sha1', token).update(each).update(form).digest()
+      return timingSafeEqual(given, expected)
+    })
+  })
   return genuine ? 'valid' : 'mismatch'
-}
-
-/** Of a name that came several times each value once, sorted. */
-function valuesOf(value: string | readonly string[]): string[] {
-  return typeof value === 'string' ? [value] : [...new Set(value)].sort()
 }
 
 function withAndWithoutPort(url: string): string[] {

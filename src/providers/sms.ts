@@ -20,12 +20,6 @@ export type OutgoingSms = {
 export const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
 export type SmsStatus = (typeof SMS_STATUSES)[number]
 
-/** Whether a status that was told says more than the one that is known. */
-export function isFurther(told: SmsStatus, known: SmsStatus): boolean {
-  if (known === 'failed') return told !== 'failed' && told !== 'sending'
-  return SMS_STATUSES.indexOf(told) > SMS_STATUSES.indexOf(known)
-}
-
 /** An SMS as its provider has it. */
 export type ProviderSms = {
   reference: string

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { takeFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { misbehave, type EmulatedAnswer } from '../shared/misbehave.ts'
+import { answerBadly, type EmulatedAnswer } from '../shared/answer-badly.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { answerTo, readAsked, type Asked } from './completion.ts'
 import { completionsMade, keepCompletion, type AiEmulator } from './emulator.ts'
@@ -57,7 +57,7 @@ async function respond(emulator: AiEmulator, ask: ModelRequest): Promise<void> {
   const fault = takeFault(emulator.faults, method, path, `${path}\n${body}`)
   if (fault === null) return reply(ask, await complete(emulator, ask, asked))
   if (log) log.fault = fault.id
-  await misbehave(emulator.faults, fault, {
+  await answerBadly(emulator.faults, fault, {
     response: exchange.response,
     perform: () => complete(emulator, ask, asked),
     reply: (answer, retry_after_s) => reply(ask, answer, retry_after_s),

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { takeFault } from '../shared/faults.ts'
 import { header, send, type Exchange } from '../shared/http.ts'
-import { misbehave, type EmulatedAnswer } from '../shared/misbehave.ts'
+import { answerBadly, type EmulatedAnswer } from '../shared/answer-badly.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { createMessage, LOST_NUMBER } from './create.ts'
 import { newSid, type TwilioEmulator } from './emulator.ts'
@@ -53,7 +53,7 @@ async function respond(emulator: TwilioEmulator, ask: SmsRequest): Promise<void>
     ...REFUSALS,
     refuse_400: () => refused(new SmsRefusal(400, Number(fault.code ?? 20001), 'The request was refused')),
   }
-  await misbehave(emulator.faults, fault, {
+  await answerBadly(emulator.faults, fault, {
     response: exchange.response,
     perform,
     reply: (answer, retry_after_s) => reply(ask, answer, retry_after_s),

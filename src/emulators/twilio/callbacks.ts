@@ -42,7 +42,7 @@ export type CallbackSender = {
 }
 
 /** The value of `X-Twilio-Signature`. */
-export function signTwilio(url: string, params: Record<string, string>, auth_token: string): string {
+function signTwilio(url: string, params: Record<string, string>, auth_token: string): string {
   const text = Object.keys(params)
     .sort()
     .map((name) => name + params[name]!)

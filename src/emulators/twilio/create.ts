@@ -1,13 +1,6 @@
 // Takes a message, or refuses it as Twilio would.
 import { beginSms } from './life.ts'
-import {
-  keepMessage,
-  keepSmsEffect,
-  messagesTaken,
-  newSid,
-  type SentSms,
-  type TwilioEmulator,
-} from './emulator.ts'
+import { keepSms, keepSmsEffect, smsTaken, newSid, type SentSms, type TwilioEmulator } from './emulator.ts'
 import { smsInvalid, twilioFailed } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
@@ -107,16 +100,16 @@ function take(
     sent_ms: null,
     is_priced: false,
   }
-  keepMessage(emulator, sms)
+  keepSms(emulator, sms)
   const message_id = sms.callback_url === null ? null : new URL(sms.callback_url).searchParams.get('m')
   const effect = {
-    seq: messagesTaken(emulator) + 1,
+    seq: smsTaken(emulator) + 1,
     at: new Date(now_ms).toISOString(),
     effect: 'message' as const,
     sid: sms.sid,
     messaging_service_sid: sms.messaging_service_sid,
     segments: sms.segments,
-    metadata: message_id === null ? ({} as Record<string, string>) : { sluice_message_id: message_id },
+    metadata: message_id === null ? ({} as Record<string, string>) : { message_id },
   }
   keepSmsEffect(emulator, effect)
   emulator.file?.append(effect)

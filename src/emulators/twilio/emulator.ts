@@ -72,7 +72,7 @@ const MOST_MESSAGES = 50_000
 /** Of older ones only the file knows. */
 const MOST_EFFECTS = 100_000
 
-export function keepMessage({ messages }: TwilioEmulator, sms: SentSms): void {
+export function keepSms({ messages }: TwilioEmulator, sms: SentSms): void {
   messages.set(sms.sid, sms)
   if (messages.size > MOST_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
 }
@@ -83,7 +83,7 @@ export function keepSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, line
 }
 
 /** How many messages were taken. */
-export function messagesTaken({ effects }: Pick<TwilioEmulator, 'effects'>): number {
+export function smsTaken({ effects }: Pick<TwilioEmulator, 'effects'>): number {
   return effects.at(-1)?.seq ?? 0
 }
 

@@ -2,7 +2,7 @@
 import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
-import { messagesTaken, newestMessages, SMS_PLACES, type TwilioEmulator } from './emulator.ts'
+import { smsTaken, newestMessages, SMS_PLACES, type TwilioEmulator } from './emulator.ts'
 
 const SHOWN = 25
 const REFRESH_S = 5
@@ -25,7 +25,7 @@ export function twilioPage(emulator: TwilioEmulator, query: string): string {
   const field = (name: string) =>
     `<label>${name} <input name="${name}" size="${name === 'body' ? 24 : 14}"></label>`
   const body = [
-    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${counted(messagesTaken(emulator), 'message')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${counted(smsTaken(emulator), 'message')}, ${counted(requests.total, 'request')}.</p>`,
     `<p>Numbers that do otherwise: ${numbers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(

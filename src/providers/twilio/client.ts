@@ -8,8 +8,8 @@ import { NoAnswer, openHttp, type EndedCall } from '../http.ts'
 import type { ProviderSms, SmsProvider } from '../sms.ts'
 import { classifySmsLook, classifySmsSend, isUnknownSms } from './classify.ts'
 import { accountMessages, type TwilioAccount } from './messages.ts'
+import { readSms } from './read.ts'
 import { isService, searchMessages } from './search.ts'
-import { readSms } from './answers.ts'
 
 export type TwilioOptions = TwilioAccount & {
   /** Null: Twilio's own. */

@@ -11,7 +11,7 @@ const CODES: Readonly<Record<string, Pick<MessageFailure, 'code' | 'message'>>> 
 }
 const LONGEST_TEXT = 500
 /** However it is written: a plus, brackets, spaces, hyphens and dots between the digits. */
-const NUMBER = /\+?\d[\d\s().\-/]{4,}\d/g
+const NUMBER = /[+(]*\d[\d\s().\-/]{4,}\d/g
 
 /** The failure that a code of Twilio's stands for. `said`: Twilio's own text, which may name numbers. */
 export function twilioFailure(code: number | null, said = ''): MessageFailure {

@@ -7,7 +7,7 @@ import type {
 import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
 import type { ProviderSms, SmsProvider } from '../sms.ts'
-import { readSms } from './answers.ts'
+import { readSms } from './read.ts'
 
 type Wanted = Parameters<SmsProvider['searchSms']>[0]
 

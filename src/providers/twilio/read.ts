@@ -1,4 +1,4 @@
-// The SMS that Twilio's answers show, in our words.
+// An SMS as Twilio shows it, in our words.
 import type { MessageInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'

@@ -17,7 +17,7 @@ type Behaviour = {
   }
 }
 
-export async function misbehave(
+export async function answerBadly(
   faults: Faults,
   fault: Fault,
   { response, perform, reply, refusals }: Behaviour,
