@@ -10,18 +10,17 @@ export type Departure = {
   recipients: number
 }
 
+type Metadata = { message_id?: string }
+
 /** Oldest first, of each provider. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
-  const sms: { sid: string; metadata: Record<string, string> }[] = await provider('twilio').effects()
-  const email: { message_id: string | null; recipients: number }[] = await provider('smtp').effects()
+  const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
+  const email: { message_id: string | null; recipients: number; metadata: Metadata }[] =
+    await provider('smtp').effects()
   return [
-    ...sms.map(({ sid, metadata }) => ({
-      id: metadata['sluice_message_id'] ?? null,
-      reference: sid,
-      recipients: 1,
-    })),
-    ...email.map(({ message_id, recipients }) => ({
-      id: /^<([0-9a-f-]{36})@/.exec(message_id ?? '')?.[1] ?? null,
+    ...sms.map(({ sid, metadata }) => ({ id: metadata.message_id ?? null, reference: sid, recipients: 1 })),
+    ...email.map(({ message_id, recipients, metadata }) => ({
+      id: metadata.message_id ?? null,
       reference: message_id ?? '',
       recipients,
     })),

@@ -29,7 +29,8 @@ export async function endsOf(
     for (const { open, ...row } of rows) {
       found[noun][row.status] = (found[noun][row.status] ?? 0) + 1
       const left = ends.get(row.key)
-      if (!open && !left?.includes(row.status))
+      // Some messages are asked for by faults, which leave them to themselves.
+      if (!open && !left?.includes(row.status) && (left !== undefined || noun !== 'message'))
         problems.push({ problem: 'a story has not ended as it should', noun, ...row, left })
     }
   }
