@@ -76,5 +76,6 @@ suppressions, and AI tasks is kept as events. Their types and data are listed un
 ## Limits
 
 \`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left:
-[rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+[rate limits](/docs/guides/rate-limits). A body may have 256 KiB, one with emails 15 MiB. Messages have
+limits of their own, for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
 `
