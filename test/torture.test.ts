@@ -85,7 +85,7 @@ function judged(message: Partial<SentMessage>, times: number) {
     reached: 1,
     open: false,
     ambiguous: false,
-    looked_up: false,
+    told: false,
     ...message,
   }
   const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
@@ -112,7 +112,7 @@ test('a message leaves once, and what became of it is known or named', () => {
   expect(judged({ channel: 'email', reached: 2 }, 1).problems).toEqual([
     'a message reached others than it says',
   ])
-  const found = judged({ ambiguous: true, looked_up: true }, 1)
+  const found = judged({ ambiguous: true }, 1)
   expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, told: 0, unknown: 0 })
   expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
     { problem: 'a message left of which nothing is known' },

@@ -1,8 +1,8 @@
 // Stories of those who get nothing any more: their email came back, or they answered STOP.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Webhook } from 'standardwebhooks'
 import type { Channel } from '#core/addresses.ts'
+import { postEmail } from '#test/messages.ts'
 import { until } from '#test/process.ts'
 import { ask, OUTSIDE_PATIENCE_MS, type Story } from '../calls.ts'
 import { addressOf, begunBy, bodyOf, ENDS, send } from './send.ts'
@@ -101,20 +101,12 @@ export async function tellOfEmail(
   { random, webhooks_url, email_secret }: Story,
   news: EmailNews,
 ): Promise<void> {
-  const webhook = new Webhook(email_secret)
-  const body = JSON.stringify(news)
-  const id = `msg_${randomUUID()}`
+  const host = { config: { WEBHOOKS_URL: webhooks_url } }
+  const signed = { secret: email_secret, id: `msg_${randomUUID()}` }
   const tell = async () =>
     await until(`${news.type} is taken`, async () => {
-      const now = new Date()
-      const headers = {
-        'content-type': 'application/json',
-        'webhook-id': id,
-        'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-        'webhook-signature': webhook.sign(id, now, body),
-      }
-      const answer = await fetch(`${webhooks_url}/email`, { method: 'POST', headers, body }).catch(() => null)
-      return answer?.ok
+      const answer = await postEmail(host, news, signed).catch(() => null)
+      return answer?.status === 200
     })
   await Promise.all([tell(), random.next() < 0.3 && tell()])
 }

@@ -23,8 +23,8 @@ export type SentMessage = {
   open: boolean
   /** At some time nobody knew whether it was sent. */
   ambiguous: boolean
-  /** Another attempt of its job has found out; else the provider has told. */
-  looked_up: boolean
+  /** Its provider told what became of it before its job found out. */
+  told: boolean
 }
 
 export type MessageCounts = {
@@ -49,7 +49,7 @@ export function judgeMessages(
   const counts: MessageCounts = { ambiguous: 0, told: 0, found: 0, unknown: 0, failed_and_sent: 0 }
   const of = Map.groupBy(departures, ({ id }) => id)
   for (const message of messages) {
-    const { id, status, open, ambiguous, looked_up, reference, channel } = message
+    const { id, status, open, ambiguous, told, reference, channel } = message
     const left = of.get(id) ?? []
     const say = (problem: string) => problems.push({ problem, ...message, left })
     if (left.length > 1) say(SENT_TWICE)
@@ -76,7 +76,7 @@ export function judgeMessages(
       say('an SMS that was sent stays unknown')
     if (ambiguous) counts.ambiguous++
     if (status === 'unknown') counts.unknown++
-    else if (ambiguous) counts[looked_up ? 'found' : 'told']++
+    else if (ambiguous) counts[told ? 'told' : 'found']++
   }
   const known = new Set(messages.map(({ id }) => id))
   for (const departure of departures)
@@ -102,7 +102,10 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
         select count(*) from jsonb_array_elements(m.recipients) as r
         where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
       coalesce(j.finished_at is null and j.id is not null, false) as open,
-      coalesce(j.outcome = 'done' and j.attempt > 1, false) as looked_up, exists (
+      exists (
+        select from notifications n
+        where n.subject = 'message' and n.subject_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
+      ) as told, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
     from messages m
