@@ -1,9 +1,10 @@
 // Floor: nodemailer's pool and Twilio's SDK by themselves. `GET /email?seconds=5` and `GET /sms?seconds=5` send for that long and
 // answer how many messages were sent.
+import { CHANNELS, type Channel } from '#core/addresses.ts'
 import { createTransport } from 'nodemailer'
 import twilio from 'twilio'
 import RequestClient from 'twilio/lib/base/RequestClient.js'
-import { EMAIL_TEXTS, newAddress, SMS_TEXT, type Channel } from '../measures/messages/texts.ts'
+import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
 import { need, serve } from './serve.ts'
 
 /** As many as the product's worker has under way. */
@@ -31,7 +32,7 @@ const SEND: Record<Channel, () => Promise<unknown>> = {
 }
 
 await serve((app) => {
-  for (const channel of ['email', 'sms'] as const) {
+  for (const channel of CHANNELS) {
     app.get<{ Querystring: { seconds: string } }>(`/${channel}`, async ({ query }) => {
       return { sent: await sendFor(Number(query.seconds), SEND[channel]) }
     })

@@ -1,5 +1,6 @@
 // Messages: accepted and sent, against nodemailer and Twilio's SDK by themselves, which send to the same emulators.
 import { join } from 'node:path'
+import type { Channel } from '#core/addresses.ts'
 import { alternate } from '../compare.ts'
 import { forgetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
@@ -7,7 +8,6 @@ import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
 import type { Measure } from './measure.ts'
 import { acceptAt, sendAlone, sendThrough } from './messages/sending.ts'
-import type { Channel } from './messages/texts.ts'
 
 /** No limit of a tenant is reached. */
 const NO_LIMITS = { MESSAGES_PER_MINUTE: '1000000', MESSAGES_PER_DESTINATION_HOUR: '1000000' }

@@ -1,10 +1,11 @@
 // Sending as fast as it goes: the product until the last message it accepted is sent, and the libraries alone.
+import type { Channel } from '#core/addresses.ts'
 import { freshKey } from '#test/client.ts'
 import { cpuTimes, costs } from '../../cpu.ts'
 import { closedLoop, openLoop, request, type Load } from '../../load.ts'
 import type { Key, System } from '../../system.ts'
 import { untilDrained } from '../measure.ts'
-import { EMAIL_TEXTS, newAddress, SMS_TEXT, type Channel } from './texts.ts'
+import { EMAIL_TEXTS, newAddress, SMS_TEXT } from './texts.ts'
 
 const CLIENTS = 64
 

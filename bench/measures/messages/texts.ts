@@ -1,7 +1,6 @@
 // What the measured messages say and whom they go to: the same for product and floor.
 import { randomInt, randomUUID } from 'node:crypto'
-
-export type Channel = 'email' | 'sms'
+import type { Channel } from '#core/addresses.ts'
 
 export const EMAIL_TEXTS = {
   subject: 'Your order A-17 has shipped',
