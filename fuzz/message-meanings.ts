@@ -29,7 +29,7 @@ const number = constantFrom(
 const line = constantFrom(
   'Hello',
   'Ваш заказ',
-  `${'é'.repeat(200)}`,
+  'é'.repeat(200),
   'a\tb',
   '=?utf-8?Q?=0D=0AX:_1?=',
   '{{ name }}',
@@ -39,7 +39,7 @@ const text = constantFrom(
   '.',
   '.\n.\n',
   'From me\n\n.\r\nQUIT\r\n',
-  `${'a'.repeat(1200)}`,
+  'a'.repeat(1200),
   '名'.repeat(70),
   '€'.repeat(81),
 )
@@ -59,7 +59,12 @@ const liquid = constantFrom(
   '{% assign a = "x" %}{% for i in (1..60) %}{% assign a = a | append: a %}{% endfor %}{{ a }}',
   `${'{% if true %}'.repeat(500)}${'{% endif %}'.repeat(500)}`,
 )
-const variables = constantFrom<unknown>({ name: 'Ada' }, { name: '<b>\r\nX: 1' }, {}, { name: { then: 1 } })
+const variables = constantFrom<unknown>(
+  { name: 'Ada' },
+  { name: '<b>\r\nX: 1' },
+  {},
+  { name: { toString: 1 } },
+)
 const soon = constant('@{in_an_hour}')
 
 const SENDING = { template: constantFrom('@{template}', 'nobody'), variables, send_at: soon }

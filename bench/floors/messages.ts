@@ -21,6 +21,8 @@ class Elsewhere extends RequestClient {
 const transport = createTransport({
   url: need('SMTP_URL'),
   pool: true,
+  // As the product does with a server on this machine.
+  ignoreTLS: true,
   maxConnections: Number(need('SMTP_CONNECTIONS')),
   maxMessages: Infinity,
 })
