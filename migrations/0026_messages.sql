@@ -30,13 +30,16 @@ create table messages (
   price jsonb,
   send_at timestamptz,
   sent_at timestamptz,
+  -- When the provider is next asked what has become of an SMS; null: not any more.
+  ask_at timestamptz,
   delivered_at timestamptz,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
   constraint messages_created_at unique (tenant_id, created_at),
-  constraint messages_idempotency unique (tenant_id, idempotency_key),
+  -- Each channel has a route of its own.
+  constraint messages_idempotency unique (tenant_id, idempotency_key, channel),
   -- Who notifies us names the message alone.
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),
@@ -54,8 +57,8 @@ create index messages_ended_badly on messages (tenant_id, created_at)
 create index messages_terms on messages using gin (terms);
 -- Who wrote to a number: an opt-out of it is for each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
--- SMS of whose delivery nothing was heard.
-create index messages_unheard on messages (sent_at) where channel = 'sms' and status = 'sent';
+-- SMS of whose delivery or price nothing was heard.
+create index messages_unheard on messages (ask_at) where ask_at is not null;
 create index messages_content on messages (created_at) where content is not null;
 
 -- Stored once, sealed; they go with the content.
@@ -68,7 +71,7 @@ create table message_attachments (
   constraint message_attachments_message foreign key (tenant_id, message_id) references messages (tenant_id, id)
 );
 
-create table message_templates (
+create table templates (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
@@ -83,10 +86,10 @@ create table message_templates (
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
-  constraint message_templates_created_at unique (tenant_id, created_at),
-  constraint message_templates_idempotency unique (tenant_id, idempotency_key)
+  constraint templates_created_at unique (tenant_id, created_at),
+  constraint templates_idempotency unique (tenant_id, idempotency_key)
 );
-create unique index message_templates_name on message_templates (tenant_id, name) where deleted_at is null;
+create unique index templates_name on templates (tenant_id, name) where deleted_at is null;
 
 -- Who gets nothing any more. One that was deleted stays as a row without the address.
 create table suppressions (
@@ -129,7 +132,7 @@ begin
   for each in
     select a.attrelid::regclass as name, a.attname as column_name from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
-      and c.relname in ('messages', 'message_attachments', 'message_templates', 'suppressions', 'message_limits')
+      and c.relname in ('messages', 'message_attachments', 'templates', 'suppressions', 'message_limits')
   loop
     execute format('alter table %s alter column %I set statistics 10', each.name, each.column_name);
   end loop;

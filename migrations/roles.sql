@@ -116,7 +116,7 @@ begin
     ('sluice_api', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
       terms, tags, provider, segments, encoding, send_at, metadata), update (status, updated_at)'),
     ('sluice_api', 'message_attachments', 'insert'),
-    ('sluice_api', 'message_templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
+    ('sluice_api', 'templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
     ('sluice_api', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),

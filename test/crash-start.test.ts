@@ -124,7 +124,7 @@ test(
     )
     expect(created.status, created.text).toBe(202)
     const parts = Object.values(await partsOf(folder.path))
-    expect(parts).toHaveLength(5)
+    expect(parts).toHaveLength(6)
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await killed.end('SIGKILL')
     await until('its parts are gone', () =>

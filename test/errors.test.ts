@@ -49,6 +49,9 @@ async function paidPayout(): Promise<string> {
   return body.id
 }
 
+const createTemplate = (more: object = {}) =>
+  client.post('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello', ...more })
+
 /** One for each row: a code that is not here does not compile. */
 const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   invalid_request: [
@@ -191,6 +194,27 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       message: 'The AI task cannot be canceled: it is succeeded.',
       context: { status: 'succeeded' },
     },
+  ],
+  template_invalid: [
+    'POST /v1/messages/templates',
+    () => createTemplate({ body: 'Hello\n{{ name' }),
+    { param: 'body', context: { line: 2, variable: null } },
+  ],
+  template_exists: [
+    'POST /v1/messages/templates',
+    async () => {
+      await createTemplate()
+      return await createTemplate()
+    },
+    { param: 'name' },
+  ],
+  template_not_found: [
+    'POST /v1/messages/templates/{id}/preview',
+    () => client.post(`/v1/messages/templates/${NOBODY}/preview`, {}),
+  ],
+  suppression_not_found: [
+    'DELETE /v1/messages/suppressions/{id}',
+    () => client.delete(`/v1/messages/suppressions/${NOBODY}`),
   ],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',

@@ -5,9 +5,12 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { ERRORS } from '#core/errors.ts'
+import { MESSAGE_FAILURES } from '#core/outcome.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { DRIFT_STATES } from '#domain/reconciliation/drift.ts'
-import { SUBJECTS } from '#domain/subjects.ts'
+import { MESSAGE_STATUSES } from '#domain/messages/message.ts'
+import { SUBJECTS, type Noun } from '#domain/subjects.ts'
+import { suppressionReason } from '#domain/suppressions/suppression.ts'
 import { transactionKind } from '#domain/wallet/transactions.ts'
 import { FAULT_NAMES } from '#emulators/shared/faults.ts'
 import { createClient, type Client } from '#test/client.ts'
@@ -58,6 +61,8 @@ async function follow(name: string, { options = '-eu', before = '' } = {}) {
       PATH: process.env.PATH,
       api: world.client.url,
       emulator: world.provider('stripe').url,
+      inbox: world.provider('smtp').url,
+      twilio: world.provider('twilio').url,
       key,
       auth: `Authorization: Bearer ${key}`,
     },
@@ -135,6 +140,8 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['platform fee', '/docs/guides/wallet#fees'],
     ['gpt', '/docs/guides/ai-tasks'],
     ['ollama', '/docs/guides/ai-tasks#a-provider-of-yours'],
+    ['unsubscribe', '/docs/guides/messages'],
+    ['dkim', '/docs/guides/messages#smtp-and-dkim'],
     ['drift', '/docs/guides/operations#drifts'],
     ['retries', '/docs/guides/idempotency'],
     ['statuses', '/docs/guides/payments'],
@@ -225,12 +232,19 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
     const rows = Array.from((await guide(name)).matchAll(/^\| (.+?) \|/gm), ([, cell]) => cell!).join()
     for (const each of what) expect([name, rows]).toEqual([name, expect.stringContaining(`\`${each}\``)])
   }
-  const eventsOf = (noun: 'payout' | 'top_up' | 'kyc' | 'ai_task') =>
-    Object.keys(SUBJECTS[noun].events).map((word) => `${noun}.${word}`)
+  const eventsOf = (noun: Noun) => Object.keys(SUBJECTS[noun].events).map((word) => `${noun}.${word}`)
   await names('payouts', eventsOf('payout'))
   await names('wallet', [...eventsOf('top_up'), ...transactionKind.options])
   await names('kyc', eventsOf('kyc'))
   await names('ai-tasks', eventsOf('ai_task'))
+  await names('messages', [
+    ...eventsOf('message'),
+    ...eventsOf('template'),
+    ...eventsOf('suppression'),
+    ...MESSAGE_STATUSES,
+    ...MESSAGE_FAILURES,
+    ...suppressionReason.options,
+  ])
   await names('operations', [...QUEUES, ...DRIFT_STATES])
   const { paths } = (await reader.get('/openapi.json')).body
   const waiting = Object.keys(paths).filter((path) => paths[path].post?.responses[202] !== undefined)

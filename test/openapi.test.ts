@@ -52,6 +52,9 @@ const INTERFACE = [
   'POST /v1/payments/{id}/refunds',
 ]
 
+/** What is created without a key, too. */
+const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression']
+
 test('it is an OpenAPI 3.1 document', () => {
   const operation = z.object({
     summary: z.string().min(1),
@@ -256,8 +259,8 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
   const { responses } = routes.find(({ operation }) => operation.operationId === 'createPayment')!.operation
   expect(Object.keys(responses[202].headers)).toContain('Location')
   for (const status of [429, 503]) expect(Object.keys(responses[status].headers)).toContain('Retry-After')
-  const creates = Object.entries<any>(document.components.schemas).filter(([name]) =>
-    name.startsWith('Create'),
+  const creates = Object.entries<any>(document.components.schemas).filter(
+    ([name]) => name.startsWith('Create') && !KEYLESS.includes(name),
   )
   expect(creates.length).toBeGreaterThan(2)
   for (const [name, { required }] of creates)
@@ -311,6 +314,16 @@ async function aiTask(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/ai/tasks', task)).body
 }
 
+async function template(client: Client): Promise<{ id: string }> {
+  const fields = { name: freshKey(), channel: 'email', subject: '{{ order.number }}', text: '{{ name }}' }
+  return (await client.post('/v1/messages/templates', fields)).body
+}
+
+async function suppression(client: Client): Promise<{ id: string }> {
+  const address = `${freshKey()}@example.com`
+  return (await client.post('/v1/messages/suppressions', { channel: 'email', address })).body
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -322,6 +335,13 @@ test('every example works when it is sent as shown', async () => {
   const paid = await recipientOf(client, 'ba_pending')
   const payout = async () => (await payOut(client, paid, {}, { prefer: 'wait=20' })).body
   const subjects: Record<string, () => Promise<{ id: string }>> = {
+    ...Object.fromEntries(
+      ['get', 'update', 'delete', 'preview'].map((verb) => [
+        `${verb}MessageTemplate`,
+        () => template(client),
+      ]),
+    ),
+    ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
     ...Object.fromEntries(
       ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
     ),
@@ -561,7 +581,14 @@ test('each route names its scope and the codes that it answers', async () => {
     expect([name, codes.some((code) => code.endsWith('_not_found'))]).toEqual([
       name,
       path.includes('{') ||
-        (['/v1/payments', '/v1/payouts', '/v1/compliance/kyc'].includes(path) && method === 'POST'),
+        ([
+          '/v1/payments',
+          '/v1/payouts',
+          '/v1/compliance/kyc',
+          '/v1/messages/templates',
+          '/v1/messages/suppressions',
+        ].includes(path) &&
+          method === 'POST'),
     ])
     for (const code of codes) {
       expect(Object.keys(ERRORS)).toContain(code)
@@ -608,7 +635,33 @@ test('answers match their schemas', async () => {
   const asked = await world.provider('ai').fault({ match: { contains: '[[slow]]' }, fault: 'hold' })
   onTestFinished(() => asked.remove())
   const task = await aiTask(client)
+  const greeting = { name: 'greeting', channel: 'sms', body: 'Hello {{ name }}' }
+  const templates = '/v1/messages/templates'
+  const made = `${templates}/${(await template(client)).id}`
+  const address = { channel: 'email', address: 'ada@example.com' }
+  const suppressions = '/v1/messages/suppressions'
+  const kept_out = `${suppressions}/${(await suppression(client)).id}`
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
+    ['POST', templates, templates, greeting],
+    ['POST', templates, templates, greeting],
+    ['POST', templates, templates, { ...greeting, body: '{{' }],
+    ['GET', templates, templates],
+    ['GET', `${templates}/{id}`, made],
+    ['PATCH', `${templates}/{id}`, made, { html: '<p>{{ name }}</p>' }],
+    ['POST', `${templates}/{id}/preview`, `${made}/preview`, { variables: {} }],
+    [
+      'POST',
+      `${templates}/{id}/preview`,
+      `${made}/preview`,
+      { variables: { name: 'Ada', order: { number: 1 } } },
+    ],
+    ['DELETE', `${templates}/{id}`, made],
+    ['DELETE', `${templates}/{id}`, made],
+    ['POST', suppressions, suppressions, address],
+    ['POST', suppressions, suppressions, address],
+    ['GET', suppressions, suppressions],
+    ['GET', `${suppressions}/{id}`, kept_out],
+    ['DELETE', `${suppressions}/{id}`, kept_out],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
     ['GET', '/v1/recipients', '/v1/recipients'],

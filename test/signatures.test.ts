@@ -1,7 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
+import twilio from 'twilio/lib/webhooks/webhooks.js'
 import { expect, test } from 'vitest'
-import { verifyStripe } from '#providers/signatures.ts'
+import { verifyStripe, verifyTwilio } from '#providers/signatures.ts'
 
 const SECRET = 'whsec_test_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH'
 const NOW = 1_790_000_000
@@ -103,4 +104,62 @@ test('no header makes it throw, and no unsigned one passes', () => {
     return ['malformed', 'mismatch'].includes(verifyStripe(randomBytes(8), text, [SECRET], NOW))
   })
   expect(fc.check(passing).failed).toBe(false)
+})
+
+const URL_SIGNED = 'https://mycompany.com/myapp.php?foo=1&bar=2'
+const CALL = new URLSearchParams({
+  CallSid: 'CA1234567890ABCDE',
+  Caller: '+14158675309',
+  Digits: '1234',
+  From: '+14158675309',
+  To: '+18005551212',
+})
+const SIGNED = 'RSOYDt4T1cUTdK1PDd93/VVr8B8='
+
+test("Twilio's own example passes under any of our tokens, and nothing that differs from it does", () => {
+  expect(verifyTwilio(URL_SIGNED, CALL, SIGNED, ['other', '12345'])).toBe('valid')
+  expect(verifyTwilio(URL_SIGNED, CALL, SIGNED, ['other'])).toBe('mismatch')
+  expect(
+    verifyTwilio(URL_SIGNED, new URLSearchParams([...CALL, ['Digits', '1235']]), SIGNED, ['12345']),
+  ).toBe('mismatch')
+  expect(verifyTwilio(URL_SIGNED, new URLSearchParams([...CALL, ['More', '']]), SIGNED, ['12345'])).toBe(
+    'mismatch',
+  )
+  expect(verifyTwilio(URL_SIGNED.replace('https', 'http'), CALL, SIGNED, ['12345'])).toBe('mismatch')
+  expect(verifyTwilio(`${URL_SIGNED}&m=1`, CALL, SIGNED, ['12345'])).toBe('mismatch')
+})
+
+test('the standard port may be there or not', () => {
+  expect(verifyTwilio(URL_SIGNED.replace('.com', '.com:443'), CALL, SIGNED, ['12345'])).toBe('valid')
+  const signed = twilio.getExpectedTwilioSignature('t', 'http://host:80/twilio', {})
+  expect(verifyTwilio('http://host/twilio', new URLSearchParams(), signed, ['t'])).toBe('valid')
+})
+
+test.each([undefined, '', 'RSOYDt4T', `${SIGNED}, ${SIGNED}`, SIGNED.replace('/', '_'), 'é'.repeat(28)])(
+  'the header %j is malformed',
+  (header) => {
+    expect(verifyTwilio(URL_SIGNED, CALL, header, ['12345'])).toBe('malformed')
+  },
+)
+
+test('without a token nothing of Twilio passes, not even what was signed with an empty one', () => {
+  const signed = createHmac('sha1', '').update(URL_SIGNED).digest('base64')
+  expect(verifyTwilio(URL_SIGNED, new URLSearchParams(), signed, [''])).toBe('mismatch')
+  expect(verifyTwilio(URL_SIGNED, new URLSearchParams(), signed, [])).toBe('mismatch')
+})
+
+test("what Twilio's own package signs passes, whatever the parameters", () => {
+  const value = fc.string({ unit: 'grapheme' })
+  const params = fc.dictionary(
+    fc.string({ minLength: 1 }),
+    fc.oneof(value, fc.array(value, { minLength: 1 })),
+  )
+  const passing = fc.property(params, fc.webUrl({ withQueryParameters: true }), (given, url) => {
+    const signed = twilio.getExpectedTwilioSignature('token', url, given)
+    const pairs = Object.entries(given).flatMap(([name, values]) =>
+      [values].flat().map((each): [string, string] => [name, each]),
+    )
+    return verifyTwilio(url, new URLSearchParams(pairs), signed, ['token']) === 'valid'
+  })
+  expect(fc.check(passing)).toMatchObject({ failed: false })
 })

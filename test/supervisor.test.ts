@@ -8,7 +8,7 @@ import { variables } from '#core/config/help.ts'
 import { makeServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
 import { commandOfOurs, processStarted } from '#start/processes.ts'
-import { emulatorsOf } from '#start/emulators.ts'
+import { emulatorAddresses } from '#start/emulators.ts'
 import { isProgram, programsOf } from '#start/programs.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { createClient, freshKey } from '#test/client.ts'
@@ -20,7 +20,7 @@ import { createWorld } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator', 'AI emulator']
+const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator', 'Email emulator', 'AI emulator']
 
 type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string; redis_url: string }
 
@@ -199,7 +199,7 @@ test('each part is given the variables that it reads, and no secret of another',
   const place = { port: 1, url: 'http://127.0.0.1:1' }
   const secretsOf = (more: Record<string, string>) => {
     const config = loadConfig({ ...given, ...more }, () => {})
-    const emulators = new Map(emulatorsOf(config).map((name) => [name, place]))
+    const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
     const programs = programsOf(config, { api: place, webhooks: place, emulators }, '/data').flat()
     for (const { name, env } of programs) {
       const process = name === 'webhooks host' ? 'webhooks' : name
@@ -214,8 +214,9 @@ test('each part is given the variables that it reads, and no secret of another',
       'STRIPE_SECRET_KEY',
       'STRIPE_WEBHOOK_SECRET',
       'AI_API_KEY',
+      'SMTP_URL',
     ]
-    const isSecret = (text = '') => text !== '' && text !== 'set'
+    const isSecret = (text = '') => !['', 'set', 'smtp://set'].includes(text)
     return Object.fromEntries(
       programs.map(({ name, env }) => [name, secrets.filter((each) => isSecret(env[each]))]),
     )
@@ -223,13 +224,15 @@ test('each part is given the variables that it reads, and no secret of another',
   const parts = {
     api: ['DATABASE_URL', 'ENCRYPTION_KEY'],
     'webhooks host': ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
-    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'AI_API_KEY'],
+    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'AI_API_KEY', 'SMTP_URL'],
   }
   const ai = { AI_BASE_URL: 'https://ai.example/v1', AI_API_KEY: 'sk-given' }
-  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given', ...ai })).toEqual(parts)
+  const smtp = { SMTP_URL: 'smtps://us:given@smtp.example' }
+  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given', ...ai, ...smtp })).toEqual(parts)
   expect(secretsOf({})).toEqual({
     ...parts,
     'Stripe emulator': ['STRIPE_WEBHOOK_SECRET'],
+    'Email emulator': [],
     'AI emulator': [],
   })
 })

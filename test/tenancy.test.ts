@@ -14,7 +14,7 @@ const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
 let world: World
 let stranger: Client
 let routes: DocumentedRoute[]
-/** What the first tenant has, by the first word of the path that names it. */
+/** What the first tenant has, by the last word of the path before its id. */
 let owned: Record<string, string>
 
 beforeAll(async () => {
@@ -42,16 +42,21 @@ beforeAll(async () => {
   const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
   const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  const template = await made('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
+  const suppressed = { channel: 'email', address: 'ada@example.com' }
+  const suppression = await made('/v1/messages/suppressions', suppressed)
   owned = {
-    ai: task.id,
+    templates: template.id,
+    suppressions: suppression.id,
+    tasks: task.id,
     customers: customer.id,
     recipients: recipient.id,
     merchants: merchant.id,
     payments: payment.id,
     refunds: refund.id,
     payouts: payout.id,
-    compliance: verification.id,
-    wallet: top_up.id,
+    kyc: verification.id,
+    top_ups: top_up.id,
     disputes: disputed.dispute.id,
     idempotency_keys: customer.idempotency_key,
   }
@@ -77,6 +82,8 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/customers/{id}': { name: 'Eve' },
   'PATCH /v1/recipients/{id}': { name: 'Eve' },
   'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
+  'PATCH /v1/messages/templates/{id}': { name: 'mine' },
+  'POST /v1/messages/templates/{id}/preview': { idempotency_key: undefined },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
   'POST /v1/payouts/{id}/fail': { reason: 'mine' },
   'POST /v1/compliance/kyc/{id}/decide': { decision: 'approved', reason: 'mine' },
@@ -106,13 +113,13 @@ test('with an id of another tenant every route answers as for a random id, and c
   const withId = routes.filter(({ path }) => path.includes('{'))
   expect(withId.length).toBeGreaterThanOrEqual(10)
   for (const { method, path } of withId) {
-    const noun = path.split('/')[2]!
+    const [noun] = path.split('/{')[0]!.split('/').slice(-1) as [string]
     const theirs = owned[noun]
     if (theirs === undefined) throw new Error(`This test has nothing of ${noun}: make one in beforeAll.`)
     const answers: string[] = []
     for (const id of [theirs, noun === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
       const body = ['POST', 'PATCH', 'PUT'].includes(method)
-        ? { ...BODIES[`${method} ${path}`], ...(method === 'POST' && { idempotency_key: freshKey() }) }
+        ? { ...(method === 'POST' && { idempotency_key: freshKey() }), ...BODIES[`${method} ${path}`] }
         : undefined
       const answer = await stranger.send(method, path.replace(/\{\w+\}/, id), {
         headers: { 'content-type': 'application/json' },
@@ -138,6 +145,8 @@ const NO_NOUN: Record<string, string> = {
   jobs: 'work on rows of any noun',
   ledger_accounts: 'the ledger has rules of its own',
   ledger_transfers: 'the ledger has rules of its own',
+  message_attachments: 'belong to messages',
+  message_limits: 'count messages',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
 }
@@ -174,13 +183,16 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/payouts?currency=usd',
     `/v1/compliance/kyc?subject_id=${owned.customers}`,
     '/v1/compliance/kyc?subject_type=customer',
-    `/v1/wallet/transactions?subject_id=${owned.wallet}`,
+    `/v1/wallet/transactions?subject_id=${owned.top_ups}`,
     '/v1/wallet/transactions?currency=usd&kind=capture',
     '/v1/wallet/balances?currency=usd',
     '/v1/wallet/top_ups?status=succeeded',
     '/v1/disputes?status=warning',
     `/v1/disputes?payment_id=${owned.payments}`,
     `/v1/reconciliation?payment_id=${owned.payments}`,
+    '/v1/messages/templates?name=greeting&channel=sms',
+    '/v1/messages/suppressions?address=ada@example.com',
+    '/v1/messages/suppressions?channel=email&reason=manual',
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
       path,

@@ -8,13 +8,15 @@ import type { IdempotentRequest, JobRequest, Protected, SentKey } from '#domain/
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
-import { takeOnce } from './idempotent.ts'
+import { requestKey, takeOnce, type RequestKey } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
 import { found } from './refusals.ts'
 import { hasEnded, type Hints } from './wait.ts'
 
 /** How long a request waits if neither the caller nor the route says otherwise. */
 const DEFAULT_WAIT_MS = 10_000
+/** How long a request still waits for news of a call whose effect is unknown. */
+const NEWS_MS = 3_000
 
 /** How the answer for a noun is made. */
 export type Answers<T> = {
@@ -43,19 +45,23 @@ type Accepted<T> = 'accepted' | { created: T }
 
 type WhyNot = () => AppError | Promise<AppError>
 
-type Work<T> = {
+export type Work<T> = {
   job: Pick<JobDefinition, 'queue'>
   answers: Answers<T>
   /** The id of the resource: for a create a new id, which `step` writes. */
   id: string
-  body: { idempotency_key?: string | undefined }
+  /** What makes two requests with one key the same. */
+  content: object
   /**
    * Writes what is asked for, in one statement with the key and the job. Returns `accepted`, or `{ created }` with the
    * resource as it was written; `{ joined }` when the request joins a job that exists already (null: there is no job to
    * wait for); `known` when the key was used before; undefined when its guard refused and nothing was written. Throws
-   * refusals that do not depend on the rows.
+   * refusals. `waits`: somebody waits for the job.
    */
-  step: (asked: JobRequest) => Promise<Accepted<T> | { joined: string | null } | 'known' | undefined>
+  step: (
+    asked: JobRequest,
+    waits: boolean,
+  ) => Promise<Accepted<T> | { joined: string | null } | 'known' | undefined>
   /** Whether the resource has become what was asked for: a notification can settle it before the job does. */
   reached: (resource: T) => boolean
   /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
@@ -64,8 +70,12 @@ type Work<T> = {
   may_end_otherwise?: boolean
   /** Why the guard refused, or why it was dropped or ended otherwise, where it can be; judged by the rows as they are now. */
   why_not?: WhyNot
-  /** The resource shows that it failed: it is answered with success whatever became of its job. */
-  shows_failure?: boolean
+  /** The resource shows what became of it: it is answered with success whatever became of its job. */
+  shows_failure?: (resource: T) => boolean
+  /** What the caller is told of a job that did not come to an end of its own; `processor_error` unless told. */
+  failure_code?: ErrorCode
+  /** While it is unknown whether its call took effect, news may come at any moment. */
+  expects_news?: boolean
 }
 
 /**
@@ -79,72 +89,125 @@ export async function accept<T extends { status: string }>(
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  work: Work<T>,
+  {
+    body,
+    ...given
+  }: Omit<Work<T>, 'content'> & {
+    body: { idempotency_key?: string | undefined }
+    /** Where it is not the body without its key. */
+    content?: object
+  },
 ): Promise<T> {
+  const { idempotency_key: _key, ...content } = body
+  const work = { content, ...given }
+  const { answers, reached, dropped, may_end_otherwise = false, why_not } = work
+  const preferred = preferredWait(request)
+  const waits = request.routeOptions.config.literal?.waits
+  assert(waits !== undefined, 'a route that asks for work says when it waits for it')
+  const by_default = waits === 'by_default'
+  const wait_ms = preferred?.wait_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
+  const { replayed, fresh, created, resource_id, job_id, ring } = await take(
+    context,
+    requestKey(request, body),
+    work,
+    wait_ms > 0,
+  )
+  request.subject_id = resource_id
+  if (replayed) reply.header('idempotent-replayed', 'true')
+  if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
+
+  // Listen before ringing and before reading the job, so that no hint is missed in between.
+  using hints = context.waiters.listen(job_id, wait_ms)
+  ring()
+  const { tenant_id } = request.credentials
+  const find = () => answers.find({ tenant_id, id: resource_id, job_id })
+  const { resource, job } =
+    created !== undefined && wait_ms === 0
+      ? { resource: created, job: undefined }
+      : await lastFound(find, hints, work, fresh ? await hints.next() : wait_ms > 0)
+
+  if (preferred === undefined && !by_default) {
+    reply.code(successOf(request))
+    return resource
+  }
+  if (job_id === null && (await dropped?.(resource))) throw await because(why_not)
+  const judged = wait_ms > 0 || replayed ? job : undefined
+  if (judged?.state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await because(why_not)
+  if (isOver(work, resource, judged) || ((job_id === null || wait_ms > 0) && reached(resource)))
+    reply.code(successOf(request))
+  else reply.code(202).header('location', answers.pathOf(resource))
+  return resource
+}
+
+/**
+ * The same for one of several requests that are answered together, without a wait: the status that it would be answered with
+ * by itself, and the resource.
+ */
+export async function acceptOneOfMany<T extends { status: string }>(
+  context: ApiContext,
+  key: RequestKey,
+  work: Work<T>,
+): Promise<{ status: 201 | 202; resource: T }> {
+  const { replayed, created, resource_id, job_id, ring } = await take(context, key, work, false)
+  ring()
+  const { resource, job } =
+    created === undefined
+      ? await work.answers.find({ tenant_id: key.tenant_id, id: resource_id, job_id })
+      : { resource: created, job: undefined }
+  const over = isOver(work, resource, replayed ? job : undefined)
+  return { status: over || work.reached(resource) ? 201 : 202, resource }
+}
+
+/** Makes the accepting step, or finds what it made before. `ring` is to be called once somebody listens. */
+async function take<T>(context: ApiContext, key: RequestKey, work: Work<T>, waits: boolean) {
   const {
     job: { queue },
-    answers,
     id,
-    body,
+    content,
     step,
-    reached,
-    dropped,
-    may_end_otherwise = false,
     why_not,
-    shows_failure = false,
   } = work
-  const { doorbell, waiters } = context
-  const { tenant_id } = request.credentials
+  const { doorbell, remembered } = context
+  const { tenant_id } = key
   const ids = { job_id: newId(), event_id: newId() }
   const rung = doorbell.admits(queue, tenant_id)
   const taken = await takeOnce(
     context,
-    request,
-    body,
-    (asked) => step({ ...asked, ...ids, rung }),
-    context.remembered,
+    key,
+    content,
+    (asked) => step({ ...asked, ...ids, rung }, waits),
+    remembered,
   )
   if (taken.kind === 'refused') throw await because(why_not)
   const replayed = taken.kind === 'replayed'
   const value = taken.kind === 'taken' ? taken.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
-  const created = typeof value === 'object' && 'created' in value ? value.created : undefined
   // The job was created just now, so it cannot end before we listen.
   const fresh = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? taken.remembered
     : { resource_id: id, job_id: joined === undefined ? ids.job_id : joined.joined }
-  request.subject_id = resource_id
-  if (replayed) reply.header('idempotent-replayed', 'true')
-  const preferred_ms = preferredWait(request, reply)
-  const waits = request.routeOptions.config.literal?.waits
-  assert(waits !== undefined, 'a route that asks for work says when it waits for it')
-  const by_default = waits === 'by_default'
-  const wait_ms = preferred_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
-
-  // Listen before ringing and before reading the job, so that no hint is missed in between.
-  using hints = waiters.listen(job_id, wait_ms)
-  if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
-  const find = () => answers.find({ tenant_id, id: resource_id, job_id })
-  const { resource, job } =
-    created !== undefined && wait_ms === 0
-      ? { resource: created, job: undefined }
-      : await lastFound(find, hints, fresh ? await hints.next() : wait_ms > 0)
-
-  if (preferred_ms === undefined && !by_default) {
-    reply.code(successOf(request))
-    return resource
+  return {
+    replayed,
+    fresh,
+    created: typeof value === 'object' && 'created' in value ? value.created : undefined,
+    resource_id,
+    job_id,
+    ring() {
+      if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
+    },
   }
-  if (job_id === null && (await dropped?.(resource))) throw await because(why_not)
-  const state = wait_ms > 0 || replayed ? job?.state : undefined
-  if (state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await because(why_not)
-  const has_failed = state === 'failed' || state === 'discarded'
-  if (job !== undefined && has_failed && !shows_failure)
-    throw refusalOf(job, resource.status, answers.idsOf(resource))
-  if (state === 'succeeded' || has_failed || ((job_id === null || wait_ms > 0) && reached(resource)))
-    reply.code(successOf(request))
-  else reply.code(202).header('location', answers.pathOf(resource))
-  return resource
+}
+
+/** Whether the job has ended in what the resource shows. Throws the refusal in which it ended otherwise. */
+function isOver<T extends { status: string }>(
+  { answers, shows_failure, failure_code = 'processor_error' }: Work<T>,
+  resource: T,
+  job: Found<T>['job'],
+): boolean {
+  if (job?.state !== 'failed' && job?.state !== 'discarded') return job?.state === 'succeeded'
+  if (shows_failure?.(resource) === true) return true
+  throw refusalOf(job, resource.status, answers.idsOf(resource), failure_code)
 }
 
 /**
@@ -163,7 +226,8 @@ export async function acceptAtOnce<T extends object>(
     why_not?: WhyNot
   },
 ): Promise<T> {
-  const taken = await takeOnce(context, request, work.body, work.step, work.find)
+  const { idempotency_key: _key, ...content } = work.body
+  const taken = await takeOnce(context, requestKey(request, work.body), content, work.step, work.find)
   if (taken.kind === 'refused') throw await because(work.why_not)
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value
@@ -177,10 +241,22 @@ async function because(why_not: WhyNot | undefined): Promise<AppError> {
 }
 
 /** Reads the resource and its job until the job has ended or the wait is over. Hints only say when to read again. */
-async function lastFound<T>(find: () => Promise<Found<T>>, hints: Hints, first: boolean): Promise<Found<T>> {
+async function lastFound<T>(
+  find: () => Promise<Found<T>>,
+  hints: Hints,
+  { reached, expects_news = false }: Work<T>,
+  first: boolean,
+): Promise<Found<T>> {
+  let unknown_at: number | undefined
   for (let more = first; ; more = await hints.next()) {
     const found = await find()
-    if (!more || found.job === undefined || hasEnded(found.job.state)) return found
+    if (!more || found.job === undefined) return found
+    const { state } = found.job
+    if (expects_news && state === 'unknown') {
+      // A job that is unknown is polled like one that has ended: the next hint comes within about a second.
+      unknown_at ??= performance.now()
+      if (reached(found.resource) || performance.now() - unknown_at >= NEWS_MS) return found
+    } else if (hasEnded(state)) return found
   }
 }
 
@@ -197,10 +273,11 @@ function refusalOf(
   { state, last_error }: NonNullable<Found<unknown>['job']>,
   status: string,
   context: Record<string, unknown>,
+  otherwise: ErrorCode,
 ): AppError {
-  if (state !== 'failed' || last_error === null) return new AppError('processor_error', { context })
+  if (state !== 'failed' || last_error === null) return new AppError(otherwise, { context })
   const { message, decline_code, processor_code, provider_code, provider_message } = last_error
-  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : 'processor_error'
+  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : otherwise
   if (code === 'internal_error') return new AppError(code, { context })
   const said = { decline_code, processor_code, provider_code, provider_message }
   const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }

@@ -39,12 +39,16 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const keyless = createKeyless()
   // A body that is refused or breaks off has cost what came of it.
   const readBody = createBodyReader(charge)
-  const routes = { ...context, lists: createLists(lanes, config.DATABASE_POOL, limit) }
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
   // Where links lead.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
+  const routes = {
+    ...context,
+    lists: createLists(lanes, config.DATABASE_POOL, limit),
+    shown: refusals.shown,
+  }
 
   const app = createListener('api', {
     log,
@@ -68,7 +72,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     // A body is read only on routes that need a key.
     if (!needsKey(request)) return null
-    return parseBody(await readBody(request))
+    return parseBody(await readBody(request), request.routeOptions.config.literal?.takes?.values)
   })
   app.addHook('onListen', (done) => {
     origin ||= originOfLinks(config.HOST, app.listeningOrigin)
@@ -113,6 +117,13 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
       throw new AppError('misconfigured_gateway', {
         message: `The area "${area}" is not deployed here.`,
         context: { area },
+      })
+    }
+    const channel = request.routeOptions.config.literal?.sends
+    if (channel !== undefined && areas.channels_without_credentials.includes(channel)) {
+      throw new AppError('misconfigured_gateway', {
+        message: `No messages of the channel "${channel}" are sent here: whoever sends them is not configured.`,
+        context: { area, channel },
       })
     }
     checkPath(request.url)

@@ -6,42 +6,45 @@ import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
-import type { RecordNoun } from '#domain/records.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
 const MAX_VALUES = 4_000
+/** What a body may hold on a route where that is more than usual. */
+export type BodyLimits = { bytes: number; values: number }
 const METADATA_LIMIT_BYTES = 16 * 1024
 const MAX_INNER_VALUES = 1_000
 const MAX_DEPTH = 32
 
 /** Parses a body. An empty body is null, even with a content type. Throws `invalid_request`. */
-export function parseBody(bytes: Buffer): unknown {
+export function parseBody(bytes: Buffer, most_values = MAX_VALUES): unknown {
   if (bytes.length === 0) return null
-  if (holdsMoreThan(MAX_VALUES, bytes))
+  const { values, names } = countIn(bytes, most_values)
+  if (values > most_values)
     throw new AppError('invalid_request', {
-      message: `The body may hold at most ${MAX_VALUES} values; lists and objects count too.`,
+      message: `The body may hold at most ${most_values} values; lists and objects count too.`,
     })
   if (!isUtf8(bytes)) throw new AppError('invalid_request', { message: 'The body is not valid UTF-8.' })
-  const text = bytes.toString('utf8')
   let body: unknown
   try {
-    body = JSON.parse(text)
+    body = JSON.parse(bytes.toString('utf8'))
   } catch (error) {
     throw new AppError('invalid_request', { message: 'The body is not valid JSON.', cause: error })
   }
   checkStorable(body, '', 0)
-  if (namesIn(text) !== keysOf(body))
+  // JSON.parse keeps only the last of two equal keys. We cannot know which one was meant.
+  if (names !== keysOf(body))
     throw new AppError('invalid_request', { message: 'The body names a key twice.' })
   return body
 }
 
-const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
-/** Whether this JSON has more than `most` values, lists and objects included; counted without parsing it. */
-function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
+/** How many values this JSON has, lists and objects included, and how many names; not counted on beyond `most` values. */
+function countIn(bytes: Uint8Array, most: number): { values: number; names: number } {
   let values = 1
+  let names = 0
   let in_text = false
   let before = 0
   // One more, because the last list or object may turn out to be empty.
@@ -52,6 +55,7 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
       else if (byte === QUOTE) in_text = false
     } else if (byte > 0x20) {
       if (byte === QUOTE) in_text = true
+      else if (byte === COLON) names += 1
       else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
       // An empty list or object has no first value of its own.
       else if ((byte === LIST_END && before === LIST) || (byte === OBJECT_END && before === OBJECT))
@@ -59,7 +63,7 @@ function holdsMoreThan(most: number, bytes: Uint8Array): boolean {
       before = byte
     }
   }
-  return values > most
+  return { values, names }
 }
 
 /** Of a part of a body that costs more than the rest of it. */
@@ -70,17 +74,7 @@ export const FEW_VALUES = {
 
 /** Whether this JSON has at most 1,000 values. */
 export function hasFewValues(value: Json): boolean {
-  return !holdsMoreThan(MAX_INNER_VALUES, Buffer.from(JSON.stringify(value)))
-}
-
-const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?/g
-
-// Counted in the text, because JSON.parse keeps only the last of two equal keys.
-// We cannot know which one was meant, so such a body is refused.
-function namesIn(text: string): number {
-  let names = 0
-  for (const [, colon] of text.matchAll(STRING)) if (colon !== undefined) names += 1
-  return names
+  return countIn(Buffer.from(JSON.stringify(value)), MAX_INNER_VALUES).values <= MAX_INNER_VALUES
 }
 
 function keysOf(value: unknown): number {
@@ -158,10 +152,10 @@ export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
 /** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
 export const untaken = z.registry<Record<string, string>>()
 
-/** The body of a change, which may be left out. What only the `create` takes is refused with what to do instead. */
-export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, noun: RecordNoun) {
+/** The body of a change, which may be left out. What only the `create` takes is refused with what to do `instead`. */
+export function changing<Change extends z.ZodObject>(change: Change, create: z.ZodObject, instead: string) {
   const fixed = Object.keys(create.shape).filter((name) => !Object.hasOwn(change.shape, name))
-  const why = fixed.map((name) => [name, `cannot be changed: archive the ${noun} and create another`])
+  const why = fixed.map((name) => [name, `cannot be changed: ${instead} and create another`])
   const key = 'cannot be changed, and a change needs none'
   const body = change.nullish()
   untaken.add(body, { ...Object.fromEntries(why), idempotency_key: key })

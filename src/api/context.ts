@@ -10,6 +10,7 @@ import type { Queue } from '#queue/queue.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
 import type { ListLanes, Lists } from './lists.ts'
 import type { Recent } from './recent.ts'
+import type { Refusals } from './refusals.ts'
 import type { Waiters } from './wait.ts'
 
 export type ApiContext = {
@@ -28,4 +29,4 @@ export type ApiContext = {
   doorbell: Doorbell
   waiters: Waiters
 }
-export type RouteContext = ApiContext & { lists: Lists }
+export type RouteContext = ApiContext & { lists: Lists; shown: Refusals['shown'] }

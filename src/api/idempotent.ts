@@ -10,6 +10,15 @@ import { fingerprint, isFingerprintOf } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
+/** A key as it was sent, null when there is none; on its route, and by whom. */
+export type RequestKey = {
+  tenant_id: string
+  key: string | null
+  /** With its path parameters. */
+  route: string
+  request_id: string
+}
+
 /**
  * `taken`: the step was made now. `replayed`: it was made before, with this key. `refused`: its guard refused,
  * nothing was written.
@@ -18,36 +27,41 @@ type Taken<T, R> = { kind: 'taken'; value: T } | { kind: 'replayed'; remembered:
 
 /**
  * Makes the accepting step of a request once. A key that this process saw lately is looked up before the step, because
- * the request is probably a replay; any other key after it, when `step` returned `known` or its guard refused
- * (undefined). Throws `invalid_request` when the key is missing or malformed, and
- * `idempotency_key_reused` when it was used with other content.
+ * the request is probably a replay; any other key after it, when `step` returned `known`, its guard refused
+ * (undefined) or it threw a refusal: what is said now to a new request is no answer to one that was taken before. Throws
+ * `idempotency_key_reused` when the key was used with other content.
  */
 export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,
-  request: FastifyRequest,
-  { idempotency_key: given, ...content }: Body,
+  { tenant_id, key, route, request_id }: RequestKey,
+  content: object,
   step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
   find: (sent: SentKey) => Promise<R | undefined>,
 ): Promise<Taken<T, R>> {
-  const { tenant_id } = request.credentials
-  const key = keyOf(request, given)
-  const route = routeOf(request)
   const asked = {
     tenant_id,
     idempotency_key: key,
     route,
     fingerprint: key === null ? '' : fingerprint(content),
-    request_id: request.id,
+    request_id,
   }
   const name = `${tenant_id} ${route} ${key}`
   let remembered = key !== null && recent_keys.has(name) ? await find({ tenant_id, key, route }) : undefined
-  const value = remembered === undefined ? await tryStep(() => step(asked)) : 'known'
+  let refusal: AppError | undefined
+  const value =
+    remembered === undefined
+      ? await tryStep(() => step(asked)).catch((error: unknown) => {
+          if (key === null || !(error instanceof AppError) || error.status >= 500) throw error
+          refusal = error
+        })
+      : 'known'
   if (key !== null && value !== undefined) recent_keys.add(name)
   if (value !== undefined && value !== 'known') return { kind: 'taken', value }
   if (key === null) return { kind: 'refused' }
   remembered ??= await find({ tenant_id, key, route })
   if (remembered !== undefined && isFingerprintOf(content, remembered.fingerprint))
     return { kind: 'replayed', remembered }
+  if (remembered === undefined && refusal !== undefined) throw refusal
   if (remembered === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
@@ -55,6 +69,17 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
       message: 'The idempotency key was used before, more than 30 days ago or on another path.',
     }),
   })
+}
+
+/** The key of a request, with its route. Throws `invalid_request` when the key is missing or malformed. */
+export function requestKey(request: FastifyRequest, { idempotency_key }: Body): RequestKey {
+  const { tenant_id } = request.credentials
+  return {
+    tenant_id,
+    key: keyOf(request, idempotency_key),
+    route: routeOf(request),
+    request_id: request.id,
+  }
 }
 
 /** The refusal of a body, which also says what is wrong with the key of its request. */

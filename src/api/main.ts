@@ -8,7 +8,7 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
-import { AREAS, AREA_NAMES, areasOf } from '#domain/areas.ts'
+import { AREAS, AREA_NAMES, areasOf, CHANNEL_CREDENTIALS } from '#domain/areas.ts'
 import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -65,6 +65,13 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   for (const area of areas.without_credentials) {
     const missing = AREAS[area].credentials?.filter((name) => config[name] === undefined)
     log.warn({ area, missing }, 'the area is not deployed: its provider has no credentials')
+  }
+  for (const channel of areas.channels_without_credentials) {
+    const missing = CHANNEL_CREDENTIALS[channel].filter((name) => config[name] === undefined)
+    log.warn(
+      { channel, missing },
+      'no messages of the channel are sent: whoever sends them has no credentials',
+    )
   }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
   return { url, ...serviceOf(ends.move(), sql, { areas }) }

@@ -1,5 +1,5 @@
 // The Prefer header (RFC 7240): how long a caller wants to wait.
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 
 const MAX_WAIT_S = 30
 
@@ -10,12 +10,14 @@ const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 /** The name and value of an element; parameters after it are ignored. */
 const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
 
+/** For how many milliseconds a caller wants to wait, and `Preference-Applied`; undefined when nothing is preferred. */
+type PreferredWait = { wait_ms: number; applied: string } | undefined
+
 /**
- * For how many milliseconds a caller wants to wait for the job, and sets `Preference-Applied`. `wait=N`: N seconds, at most
- * 30. `respond-async` without it: 0. Undefined when neither is sent. A preference that cannot be read is ignored; of
- * several with one name the first counts.
+ * How long a caller wants to wait for the job. `wait=N`: N seconds, at most 30. `respond-async` without it: not at all. A
+ * preference that cannot be read is ignored; of several with one name the first counts.
  */
-export function preferredWait(request: FastifyRequest, reply: FastifyReply): number | undefined {
+export function preferredWait(request: FastifyRequest): PreferredWait {
   const preferences = read(String(request.headers.prefer ?? ''))
   const asynchronous = preferences.get('respond-async') === ''
   const asked = /^\d{1,9}$/.exec(preferences.get('wait') ?? '')?.[0]
@@ -24,9 +26,7 @@ export function preferredWait(request: FastifyRequest, reply: FastifyReply): num
     ...(asynchronous ? ['respond-async'] : []),
     ...(seconds === undefined ? [] : [`wait=${seconds}`]),
   ]
-  if (applied.length > 0) reply.header('preference-applied', applied.join(', '))
-  if (seconds !== undefined) return seconds * 1000
-  return asynchronous ? 0 : undefined
+  return applied.length === 0 ? undefined : { wait_ms: (seconds ?? 0) * 1000, applied: applied.join(', ') }
 }
 
 /** Names in lower case; an absent value is the empty one. */

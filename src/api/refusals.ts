@@ -4,14 +4,19 @@ import { isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { seldom } from '#core/seldom.ts'
-import { docPath } from './openapi/error.ts'
+import type { z } from 'zod'
+import { docPath, type errorBody } from './openapi/error.ts'
 
 /** A field name comes from the caller and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
 
-type Refusals = {
+type ErrorAnswer = { error: z.output<typeof errorBody> }
+
+export type Refusals = {
   /** Answers a request that ended in `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
+  /** What a part of a request that is answered as a whole is told of the `error` in which it ended. */
+  shown(error: unknown, request: FastifyRequest): { status: number } & ErrorAnswer
   /** The body of an error that occurred before any route was reached. */
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }
@@ -20,9 +25,9 @@ type Refusals = {
 export function createRefusals(origin: () => string, log: Log): Refusals {
   function bodyOf(
     code: ErrorCode,
-    { message, param, details, context }: Partial<AppError>,
+    { message, param, details, context }: Pick<AppError, 'message'> & Partial<AppError>,
     request_id: string,
-  ): { error: unknown } {
+  ): ErrorAnswer {
     const doc_url = `${origin()}${docPath(code)}`
     return {
       error: {
@@ -50,15 +55,19 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     say(error, facts)
   }
 
+  function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
+    const refusal = asAppError(error)
+    const { code, status } = refusal
+    // Areas that are not deployed are logged at the start.
+    if (status >= 500 && code !== 'misconfigured_gateway')
+      tell(code, error, { request_id, route: routeOptions?.url })
+    return refusal
+  }
+
   return {
     refuse(error, request, reply) {
-      const refusal = asAppError(error)
+      const refusal = refusalOf(error, request)
       const { code, retry_after_s, status } = refusal
-      // Areas that are not deployed are logged at the start.
-      if (status >= 500 && code !== 'misconfigured_gateway') {
-        const route = request.routeOptions?.url
-        tell(code, error, { request_id: request.id, route })
-      }
       if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
       if (status === 401) reply.header('www-authenticate', 'Bearer')
       if (status === 408) reply.header('connection', 'close')
@@ -68,6 +77,10 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
         .type('application/json; charset=utf-8')
         .serializer(JSON.stringify)
         .send(bodyOf(code, refusal, request.id))
+    },
+    shown(error, request) {
+      const refusal = refusalOf(error, request)
+      return { status: refusal.status, ...bodyOf(refusal.code, refusal, request.id) }
     },
     errorBody: (code, message, request_id) => bodyOf(code, { message }, request_id),
   }

@@ -42,14 +42,16 @@ export function route<
 ): {
   schema: RouteSchemas<Params, Query, Body, Response>
   config: { scope: Scope | null; area: Area | null; literal: Literal; answer_ms?: number }
+  bodyLimit?: number
 } {
-  const { params, querystring, body, response, scope, area, waits } = literal
+  const { params, querystring, body, response, scope, area, waits, takes } = literal
   const schemas = { params, querystring, body, response }
   return {
     schema: Object.fromEntries(
       Object.entries(schemas).filter(([, schema]) => schema !== undefined),
     ) as RouteSchemas<Params, Query, Body, Response>,
     config: { scope, area, literal, ...(waits !== undefined && { answer_ms: WAITING_TIMEOUT_MS }) },
+    ...(takes !== undefined && { bodyLimit: takes.bytes }),
   }
 }
 

@@ -1,5 +1,6 @@
 // Email addresses and phone numbers as they are stored: sealed where they are shown again, hashed where they are looked for.
 import { createHmac } from 'node:crypto'
+import { domainToASCII } from 'node:url'
 
 export const CHANNELS = ['email', 'sms'] as const
 export type Channel = (typeof CHANNELS)[number]
@@ -18,9 +19,20 @@ export function createAddressHash(key: string): AddressHash {
       .slice(0, 32)
 }
 
-/** `Ada <ADA@Example.com>` and `ada@example.com` are one address. */
+/** `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so is a domain in its own letters and as `xn--...`. */
 function canonical(channel: Channel, address: string): string {
-  return channel === 'sms' ? address : bareAddress(address).toLowerCase()
+  if (channel === 'sms') return address
+  const bare = bareAddress(address)
+  const at = bare.lastIndexOf('@')
+  return `${bare.slice(0, at).toLowerCase()}@${asciiDomain(bare.slice(at + 1))}`
+}
+
+const ASCII = /^[\x21-\x7e]*$/
+
+/** A domain as name servers know it, in lower case; empty where it cannot be one. */
+export function asciiDomain(domain: string): string {
+  // What is ASCII already would be read as the host of a URL, in which `0x7f.1` is an address.
+  return ASCII.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
 }
 
 /** The address in `Ada <ada@example.com>`, or in itself. */

@@ -1,5 +1,5 @@
 // Batching: requests that arrive while a statement is running are gathered into the next statement.
-import { isOfOneRow, isRolledBack } from './db.ts'
+import { isOfOneRow, isRolledBack, type Sql } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 
@@ -154,6 +154,20 @@ export function batcher<I, O>(
         next()
       })
     })
+}
+
+/** The same for a statement that takes its connections as an argument: each pool has a batcher of its own. */
+export function batcherOf<I, O>(
+  step: string,
+  run: (sql: Sql, items: I[]) => Promise<O[]>,
+  options: BatchOptions<I> = {},
+): (sql: Sql, item: I) => Promise<O> {
+  const batchers = new WeakMap<Sql, (item: I) => Promise<O>>()
+  return (sql, item) => {
+    const batched = batchers.get(sql) ?? batcher(step, (items: I[]) => run(sql, items), options)
+    batchers.set(sql, batched)
+    return batched(item)
+  }
 }
 
 async function inTime<T>(work: Promise<T>): Promise<T> {

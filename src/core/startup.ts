@@ -16,7 +16,13 @@ export type ListenAddress = {
   host: string
 }
 
-type EmulatorPort = 'EMULATOR_PORT' | 'AI_EMULATOR_PORT'
+/** The variables of the ports of emulators. */
+export type EmulatorPort =
+  | 'EMULATOR_PORT'
+  | 'TWILIO_EMULATOR_PORT'
+  | 'SMTP_EMULATOR_PORT'
+  | 'INBOX_PORT'
+  | 'AI_EMULATOR_PORT'
 
 /** Never reachable from other machines: anybody who can connect controls it. */
 const EMULATOR_HOST = '127.0.0.1'
@@ -42,6 +48,11 @@ export function listenAddresses(
       host: METRICS_HOST,
     },
   }
+}
+
+/** Where providers reach the webhooks host. */
+export function webhooksUrl({ WEBHOOKS_URL, HOST, WEBHOOKS_PORT }: Config): string {
+  return WEBHOOKS_URL ?? `http://${HOST}:${WEBHOOKS_PORT}`
 }
 
 /** Throws one ConfigError that names every address on which nothing can listen. */

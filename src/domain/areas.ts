@@ -1,7 +1,8 @@
 // The areas of the API. Each has its own paths and scopes and can be switched off; those that are not built yet
 // answer that they are not.
+import { CHANNELS, type Channel } from '#core/addresses.ts'
 import { ConfigError, type Config } from '#core/config.ts'
-import { AI, IDENTITY, PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
+import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 
 type AreaFacts<Scope extends string> = {
@@ -132,24 +133,35 @@ export const AREAS: typeof TABLE & Readonly<Record<Area, AreaFacts<Scope>>> = TA
 export const AREA_NAMES = Object.keys(AREAS) as readonly Area[]
 export const SCOPES = Object.values(AREAS).flatMap(({ scopes }) => Object.keys(scopes)) as readonly Scope[]
 
+/** The variables with the credentials of whoever sends the messages of a channel. */
+export const CHANNEL_CREDENTIALS: Readonly<Record<Channel, readonly VariableName[]>> = {
+  email: EMAIL.credentials,
+  sms: SMS.credentials,
+}
+
 /**
  * Which areas answer, which were switched off by name, which are not built yet, and which have a provider without
- * credentials.
+ * credentials; of the messages also by channel, because what was sent is read without them too.
  */
 export type AreaStates = {
   deployed: Area[]
   switched_off: Area[]
   not_deployed: Area[]
   without_credentials: Area[]
+  channels_without_credentials: Channel[]
 }
 
-/** The states of all areas as configured: outside of production credentials may be missing. */
+/** The states of all areas as configured. Outside of production credentials may be missing, but those of a channel. */
 export function areasOf(config: Config): AreaStates {
   const in_production = config.NODE_ENV === 'production'
-  return areaStates(config.DISABLED_AREAS, (variable) => in_production && config[variable] === undefined)
+  const is_missing = (variable: VariableName) => config[variable] === undefined
+  return {
+    ...areaStates(config.DISABLED_AREAS, (variable) => in_production && is_missing(variable)),
+    channels_without_credentials: CHANNELS.filter((channel) => CHANNEL_CREDENTIALS[channel].some(is_missing)),
+  }
 }
 
-/** The same. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
+/** The same where no channel lacks any. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
 export function areaStates(
   disabled: readonly string[],
   is_missing: (credential: VariableName) => boolean = () => false,
@@ -167,5 +179,6 @@ export function areaStates(
     switched_off: AREA_NAMES.filter((area) => disabled.includes(area)),
     not_deployed: left.filter((area) => !built.includes(area)),
     without_credentials: built.filter(lacks),
+    channels_without_credentials: [],
   }
 }

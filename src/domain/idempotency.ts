@@ -39,18 +39,18 @@ export type Remembered = {
 
 /**
  * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
- * kept longer than the key. The accepting statement leaves such requests out, so that a replay does not undo the batch
+ * kept longer than the key; `made_there`: the condition for rows `r` that are made on this route, where several make them. The accepting statement leaves such requests out, so that a replay does not undo the batch
  * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
  * empty, would later scan it.
  */
-export function isKnown(sql: Sql | Tx, resource?: Noun): Fragment {
+export function isKnown(sql: Sql | Tx, resource?: Noun, made_there = sql`true`): Fragment {
   const remembered = sql`exists (
     select from idempotency_keys k
     where k.tenant_id = a.tenant_id and k.key = a.idempotency_key and k.scope = a.route offset 0)`
   if (resource === undefined) return remembered
   return sql`(${remembered} or exists (
     select from ${sql(subjectOf(resource).table)} r
-    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key offset 0))`
+    where r.tenant_id = a.tenant_id and r.idempotency_key = a.idempotency_key and ${made_there} offset 0))`
 }
 
 /**

@@ -40,6 +40,8 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
    * its status does not depend on the call.
    */
   status: string | readonly string[] | null
+  /** Its job also succeeds where the call was not needed any more, so that none was sent. */
+  dispensable?: true
   /** How the provider's ids of what the call makes look; null when it changes something that the provider knows. */
   makes: { id: RegExp; example: string } | null
 }

@@ -8,6 +8,8 @@ const call = {
   status: ['scheduled', 'queued', 'sending', 'unknown'],
   // No provider here recognizes a second request as the same.
   on_ambiguous: 'look',
+  // It was canceled, or suppressed, before it left.
+  dispensable: true,
   deadline_ms: 60_000,
   request: z.strictObject({
     /** Whether it is tried again when it certainly was not sent: nobody waits who would do so. */

@@ -1,6 +1,7 @@
 // The providers as a process is configured to use them: a row each.
 import assert from 'node:assert/strict'
-import { need, type Config } from '#core/config.ts'
+import { ConfigError, need, type Config } from '#core/config.ts'
+import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
 import { openAi } from './ai/client.ts'
@@ -62,15 +63,21 @@ function openConfiguredAi(config: Config, onCall: OnCall) {
 function openConfiguredEmail(config: Config, onCall: OnCall) {
   if (config.SMTP_URL === undefined) return null
   const { DKIM_DOMAIN: domain, DKIM_SELECTOR: selector, DKIM_PRIVATE_KEY: private_key } = config
+  const require_tls = config.NODE_ENV === 'production'
+  const given = [domain, selector, private_key].filter((value) => value !== undefined)
+  if (given.length % 3 !== 0)
+    throw new ConfigError('DKIM_DOMAIN, DKIM_SELECTOR and DKIM_PRIVATE_KEY go together: set all, or none.')
   const dkim =
     domain === undefined || selector === undefined || private_key === undefined
       ? null
       : { domain, selector, private_key }
-  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, onCall })
+  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, require_tls, onCall })
 }
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
-  const { TWILIO_ACCOUNT_SID: account_sid, TWILIO_AUTH_TOKEN: auth_token } = config
+  const { TWILIO_ACCOUNT_SID: account_sid } = config
+  // During a rotation the first signs what we ask, and all are believed in callbacks.
+  const [auth_token] = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (account_sid === undefined || auth_token === undefined) return null
   return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
 }

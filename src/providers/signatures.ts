@@ -42,6 +42,41 @@ export function verifyStripe(
   return Math.abs(now_s - Number(parsed.t)) <= TOLERANCE_S ? 'valid' : 'stale'
 }
 
+/**
+ * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with or without the
+ * standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body. `tokens`: several during a
+ * rotation. Throws for no input.
+ */
+export function verifyTwilio(
+  url: string,
+  parameters: URLSearchParams,
+  header: string | undefined,
+  tokens: readonly string[],
+): SignatureVerdict {
+  if (header === undefined || !/^[A-Za-z0-9+/]{27}=$/.test(header)) return 'malformed'
+  const given = Buffer.from(header, 'base64')
+  const names = [...new Set(parameters.keys())].toSorted()
+  // Of a name that comes several times each value counts once.
+  const form = names
+    .map((name) => name + [...new Set(parameters.getAll(name))].toSorted().join(name))
+    .join('')
+  const genuine = tokens.some((token) => {
+    if (token === '') return false
+    return withAndWithoutPort(url).some((each) => {
+      const expected = createHmac('sha1', token).update(each).update(form).digest()
+      return timingSafeEqual(given, expected)
+    })
+  })
+  return genuine ? 'valid' : 'mismatch'
+}
+
+function withAndWithoutPort(url: string): string[] {
+  const [, scheme, host, port, path] = /^(https?:\/\/)([^/?#]*?)(:\d+)?([/?#].*)?$/is.exec(url) ?? []
+  if (scheme === undefined || host === undefined) return [url]
+  const standard = scheme.toLowerCase() === 'https://' ? ':443' : ':80'
+  return [url, scheme + host + (port === undefined ? standard : '') + (path ?? '')]
+}
+
 /** One `t`, at least one `v1`; other schemes (`v0`) are passed over, anything that is no pair is refused. */
 function parseHeader(header: string | undefined): { t: string; signatures: Buffer[] } | null {
   let t: string | null = null
@@ -58,4 +93,38 @@ function parseHeader(header: string | undefined): { t: string; signatures: Buffe
       signatures.push(/^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.alloc(0))
   }
   return t !== null && signatures.length > 0 ? { t, signatures } : null
+}
+
+/** The headers of a webhook that is signed as Standard Webhooks 1.0 has it. */
+export type StandardHeaders = {
+  id: string | undefined
+  timestamp: string | undefined
+  signature: string | undefined
+}
+
+/**
+ * Checks the headers of a Standard Webhook over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several
+ * during a rotation. `now_s`: unix seconds; 300 off, past or future, still pass. `stale` is said only of a true signature.
+ */
+export function verifyStandard(
+  raw: Buffer,
+  { id, timestamp, signature }: StandardHeaders,
+  secrets: string[],
+  now_s: number,
+): SignatureVerdict {
+  if (id === undefined || timestamp === undefined || signature === undefined) return 'malformed'
+  if (!/^[\x21-\x7e]{1,255}$/.test(id) || !/^\d{1,12}$/.test(timestamp)) return 'malformed'
+  const signatures = signature
+    .split(' ')
+    .flatMap((part) => (/^v1,[A-Za-z0-9+/]{43}=$/.test(part) ? [Buffer.from(part.slice(3), 'base64')] : []))
+  if (signatures.length === 0) return 'malformed'
+  const genuine = secrets.some((secret) => {
+    const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+    // Anyone can sign with an empty key.
+    if (key.length === 0) return false
+    const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(raw).digest()
+    return signatures.some((each) => timingSafeEqual(each, expected))
+  })
+  if (!genuine) return 'mismatch'
+  return Math.abs(now_s - Number(timestamp)) <= TOLERANCE_S ? 'valid' : 'stale'
 }

@@ -60,12 +60,16 @@ export function areaNotes({
   switched_off,
   not_deployed,
   without_credentials,
+  channels_without_credentials,
 }: AreaStates): string[] {
   return [
     `Areas        ${deployed.join(', ') || 'none'}`,
     ...(switched_off.length > 0 ? [`             switched off: ${switched_off.join(', ')}`] : []),
     ...(without_credentials.length > 0
       ? [`             without credentials: ${without_credentials.join(', ')}`]
+      : []),
+    ...(channels_without_credentials.length > 0
+      ? [`             nobody to send: ${channels_without_credentials.join(', ')}`]
       : []),
     ...(not_deployed.length > 0 ? [`             not deployed: ${not_deployed.join(', ')}`] : []),
   ]

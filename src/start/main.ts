@@ -16,7 +16,7 @@ import { areasOf, SCOPES } from '#domain/areas.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
-import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorName } from './emulators.ts'
+import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorPlace } from './emulators.ts'
 import { openOurs, writeOurs } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
@@ -63,7 +63,7 @@ async function startAll(given: Config): Promise<Started> {
     const earlier_database = place !== null && existsSync(place.data) ? place.folder : null
     const secrets = loadSecrets(data_dir, earlier_database)
     const places = await choosePlaces(given)
-    const urlOf = (name: EmulatorName) => places.emulators.get(name)!.url
+    const urlOf = (name: EmulatorPlace) => places.emulators.get(name)!.url
     const areas = areasOf({ ...given, ...emulatorVariables(given, urlOf) })
     const config: Config = { ...given }
     config.ENCRYPTION_KEY ??= secrets.encryption_key
@@ -108,6 +108,7 @@ async function startAll(given: Config): Promise<Started> {
       ...areaNotes(areas),
       `Log          ${log_file} (warnings also here)`,
     )
+    const pointed = emulatorVariables(config, urlOf)
     const started = {
       api_url: config.API_URL ?? places.api.url,
       webhooks_url: config.WEBHOOKS_URL,
@@ -118,6 +119,10 @@ async function startAll(given: Config): Promise<Started> {
       redis_url: config.REDIS_URL ?? null,
       emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
       webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
+      // Nobody's but the emulator's.
+      twilio: places.emulators.has('twilio')
+        ? { account_sid: pointed.TWILIO_ACCOUNT_SID, auth_token: pointed.TWILIO_AUTH_TOKEN }
+        : null,
     }
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     process.stdout.write(
@@ -221,6 +226,6 @@ async function seed(
 
 if (import.meta.main) {
   const about =
-    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe and of an AI provider.'
+    'sluice start: the whole system, each part as a child process. What is not configured is embedded: PostgreSQL, Redis (if there is one on the PATH), emulators of Stripe, of Twilio, of an SMTP server and of an AI provider.'
   await run(helpOf(about, 'start'), () => startAll(loadConfig()))
 }

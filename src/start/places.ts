@@ -1,14 +1,14 @@
 // Where the parts of `npm start` listen.
 import type { Config } from '#core/config.ts'
 import { listenAddresses } from '#core/startup.ts'
-import { emulatorAddresses, type EmulatorName } from './emulators.ts'
+import { emulatorAddresses, type EmulatorPlace } from './emulators.ts'
 import { freePort } from './ports.ts'
 
 export type PartPlaces = {
   api: PartPlace
   webhooks: PartPlace
   /** Those that are used. */
-  emulators: ReadonlyMap<EmulatorName, PartPlace>
+  emulators: ReadonlyMap<EmulatorPlace, PartPlace>
 }
 type PartPlace = { port: number; url: string }
 
@@ -19,17 +19,21 @@ type PartPlace = { port: number; url: string }
 export async function choosePlaces(config: Config): Promise<PartPlaces> {
   const { api, webhooks } = listenAddresses(config)
   const taken = new Set<number>()
-  async function choose({ host, port }: { host: string; port: number }): Promise<PartPlace> {
+  async function choose(
+    { host, port }: { host: string; port: number },
+    scheme = 'http://',
+  ): Promise<PartPlace> {
     let chosen = port
     if (port === 0)
       do chosen = await freePort(host)
       while (taken.has(chosen))
     taken.add(chosen)
-    return { port: chosen, url: `http://${reachable(host)}:${chosen}` }
+    return { port: chosen, url: `${scheme}${reachable(host)}:${chosen}` }
   }
   const places = { api: await choose(api), webhooks: await choose(webhooks) }
-  const emulators = new Map<EmulatorName, PartPlace>()
-  for (const [name, address] of emulatorAddresses(config)) emulators.set(name, await choose(address))
+  const emulators = new Map<EmulatorPlace, PartPlace>()
+  for (const [name, address, scheme] of emulatorAddresses(config))
+    emulators.set(name, await choose(address, scheme))
   return { ...places, emulators }
 }
 

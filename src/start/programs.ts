@@ -4,7 +4,7 @@ import type { Config } from '#core/config.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { VARIABLE_NAMES, type VariableName } from '#core/config/variables.ts'
-import { emulatorArgs, EMULATORS, emulatorVariables } from './emulators.ts'
+import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emulators.ts'
 import type { PartPlaces } from './places.ts'
 
 export type Program = {
@@ -22,6 +22,9 @@ const FILES = {
   webhooks: 'src/webhooks/main.ts',
   worker: 'src/workers/main.ts',
 } as const
+
+/** Secrets of which the API has to know only that there are any, and what it is given instead. */
+const KNOWN_TO_API = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
 
 /** Whether this command line is of one of the programs, also where another checkout has started it. */
 export function isProgram(command: string): boolean {
@@ -46,6 +49,12 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       STRIPE_API_BASE: config.STRIPE_API_BASE,
       AI_BASE_URL: config.AI_BASE_URL,
       AI_API_KEY: config.AI_API_KEY,
+      TWILIO_ACCOUNT_SID: config.TWILIO_ACCOUNT_SID,
+      TWILIO_AUTH_TOKEN: config.TWILIO_AUTH_TOKEN,
+      TWILIO_FROM: config.TWILIO_FROM,
+      TWILIO_API_BASE: config.TWILIO_API_BASE,
+      SMTP_URL: config.SMTP_URL,
+      EMAIL_FROM: config.EMAIL_FROM,
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
@@ -57,12 +66,12 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
   }
-  const emulators = Array.from(places.emulators, ([name, { port }]): Program => {
+  const emulators = emulatorsOf(config).map((name): Program => {
     const { of, file, reads } = EMULATORS[name]
     return {
       name: `${of} emulator`,
       file: pathOf(file),
-      args: emulatorArgs(name, config, port, data_dir),
+      args: emulatorArgs(name, config, (place) => places.emulators.get(place)!.port, data_dir),
       env: onlyRead(env, (variable) => reads.includes(variable)),
     }
   })
@@ -76,10 +85,11 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     args: [],
     env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
   })
-  // The API has to know only that there is a key.
-  const has_key = (env as Record<string, string>)['AI_API_KEY'] !== ''
+  const known = Object.entries(KNOWN_TO_API).filter(
+    ([variable]) => (env as Record<string, string>)[variable] !== '',
+  )
   return [
-    [part('api', 'api', has_key ? { AI_API_KEY: 'set' } : {}), part('webhooks host', 'webhooks')],
+    [part('api', 'api', Object.fromEntries(known)), part('webhooks host', 'webhooks')],
     [part('worker', 'worker')],
     emulators,
   ]

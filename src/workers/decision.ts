@@ -40,6 +40,11 @@ type RetryOptions = {
    * schedule.
    */
   unanswered?: boolean
+  /**
+   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not looked up,
+   * it begins anew.
+   */
+  afresh?: boolean
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
 }
@@ -154,14 +159,21 @@ export function settlementOf(
     case 'failed':
       return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure }
     case 'retry': {
-      const { why = 'retry', after_ms = 0, counts = false } = decision
+      const { why = 'retry', after_ms = 0, counts = false, afresh = false } = decision
       // A call that may only be looked up is looked up again, not sent.
-      const looks = job.call?.look_only === true
+      const looks = job.call?.look_only === true && !afresh
       if (looks && decision.unanswered !== true)
         return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
       const by_schedule_ms = why === 'misconfigured' ? MISCONFIGURED_MS : retryDelay(job, retry, after_ms)
       const delay_ms = decision.delay_ms ?? by_schedule_ms
-      return { ...settlement, state: looks ? 'unknown' : 'ready', outcome: why, delay_ms, forgive: !counts }
+      return {
+        ...settlement,
+        state: looks ? 'unknown' : 'ready',
+        outcome: why,
+        delay_ms,
+        rotate: afresh && job.call?.in_doubt === true,
+        forgive: !counts,
+      }
     }
     case 'rotate':
       // Another key would not protect from a second effect either.

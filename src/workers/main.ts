@@ -9,12 +9,14 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import { sendSms } from '#jobs/messages.ts'
 import { openProviders, rolesIn } from '#providers/configured.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
+import { followMessages } from './recurring/messages.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
@@ -92,6 +94,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')
       ? [reconcile(recurring, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
+      : []),
+    ...(queues.some((name) => name === sendSms.queue)
+      ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
       : []),
   ]
   log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')

@@ -1,5 +1,5 @@
 // Settling steps. Each writes the job, and what a decision tells of a noun, in one fenced statement.
-import { batcher } from '#core/batch.ts'
+import { batcherOf } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 
@@ -22,18 +22,15 @@ export function settling<What extends object>(
   settle: (sql: Sql, settlements: (Settlement & What)[]) => Promise<Set<string>>,
   key: (settlement: Settlement & What) => string,
 ): (what: What) => Tells {
-  type Write = (settlement: Settlement & What) => Promise<boolean>
-  const writing = new WeakMap<Sql, Write>()
-  function writeThrough(sql: Sql): Write {
-    const write = writing.get(sql) ?? batcher(step, settleEach(sql), { key })
-    writing.set(sql, write)
-    return write
-  }
-  const settleEach = (sql: Sql) => async (settlements: (Settlement & What)[]) => {
-    const settled = await settle(sql, settlements)
-    return settlements.map(({ job_id }) => settled.has(job_id))
-  }
-  return (what) => ({ settle: (sql, settlement) => writeThrough(sql)({ ...settlement, ...what }) })
+  const write = batcherOf(
+    step,
+    async (sql, settlements: (Settlement & What)[]) => {
+      const settled = await settle(sql, settlements)
+      return settlements.map(({ job_id }) => settled.has(job_id))
+    },
+    { key },
+  )
+  return (what) => ({ settle: (sql, settlement) => write(sql, { ...settlement, ...what }) })
 }
 
 /** Tells the same, and calls `then` when it is written. */

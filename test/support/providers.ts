@@ -1,7 +1,9 @@
 // The providers of a system under test: an emulator each, and a handle that is the same for all of them.
 import { join } from 'node:path'
 import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
+import type { SmtpEmulatorOptions } from '#emulators/smtp/main.ts'
 import type { StripeEmulatorOptions } from '#emulators/stripe/main.ts'
+import type { TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
 import { EVENT_TYPES } from '#providers/stripe/news.ts'
 import type { Process } from './process.ts'
 
@@ -16,7 +18,12 @@ type EmulatorOptions = {
 }
 
 /** How an emulator may differ from the usual one. */
-type Changes = { stripe: Partial<StripeEmulatorOptions>; ai: Partial<AiEmulatorOptions> }
+type Changes = {
+  stripe: Partial<StripeEmulatorOptions>
+  twilio: Partial<TwilioEmulatorOptions>
+  smtp: Partial<SmtpEmulatorOptions>
+  ai: Partial<AiEmulatorOptions>
+}
 
 export type ProviderName = keyof Changes
 export type EmulatorChanges = { [Name in ProviderName]?: Changes[Name] }
@@ -26,12 +33,20 @@ export type Told = { url: string } & Record<string, string>
 
 type Row<Own> = {
   api_key: string
-  /** Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told. */
-  webhooks: { secret: string; variable: string; needed_events: string[] } | null
+  /**
+   * Of one that notifies us: what it signs with, and the events that an endpoint there should send; ours send all unless told.
+   * `variable` null: it signs with `api_key`, and there is nothing to choose.
+   */
+  webhooks:
+    | { secret: string; variable: string; needed_events: string[] }
+    | { secret: string; variable: null }
+    | null
   /** The variables of the product that are the same wherever the provider is. */
   variables: Record<string, string>
   /** Those that say where it is, by what the emulator told: `url`, where its control API is, and its other addresses. */
   places: (told: Told) => Record<string, string>
+  /** What it calls the address of its control API; `<name>_url` unless told. */
+  control?: string
   /** In this process. As one of its own it is `src/emulators/<name>/main.ts` and says `<name>_url` when it is ready. */
   start: (
     usual: EmulatorOptions,
@@ -53,6 +68,15 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     start: async (usual, own) =>
       await (await import('#emulators/stripe/main.ts')).startStripeEmulator({ ...usual, ...own }),
   },
+  smtp: {
+    api_key: 'smtp-emulator',
+    webhooks: null,
+    variables: { EMAIL_FROM: 'Sluice <mail@sluice.example>' },
+    control: 'inbox_url',
+    places: ({ smtp_url = '' }) => ({ SMTP_URL: smtp_url }),
+    start: async (usual, own) =>
+      await (await import('#emulators/smtp/main.ts')).startSmtpEmulator({ ...usual, ...own }),
+  },
   ai: {
     api_key: 'ai-emulator',
     webhooks: null,
@@ -60,6 +84,18 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
     places: ({ url }) => ({ AI_BASE_URL: `${url}/v1` }),
     start: async (usual, own) =>
       await (await import('#emulators/ai/main.ts')).startAiEmulator({ ...usual, ...own }),
+  },
+  twilio: {
+    api_key: 'twilio-emulator',
+    webhooks: { secret: 'twilio-emulator', variable: null },
+    variables: {
+      TWILIO_ACCOUNT_SID: `AC${'0'.repeat(32)}`,
+      TWILIO_AUTH_TOKEN: 'twilio-emulator',
+      TWILIO_FROM: '+15005550006',
+    },
+    places: ({ url }) => ({ TWILIO_API_BASE: url }),
+    start: async (usual, own) =>
+      await (await import('#emulators/twilio/main.ts')).startTwilioEmulator({ ...usual, ...own }),
   },
 }
 const NAMES = Object.keys(PROVIDERS) as ProviderName[]
@@ -137,7 +173,7 @@ export function providerVariables(toldOf: (name: ProviderName) => Told): Record<
   for (const name of NAMES) {
     const { variables, webhooks, places } = PROVIDERS[name]
     Object.assign(all, variables, places(toldOf(name)))
-    if (webhooks !== null) all[webhooks.variable] = webhooks.secret
+    if (webhooks !== null && webhooks.variable !== null) all[webhooks.variable] = webhooks.secret
   }
   return all
 }
@@ -149,16 +185,18 @@ async function startEmulator<Name extends ProviderName>(
   { launch, webhooks_url, only_needed = false, data_dir, record_requests = true }: ProviderOptions,
   own: Changes[Name] | undefined,
 ): Promise<Told> {
-  const { api_key, webhooks, start } = PROVIDERS[name]
+  const { api_key, webhooks, start, control = `${name}_url` } = PROVIDERS[name]
   const usual: EmulatorOptions = {
     port: 0,
     api_key,
     ...(webhooks !== null &&
       webhooks_url !== undefined && {
         webhook_url: `${webhooks_url}/${name}`,
-        webhook_secret: webhooks.secret,
+        ...(webhooks.variable !== null && { webhook_secret: webhooks.secret }),
       }),
-    ...(webhooks !== null && only_needed && { webhook_events: webhooks.needed_events }),
+    ...(webhooks !== null &&
+      webhooks.variable !== null &&
+      only_needed && { webhook_events: webhooks.needed_events }),
     ...(data_dir !== undefined && { data_dir: join(data_dir, name) }),
   }
   if (launch === undefined) {
@@ -175,7 +213,7 @@ async function startEmulator<Name extends ProviderName>(
   })
   ends.defer(async () => void (await emulator.end('SIGTERM')))
   const told = JSON.parse(emulator.ready) as Record<string, string>
-  return { ...told, url: told[`${name}_url`]! }
+  return { ...told, url: told[control]! }
 }
 
 /** The handle of an emulator that runs at these addresses, whoever started it. */

@@ -7,6 +7,9 @@ export const PORTS = {
   API_PORT: '0',
   WEBHOOKS_PORT: '0',
   EMULATOR_PORT: '0',
+  TWILIO_EMULATOR_PORT: '0',
+  SMTP_EMULATOR_PORT: '0',
+  INBOX_PORT: '0',
   AI_EMULATOR_PORT: '0',
   METRICS_PORT: '0',
 }

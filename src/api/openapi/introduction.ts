@@ -1,7 +1,7 @@
 // What the OpenAPI document says before its operations.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
-import { SENDER } from './stripe.ts'
+import { STRIPE_SENDER } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
 const SOUGHT: Record<string, string> = {
@@ -11,8 +11,9 @@ const SOUGHT: Record<string, string> = {
   disputes: 'chargeback, inquiry',
   'recipients-and-merchants': 'archive, IBAN',
   kyc: 'KYC, identity, onboarding',
+  messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
-  [SENDER.guide.name]: 'news and no news',
+  [STRIPE_SENDER.guide.name]: 'news and no news',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
@@ -26,8 +27,8 @@ export function introduction(guides: ListedGuide[]): string {
 }
 
 const BEGINNING = `
-Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications and AI tasks over a thin HTTP API;
-every piece of work becomes a durable job. Start with
+Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications, messages and AI tasks over a thin
+HTTP API; every piece of work becomes a durable job. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. There is no SDK of ours: generate one from this document.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
@@ -46,14 +47,14 @@ to it: [pagination](/docs/guides/pagination).
 
 ## Idempotency: retry without a double charge
 
-Every create needs an \`idempotency_key\` in its body; the header \`Idempotency-Key\` may stand in for it. A
+Every create but those of templates and suppressions needs an \`idempotency_key\` in its body; the header \`Idempotency-Key\` may stand in for it. A
 repetition with the same content is answered with what became of the first request, and \`Idempotent-Replayed: true\`;
 with other content it is refused. A refusal decided before anything was written is not remembered; one of the processor
 is: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 
-Payments (create, capture, cancel, refund), cancellations of payouts, and verifications (create, link) wait for the provider:
+Payments (create, capture, cancel, refund), cancellations of payouts, verifications (create, link) and messages wait for the provider:
 10 s, or as \`Prefer\` says. Creating a payout, top-up or AI task is answered 201 at once with what was accepted, and waits only if
 \`Prefer\` asks to. What is waited for and not finished by then is answered 202 with the resource as it stands, and the work goes on:
 [waiting and 202](/docs/guides/waiting).
@@ -69,8 +70,8 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications and AI tasks is kept as events. Their
-types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
+suppressions, and AI tasks is kept as events. Their types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
 
 ## Limits
 

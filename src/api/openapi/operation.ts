@@ -1,7 +1,9 @@
 // A route's literal as an operation of the OpenAPI document.
 import type { z } from 'zod'
+import type { Channel } from '#core/addresses.ts'
 import { ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Area, Scope } from '#domain/areas.ts'
+import type { BodyLimits } from '../body.ts'
 import { componentName, HEADERS, type PARAMETERS } from './components.ts'
 import { errorSchema } from './error.ts'
 import type { JsonSchema, Schemas } from './schemas.ts'
@@ -19,6 +21,10 @@ export type Literal = {
   params?: z.ZodType
   querystring?: z.ZodType
   body?: z.ZodType
+  /** What its body may hold, where that is more than usual. */
+  takes?: BodyLimits
+  /** It sends messages of this channel: refused where there is nobody to send them. */
+  sends?: Channel
   response: Record<number, z.ZodType>
   /** What it shows: requests that work as they stand, and how an answer differs from the examples of its fields. */
   examples?: {
@@ -55,6 +61,8 @@ const AFTER_THE_WORK: ErrorCode[] = [
   'payment_invalid',
   'payout_refused',
   'kyc_refused',
+  'email_send_failed',
+  'sms_send_failed',
   'processor_error',
 ]
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']

@@ -71,10 +71,11 @@ const securitySchemes = {
   },
 }
 
-export const SENDER = {
+export const STRIPE_SENDER = {
   path: '/stripe',
   guide: { name: 'stripe-webhooks', link: '[Webhooks from Stripe](/docs/guides/stripe-webhooks)' },
   operation,
+  answer: null,
   schemas,
   securitySchemes,
 } as const

@@ -1,14 +1,19 @@
 // The OpenAPI document of the webhooks host, which serves none itself: nothing but notifications is there.
 import type { Config } from '#core/config.ts'
+import { webhooksUrl } from '#core/startup.ts'
 import { byComponentName, componentName, HEADERS } from './components.ts'
 import { INFO } from './document.ts'
 import type { JsonSchema } from './schemas.ts'
-import { SENDER } from './stripe.ts'
+import { EMAIL_SENDER } from './email.ts'
+import { STRIPE_SENDER } from './stripe.ts'
+import { TWILIO_SENDER } from './twilio.ts'
+
+const SENDERS = [STRIPE_SENDER, TWILIO_SENDER, EMAIL_SENDER]
 
 const DESCRIPTION = `
-Where processors send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
+Where processors and other providers send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
 bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. ${SENDER.guide.link} says how to set it up.
+and does nothing. ${STRIPE_SENDER.guide.link} says how to set up the processor's.
 `
 
 /** Status, code and meaning of each refusal. */
@@ -16,7 +21,7 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [
     400,
     'invalid_signature',
-    'The signature is missing, malformed, not of any of our secrets, or more than five minutes old.',
+    'The signature is missing, malformed, not of any of our secrets, or more than five minutes old; or no secret is configured to tell by.',
   ],
   [400, 'invalid_request', 'The request cannot be read, or its body is not an event.'],
   [404, 'route_not_found', 'There is no such route.'],
@@ -34,29 +39,30 @@ export function webhooksDocument(config: Config): JsonSchema {
     openapi: '3.1.1',
     info: {
       title: 'Sluice webhooks host',
-      summary: 'Takes the notifications of processors.',
+      summary: 'Takes the notifications of processors and of those who send messages.',
       description: DESCRIPTION,
       ...INFO,
     },
     servers: [
       {
-        url: config.WEBHOOKS_URL ?? `http://${config.HOST}:${config.WEBHOOKS_PORT}`,
+        url: webhooksUrl(config),
         description: 'The webhooks host of this installation.',
       },
     ],
-    tags: [{ name: 'notifications', description: 'Sent by processors, never by integrators.' }],
-    paths: {
-      [SENDER.path]: {
-        post: { ...SENDER.operation, responses: { 200: TAKEN, ...refusals() } },
-      },
-    },
+    tags: [{ name: 'notifications', description: 'Sent by providers, never by integrators.' }],
+    paths: Object.fromEntries(
+      SENDERS.map(({ path, operation, answer }) => [
+        path,
+        { post: { ...operation, responses: { 200: { ...TAKEN, ...answer }, ...refusals() } } },
+      ]),
+    ),
     components: {
-      schemas: { ...SCHEMAS, ...SENDER.schemas },
+      schemas: Object.assign({}, SCHEMAS, ...SENDERS.map(({ schemas }) => schemas)),
       headers: byComponentName({
         'x-request-id': HEADERS['x-request-id'],
         'Retry-After': HEADERS['Retry-After'],
       }),
-      securitySchemes: SENDER.securitySchemes,
+      securitySchemes: Object.assign({}, ...SENDERS.map(({ securitySchemes }) => securitySchemes)),
     },
   }
 }

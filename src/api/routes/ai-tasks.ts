@@ -80,7 +80,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
           return create({ ...asked, ai_task_id, kind, model, max_output_tokens, metadata, input })
         },
         reached: ({ status }) => isFinal(status),
-        shows_failure: true,
+        shows_failure: () => true,
       })
     },
   )

@@ -6,11 +6,14 @@ import { customerRoutes } from './customers.ts'
 import { disputeRoutes } from './disputes.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
+import { messageRoutes } from './messages.ts'
 import { paymentRoutes } from './payments.ts'
 import { payoutRoutes } from './payouts.ts'
 import { recipientRoutes } from './recipients.ts'
 import { reconciliationRoutes } from './reconciliation.ts'
 import { refundRoutes } from './refunds.ts'
+import { suppressionRoutes } from './suppressions.ts'
+import { templateRoutes } from './templates.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
@@ -26,6 +29,9 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   walletRoutes,
   topUpRoutes,
   verificationRoutes,
+  messageRoutes,
+  templateRoutes,
+  suppressionRoutes,
   aiTaskRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,

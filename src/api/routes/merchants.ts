@@ -140,7 +140,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       summary: 'Change a merchant',
       description: 'A field that is left out stays as it is.',
       params: idParams,
-      body: changing(patch, createBody, 'merchant'),
+      body: changing(patch, createBody, 'archive the merchant'),
       examples: {
         requests: {
           site: { summary: 'Another site', value: { url: 'https://shop.engines.example' } },

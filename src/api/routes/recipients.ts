@@ -171,7 +171,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
       description:
         'A field that is left out stays as it is. Where the money goes never changes: archive the recipient and create another.',
       params: idParams,
-      body: changing(patch, createBody, 'recipient'),
+      body: changing(patch, createBody, 'archive the recipient'),
       examples: {
         requests: { email: { summary: 'Another email', value: { email: 'grace@example.org' } } },
         answer: { email: 'grace@example.org' },

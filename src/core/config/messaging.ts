@@ -103,7 +103,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
       .optional(),
     '<32 hexadecimal digits>',
-    'token of that account: signs its callbacks, too. The API only has to know that there is one',
+    'token of that account, which also signs its callbacks; several, during rotation, separated by commas: the first is used, all are believed. The API only has to know that there is one',
     ['api', 'webhooks', 'worker'],
   ],
   TWILIO_FROM: [

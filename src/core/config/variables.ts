@@ -147,8 +147,8 @@ export const VARIABLES = {
   WEBHOOKS_URL: [
     baseUrl.optional(),
     'https://hooks.example.com',
-    'where providers reach the webhooks host; in its OpenAPI document, and the Stripe emulator sends there',
-    ['api', 'start'],
+    'where providers reach the webhooks host; in its OpenAPI document, the Stripe emulator sends there, and Twilio is told to call there and signs what it calls',
+    ['api', 'webhooks', 'worker', 'start'],
   ],
   METRICS_HOST: [
     z.string().min(1).default('127.0.0.1'),

@@ -1,6 +1,10 @@
 // Checks of jobs: what ended has been done, and what is open is taken.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { CALLS } from '#jobs/index.ts'
 import { rootNoun, noNumbers, ofNone, type AuditScope, type Limits } from './checks.ts'
+
+/** The jobs that succeed without their call where it was not needed any more. */
+const DISPENSABLE = CALLS.filter(({ dispensable }) => dispensable === true).map(({ job }) => job)
 
 /** Every job that succeeded has sent its provider call. */
 export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
@@ -9,7 +13,8 @@ export function calls(sql: Sql | Tx, { jobs, subjects }: AuditScope): Fragment {
     select 'a job succeeded without its provider call' as problem, j.tenant_id,
       case when j.subject_id is not null then ${noun} end as subject, j.subject_id,
       j.id::text as id, j.operation as what, ${noNumbers(sql)}
-    from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null`
+    from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null
+      and j.name <> all(${DISPENSABLE}::text[])`
 }
 
 /** Every open job is claimed soon after it is due, or paused. */

@@ -32,6 +32,10 @@ export const messageStatus = z.enum(MESSAGE_STATUSES).meta({
 })
 export type MessageStatus = z.output<typeof messageStatus>
 
+/** Whether nothing of a message of this status is settled yet. */
+export const isOpenStatus = (status: MessageStatus): boolean =>
+  (OPEN_MESSAGE_STATUSES as readonly MessageStatus[]).includes(status)
+
 export const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 'delivered']).meta({
   id: 'MessageRecipientStatus',
   description:
@@ -40,7 +44,7 @@ export const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppre
 })
 
 /** A recipient of an email in answers. */
-export const recipientSchema = z
+const recipientSchema = z
   .object({
     address: z.string().meta({ description: 'The address.', example: 'ada@example.com' }),
     status: recipientStatus.nullable().meta({ description: 'What became of it; null while nothing did.' }),

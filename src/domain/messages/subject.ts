@@ -1,5 +1,6 @@
 // What the rest of the system needs to know of messages.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { checksOfMessages } from '../audit/messages.ts'
 import type { Subject } from '../subject.ts'
 import { MESSAGE_EVENTS, messageEventSchema } from './message.ts'
 
@@ -7,6 +8,7 @@ export const messageSubject = {
   table: 'messages',
   view: messageEventSchema,
   events: MESSAGE_EVENTS,
+  checks: checksOfMessages,
   under_way: { open: (sql) => isOpenMessage(sql, 'p') },
 } as const satisfies Subject
 

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { SealedPlace } from '#core/secrets.ts'
 import { idFields, keyField, lastFields } from '../fields.ts'
+import { checksOfSuppressions } from '../audit/messages.ts'
 import { messageChannel } from '../messages/message.ts'
 import type { Subject } from '../subject.ts'
 
@@ -45,6 +46,7 @@ export const suppressionSubject = {
     created: 'An address or number gets nothing any more.',
     deleted: 'It gets messages again.',
   },
+  checks_by_tenant: checksOfSuppressions,
 } as const satisfies Subject
 
 /** The place of the sealed address. */

@@ -1,33 +1,96 @@
 // The template: a text with places for what differs from message to message.
 import { z } from 'zod'
+import type { Channel } from '#core/addresses.ts'
 import { idFields, keyField, lastFields } from '../fields.ts'
 import { messageChannel } from '../messages/message.ts'
 import type { Subject } from '../subject.ts'
 
+const PART_NAMES = ['subject', 'text', 'html', 'body'] as const
+type PartName = (typeof PART_NAMES)[number]
+/** What each channel's templates have: `required`, and at least one of `either`. */
+const PARTS: Record<Channel, { required: PartName[]; either: PartName[] }> = {
+  email: { required: ['subject'], either: ['text', 'html'] },
+  sms: { required: ['body'], either: [] },
+}
+
 const source = (description: string, example: string | null) =>
   z.string().nullable().meta({ description, example })
 
-export const templateSchema = z
+/** A template in events: without its sources, which can be long. */
+export const templateEventSchema = z
   .object({
     ...idFields('template', '0198f6f7-91d2-7000-8000-123456789abc'),
     idempotency_key: keyField('template-shipped').nullable(),
     name: z.string().meta({ description: 'Unique among your templates.', example: 'order_shipped' }),
     channel: messageChannel,
+    ...lastFields('templates'),
+  })
+  .meta({ id: 'MessageTemplateEventData', description: 'The template as it then stood, without its texts.' })
+
+/** A template in answers. */
+export const templateSchema = templateEventSchema
+  .extend({
     subject: source('Of an email.', 'Order {{ order.number }} has shipped'),
     text: source('The text of an email.', 'Hello {{ name }}, it is on its way.'),
     html: source('The HTML of an email; what is filled in is escaped.', '<p>Hello {{ name }}</p>'),
     body: source('The text of an SMS.', null),
-    ...lastFields('templates'),
   })
-  .meta({ id: 'MessageTemplate', description: 'A text in Liquid, rendered when a message is accepted.' })
+  .meta({
+    id: 'MessageTemplate',
+    description:
+      'A text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are null in lists.',
+  })
 export type Template = z.output<typeof templateSchema>
 
+/** What decides what a template says. */
+export type TemplateParts = Pick<Template, 'channel' | PartName>
+
+/** What a template became. */
+export const renderedTemplateSchema = z
+  .object({
+    subject: source('Of an email.', 'Order A-17 has shipped'),
+    text: source('The text of an email.', 'Hello Ada, it is on its way.'),
+    html: source('The HTML of an email.', '<p>Hello Ada</p>'),
+    body: source('The text of an SMS.', null),
+  })
+  .meta({ id: 'RenderedTemplate', description: 'What a template says with these variables.' })
+export type RenderedTemplate = z.output<typeof renderedTemplateSchema>
+
 export const templateSubject = {
-  table: 'message_templates',
-  view: templateSchema,
+  table: 'templates',
+  view: templateEventSchema,
   events: {
     created: 'A template was made.',
     updated: 'A template was changed.',
     deleted: 'A template was deleted.',
   },
 } as const satisfies Subject
+
+/** The parts that a template has, by name. */
+export function partsOfTemplate(template: TemplateParts): [name: PartName, text: string][] {
+  return PART_NAMES.flatMap((name) => {
+    const text = template[name]
+    return text === null ? [] : [[name, text] as [PartName, string]]
+  })
+}
+
+/** Whether what is filled into this part is escaped. */
+export function isHtml(part: string): boolean {
+  return part === 'html'
+}
+
+/** The parts that are missing from a template, or too many for its channel, each with what is wrong. */
+export function faultsOfParts(template: TemplateParts): { param: string; message: string }[] {
+  const { channel } = template
+  const { required, either } = PARTS[channel]
+  const has = partsOfTemplate(template).map(([name]) => name)
+  const fault = (message: string) => (param: PartName) => ({ param, message })
+  const missing = required.filter((name) => !has.includes(name))
+  const strange = has.filter((name) => ![...required, ...either].includes(name))
+  const none = either.some((name) => has.includes(name)) ? [] : either.slice(0, 1)
+  return [
+    ...missing.map(fault(`is required of a template of ${channel}`)),
+    ...none.map(fault(`is required of a template of ${channel}, or ${either.slice(1).join()}`)),
+    ...strange.map(fault(`is no part of a template of ${channel}`)),
+  ]
+}

@@ -1,8 +1,9 @@
 // Answers the API: the key, scripted faults, what the text asks for in double brackets, and the completion itself.
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
-import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
+import { takeFault } from '../shared/faults.ts'
+import { header, send, type Exchange } from '../shared/http.ts'
+import { answerBadly, type EmulatedAnswer } from '../shared/answer-badly.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { answerTo, readAsked, type Asked } from './completion.ts'
 import { completionsMade, keepCompletion, type AiEmulator } from './emulator.ts'
@@ -19,7 +20,13 @@ type ModelRequest = {
   log: LoggedRequest | null
 }
 
-type ModelAnswer = { status: number; body: string }
+/** Without `still_processing`, which no completion is. */
+const REFUSALS = {
+  error_500: () => refused(serverFailed()),
+  conflict_409: () => refused(new AiRefusal(409, 'The request conflicts with another one.')),
+  rate_limited_429: () => refused(tooManyRequests()),
+  refuse_401: () => refused(aiKeyRefused()),
+}
 
 /** Answers everything but the page and the controls. */
 export function answerAiApi(emulator: AiEmulator, exchange: Exchange): void {
@@ -50,7 +57,12 @@ async function respond(emulator: AiEmulator, ask: ModelRequest): Promise<void> {
   const fault = takeFault(emulator.faults, method, path, `${path}\n${body}`)
   if (fault === null) return reply(ask, await complete(emulator, ask, asked))
   if (log) log.fault = fault.id
-  await misbehave(emulator, ask, asked, fault)
+  await answerBadly(emulator.faults, fault, {
+    response: exchange.response,
+    perform: () => complete(emulator, ask, asked),
+    reply: (answer, retry_after_s) => reply(ask, answer, retry_after_s),
+    refusals: REFUSALS,
+  })
 }
 
 function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
@@ -59,7 +71,7 @@ function checkKey({ api_key }: AiEmulator, { request }: Exchange): void {
     throw aiKeyRefused()
 }
 
-async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): Promise<ModelAnswer> {
+async function complete(emulator: AiEmulator, ask: ModelRequest, asked: Asked): Promise<EmulatedAnswer> {
   const { text } = asked
   const { exchange, key } = ask
   if (text.includes('[[500]]')) return refused(serverFailed())
@@ -106,55 +118,9 @@ function isFirst({ limited }: AiEmulator, name: string): boolean {
   return true
 }
 
-/** Does to the request what the fault says. */
-async function misbehave(emulator: AiEmulator, ask: ModelRequest, asked: Asked, fault: Fault): Promise<void> {
-  const { response } = ask.exchange
-  if (fault.action === null) countHit(emulator.faults, fault)
-  if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
-  const done = fault.when === 'after' ? await complete(emulator, ask, asked) : null
-  if (fault.action === 'hold') {
-    const released = hold(fault)
-    countHit(emulator.faults, fault)
-    await released
-  } else if (fault.action !== null) countHit(emulator.faults, fault)
-  switch (fault.action) {
-    case 'drop':
-      response.destroy()
-      return
-    case 'error_500':
-    case 'error_500_unstored':
-      return reply(ask, refused(serverFailed()))
-    case 'conflict_409':
-      return reply(ask, refused(new AiRefusal(409, 'The request conflicts with another one.')))
-    case 'rate_limited_429':
-      return reply(ask, refused(tooManyRequests()), fault.retry_after_s)
-    case 'refuse_401':
-      return reply(ask, refused(aiKeyRefused()))
-    case 'cut_body': {
-      const { status, body } = done ?? refused(serverFailed())
-      return sendHalf(response, status, {}, body)
-    }
-    case 'html_503':
-      return send(
-        response,
-        503,
-        {},
-        '<html><body>503 Service Temporarily Unavailable</body></html>',
-        'text/html',
-      )
-    case 'empty_200':
-      return send(response, 200, {}, '{}')
-    case 'string_ok':
-      return send(response, 200, {}, '"ok"')
-    // Also `still_processing`, which no completion is.
-    default:
-      return reply(ask, done ?? (await complete(emulator, ask, asked)))
-  }
-}
-
 function reply(
   { exchange, request_id, log }: ModelRequest,
-  { status, body }: ModelAnswer,
+  { status, body }: EmulatedAnswer,
   retry_after_s: number | null = null,
 ): void {
   const { response } = exchange
@@ -168,7 +134,7 @@ function reply(
   send(response, status, { 'x-request-id': request_id, ...patience }, body)
 }
 
-function refused(error: unknown): ModelAnswer {
+function refused(error: unknown): EmulatedAnswer {
   const known = REFUSING.answerOf(error)
   if (known === null) console.error(error)
   return known ?? refused(serverFailed())

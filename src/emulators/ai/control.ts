@@ -1,17 +1,14 @@
 // What only an emulator has: faults and its own record, under `/_emulator/`.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
-import { buttonFields, faultButtons, problemPage } from '../shared/fault-page.ts'
-import { sendPage } from '../shared/html.ts'
-import { send, type Exchange } from '../shared/http.ts'
+import { faultButtons, pressing } from '../shared/fault-page.ts'
+import type { Exchange } from '../shared/http.ts'
 import { addAiFault, AI_PLACES, type AiEmulator } from './emulator.ts'
-import { AiRefusal, REFUSING } from './errors.ts'
-
-const BUTTONS = faultButtons(addAiFault, AI_PLACES)
+import { REFUSING } from './errors.ts'
 
 const CONTROLS = new Map<string, Control<AiEmulator>>([
   ...faultControls(addAiFault, REFUSING),
   ['GET effects', showEffects],
-  ['POST page/:id', pressButton],
+  ['POST page/:id', pressing(faultButtons(addAiFault, AI_PLACES), REFUSING)],
 ])
 
 /** Answers everything under `/_emulator/`. */
@@ -41,23 +38,4 @@ async function showEffects(
       ),
   )
   return { data, count: data.length }
-}
-
-function pressButton(
-  emulator: AiEmulator,
-  name: string,
-  body: Record<string, unknown>,
-  _query: unknown,
-  { response }: Exchange,
-): null {
-  try {
-    const button = Object.hasOwn(BUTTONS, name) ? BUTTONS[name] : undefined
-    if (button === undefined) throw new AiRefusal(400, `There is no button "${name}".`)
-    button(emulator, buttonFields(body))
-    send(response, 303, { location: '/' }, '')
-  } catch (error) {
-    if (!(error instanceof AiRefusal)) throw error
-    sendPage(response, error.status, problemPage(error.message))
-  }
-  return null
 }

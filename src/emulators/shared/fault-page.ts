@@ -1,7 +1,8 @@
 // What every page has of faults and requests, and its buttons.
-import { textOf } from './controls.ts'
+import { textOf, type Control, type Refusing } from './controls.ts'
 import { FAULT_NAMES, release, removeFaults, type Fault, type Faults } from './faults.ts'
-import { button, cell, choice, document, escape, section, type Cell } from './html.ts'
+import { button, cell, choice, document, escape, section, sendPage, type Cell } from './html.ts'
+import { send } from './http.ts'
 import type { LoggedRequest } from './requests.ts'
 
 /** The faults that are set, and a form that sets one; it meets what a place says. */
@@ -63,5 +64,27 @@ export function faultButtons(
     clear: ({ faults }, { id }) => removeFaults(faults, id),
     clear_all: ({ faults }) => removeFaults(faults, null),
     release: ({ faults }, { id }) => release(faults, id),
+  }
+}
+
+/** The control behind the buttons of a page, by their names: each does its work and shows the page again. */
+export function pressing<Emulator>(
+  buttons: Record<
+    string,
+    (emulator: Emulator, fields: ButtonFields, body: Record<string, unknown>) => unknown
+  >,
+  refusing: Refusing,
+): Control<Emulator> {
+  return async (emulator, name, body, _query, { response }) => {
+    try {
+      const press = Object.hasOwn(buttons, name) ? buttons[name] : undefined
+      if (press === undefined) throw refusing.of(400, `There is no button "${name}".`)
+      await press(emulator, buttonFields(body), body)
+      send(response, 303, { location: '/' }, '')
+    } catch (error) {
+      const known = refusing.answerOf(error)
+      if (known === null) throw error
+      sendPage(response, known.status, problemPage(error instanceof Error ? error.message : ''))
+    }
   }
 }

@@ -20,6 +20,8 @@ button{cursor:pointer}button:hover{border-color:var(--soft)}input[type=number]{w
 form{display:inline-flex;gap:.5rem;align-items:center;margin:0;white-space:nowrap}
 .forms form{flex-wrap:wrap}.forms{display:flex;flex-wrap:wrap;gap:.75rem 1.5rem;align-items:center;margin:.5rem 0}.forms p{margin:0}
 .none{color:var(--soft);margin:.25rem 0}
+pre{font:13px ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;background:var(--panel);padding:.75rem;border-radius:6px;max-height:70vh;overflow-y:auto}
+iframe{width:100%;height:60vh;border:1px solid var(--line);border-radius:6px;background:#fff;color-scheme:light}
 @media(max-width:40rem){body{padding:1rem}select{max-width:11rem}
 thead{display:none}tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--line)}
 td,td.long,td.lines{display:block;padding:.1rem 0;border:0;white-space:normal;min-width:0}td:empty{display:none}
@@ -67,11 +69,17 @@ export function document(title: string, body: string, head = ''): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}<style>${STYLE}</style></head><body><main><h1>${title}</h1>${body}</main></body></html>`
 }
 
-/** Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`. */
-export function sendPage(response: ServerResponse, status: number, page: string, back?: string | null): void {
+/** Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`. `has_frames`: of ours. */
+export function sendPage(
+  response: ServerResponse,
+  status: number,
+  page: string,
+  back?: string | null,
+  has_frames = false,
+): void {
   // A form's redirect counts as its action; the address of a shop's application has no origin.
   const leads = back ? ` ${/^https?:/.test(back) ? new URL(back).origin : new URL(back).protocol}` : ''
-  const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'${leads}; base-uri 'none'; frame-ancestors 'none'`
+  const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; ${has_frames ? "frame-src 'self'; " : ''}form-action 'self'${leads}; base-uri 'none'; frame-ancestors 'none'`
   send(response, status, { 'content-security-policy': policy }, page, 'text/html; charset=utf-8')
 }
 

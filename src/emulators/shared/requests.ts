@@ -29,6 +29,8 @@ export type RequestLog = {
 }
 
 const RING_SIZE = 20_000
+/** The ids of objects at the providers: `pi_...`, `SM...`. */
+const ID = /\/(?:[a-z]+_[0-9A-Za-z]{16,}|[A-Z]{2}[0-9a-f]{32})/g
 
 export function emptyRequestLog(recording: boolean): RequestLog {
   return { recording, total: 0, counts: new Map(), ring: [], next: 0 }
@@ -51,7 +53,7 @@ export function logRequest(
     refusal: null,
     fault: null,
   }
-  const name = `${arrived.method} ${arrived.path.replaceAll(/\/[a-z]+_[0-9A-Za-z]{16,}/g, '/:id')}`
+  const name = `${arrived.method} ${arrived.path.replaceAll(ID, '/:id')}`
   log.counts.set(name, (log.counts.get(name) ?? 0) + 1)
   log.ring[log.next] = entry
   log.next = (log.next + 1) % RING_SIZE

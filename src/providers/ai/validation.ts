@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'
+import { createUsedUp } from '#core/used-up.ts'
 
 /** Two at once, so that hostile schemas cannot take every processor. */
 const AT_ONCE = 2
@@ -11,12 +12,6 @@ const LIMIT_MS = 1_000
 /** For a thread to begin; on a busy machine that can take long, and is no fault of the schema. */
 const BEGIN_MS = 15_000
 const LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
-/**
- * A schema that used up its time or memory is not followed again for so long, and after so many of them no schema of
- * that tenant is.
- */
-const REMEMBERED_MS = 2 * 60_000
-const MOST_USED_UP = 5
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
 const UNCHECKED = `The answer could not be checked against the schema within ${LIMIT_MS / 1000} s.`
 
@@ -28,8 +23,8 @@ export type ThreadTold = 'ready' | { wrong: string | null }
 type Checked = Exclude<ThreadTold, 'ready'> | 'used_up' | 'not_begun'
 
 const gate = createFairGate(AT_ONCE)
-/** The hashes of these schemas, by tenant. */
-const used_up = new Map<string, Set<string>>()
+/** The hashes of schemas that used up their time or memory. */
+const used_up = createUsedUp()
 
 /**
  * Why the data does not validate against the schema, without a word of either; null if it does. Rejects with the reason
@@ -43,21 +38,11 @@ export async function whyInvalid(
   const given: ThreadGiven = { schema: JSON.stringify(schema), data: JSON.stringify(data) }
   const hash = createHash('sha256').update(given.schema).digest('base64')
   return await gate(tenant_id, signal, async () => {
-    const known = used_up.get(tenant_id)
-    if (known !== undefined && (known.has(hash) || known.size >= MOST_USED_UP)) return UNCHECKED
+    if (used_up.has(tenant_id, hash)) return UNCHECKED
     const told = await ask(given, signal)
-    if (told === 'used_up') remember(tenant_id, hash)
+    if (told === 'used_up') used_up.add(tenant_id, hash)
     return typeof told === 'string' ? UNCHECKED : told.wrong
   })
-}
-
-function remember(tenant_id: string, hash: string): void {
-  const known = used_up.get(tenant_id) ?? new Set()
-  used_up.set(tenant_id, known.add(hash))
-  setTimeout(() => {
-    known.delete(hash)
-    if (known.size === 0) used_up.delete(tenant_id)
-  }, REMEMBERED_MS).unref()
 }
 
 async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {

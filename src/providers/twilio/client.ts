@@ -1,18 +1,80 @@
-// Twilio's official SDK over our guarded HTTP client.
+// Sends SMS by Twilio and looks for them there: every call is classified and observed.
 import assert from 'node:assert/strict'
-import type { EndedCall } from '../http.ts'
-import type { SmsProvider } from '../sms.ts'
+import type { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
+import { SMS } from '#core/config/providers.ts'
+import type { Outcome } from '#core/outcome.ts'
+import type { SendOutcome } from '../email.ts'
+import { NoAnswer, openHttp, type EndedCall } from '../http.ts'
+import type { ProviderSms, SmsProvider } from '../sms.ts'
+import { classifySmsLook, classifySmsSend, isUnknownSms } from './classify.ts'
+import { accountMessages, type TwilioAccount } from './messages.ts'
+import { readSms } from './read.ts'
+import { isService, searchMessages } from './search.ts'
 
-export type TwilioOptions = {
-  account_sid: string
-  auth_token: string
+export type TwilioOptions = TwilioAccount & {
   /** Null: Twilio's own. */
   api_base: string | null
+  /** For a whole call, pages included; 15,000 unless told. */
+  deadline_ms?: number
   onCall?: (call: EndedCall) => void
 }
 
-/** The SDK for one account. */
-export function openTwilio(_options: TwilioOptions): SmsProvider {
-  const fail = () => assert.fail('not built')
-  return { sendSms: fail, findSms: fail, searchSms: fail, close: async () => {} }
+/** One account. */
+export function openTwilio({
+  api_base,
+  deadline_ms = 15_000,
+  onCall,
+  ...account
+}: TwilioOptions): SmsProvider {
+  const http = openHttp(api_base ?? 'https://api.twilio.com')
+
+  async function call<Value, Undone extends { kind: Outcome<unknown>['kind'] }>(
+    operation: string,
+    ask: (messages: MessageListInstance) => Promise<Value>,
+    classify: (error: unknown) => Undone,
+  ): Promise<{ kind: 'done'; value: Value } | Undone> {
+    const started = performance.now()
+    const outcome = await ask(accountMessages(http, account, deadline_ms)).then(
+      (value) => ({ kind: 'done' as const, value }),
+      classify,
+    )
+    onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })
+    return outcome
+  }
+
+  return {
+    sendSms: async ({ from, to, body, validity_s, callback_url }): Promise<SendOutcome<ProviderSms>> =>
+      await call(
+        'send_sms',
+        async (messages) =>
+          readSms(
+            await messages.create({
+              to,
+              body,
+              ...(isService(from) ? { messagingServiceSid: from } : { from }),
+              ...(validity_s !== null && { validityPeriod: validity_s }),
+              ...(callback_url !== null && { statusCallback: callback_url }),
+            }),
+          ),
+        classifySmsSend,
+      ),
+    findSms: async (reference): Promise<Outcome<ProviderSms | null>> => {
+      assert(SMS.reference.test(reference), 'only what is an id of a message is looked for')
+      return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLook)
+    },
+    searchSms: async (wanted): Promise<Outcome<ProviderSms | null>> =>
+      await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLook),
+    close: () => http.close(),
+  }
+}
+
+async function find(messages: MessageListInstance, reference: string): Promise<ProviderSms | null> {
+  try {
+    const found = readSms(await messages.get(reference).fetch())
+    if (found.reference === reference) return found
+  } catch (error) {
+    if (isUnknownSms(error)) return null
+    throw error
+  }
+  throw new NoAnswer('unreadable answer: another message', { sent: true })
 }

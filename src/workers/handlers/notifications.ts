@@ -1,4 +1,5 @@
-// Applies notifications. Their content is not trusted: the provider is asked for the present state of the object.
+// Applies notifications. Where money moves their content is not trusted: the provider is asked for the present state of the
+// object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
@@ -11,6 +12,7 @@ import { handling, NEWER_MS, type JobOf } from './handler.ts'
 import { parkAsDrift } from './notifications/apply.ts'
 import { disputeNews } from './notifications/disputes.ts'
 import type { ComparedNoun } from './notifications/drifts.ts'
+import { applyMessageNews, isOfMessages } from './notifications/messages.ts'
 import { readNews } from './notifications/news.ts'
 import { becoming, over } from './notifications/parked.ts'
 import { paymentNews } from './notifications/payments.ts'
@@ -45,6 +47,7 @@ const byNoun = new Map<string, FollowedNoun>(Object.entries(FOLLOWED))
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
+  if (isOfMessages(notification)) return await applyMessageNews(context, notification)
   const news = readNews(notification)
   if (news === undefined) return leave(`nobody here reads events of ${notification.provider}`)
   if (news === null) return over(notification, 'ignored')

@@ -1,0 +1,16 @@
+// Bare email addresses and phone numbers, as callers send them.
+import { z } from 'zod'
+
+/** What no address has in it outside of quotes, which nobody uses. */
+const WORD = '[^\\s\\p{C}@<>()\\[\\]:;,"\\\\]'
+
+/** An email address without a name. */
+export const bareEmail = z
+  .string()
+  .max(320)
+  .regex(new RegExp(`^${WORD}+@${WORD}+$`, 'u'), { error: 'must be an email address, without a name' })
+
+/** A number in E.164, as far as its form shows. */
+export const e164 = z
+  .string()
+  .regex(/^\+[1-9]\d{6,14}$/, { error: 'must be a number in E.164, for example +14155552671' })

@@ -1,0 +1,100 @@
+// What the document of the webhooks host says of the notifications of email.
+import type { JsonSchema } from './schemas.ts'
+
+const EVENT = {
+  type: 'email.bounced',
+  data: {
+    message_id: '0198f6f6-2b1d-7000-8000-123456789abc',
+    address: 'ada@example.com',
+    bounce: 'hard',
+    diagnostic: '550 5.1.1 No such mailbox.',
+  },
+}
+
+const schemas: Record<string, JsonSchema> = {
+  EmailEvent: {
+    type: 'object',
+    description: 'What became of an email for one of its recipients.',
+    required: ['type', 'data'],
+    additionalProperties: true,
+    properties: {
+      type: {
+        type: 'string',
+        description:
+          '`email.delivered`: it arrived. `email.bounced`: it came back. `email.complained`: the recipient called it spam. Others are taken and change nothing.',
+        examples: [EVENT.type],
+      },
+      data: { $ref: '#/components/schemas/EmailEventData' },
+    },
+  },
+  EmailEventData: {
+    type: 'object',
+    description: 'Of which message and recipient.',
+    required: ['message_id', 'address'],
+    properties: {
+      message_id: {
+        type: 'string',
+        format: 'uuid',
+        description:
+          'Our id of the message. It is in the header `X-Sluice-Message-Id` of the email, and begins its Message-ID.',
+        examples: [EVENT.data.message_id],
+      },
+      address: { type: 'string', description: 'The recipient.', examples: [EVENT.data.address] },
+      bounce: {
+        type: 'string',
+        description: 'Of a bounce, and required there: `hard`, for good, or `soft`, for now.',
+        enum: ['hard', 'soft'],
+        examples: [EVENT.data.bounce],
+      },
+      diagnostic: {
+        type: ['string', 'null'],
+        description: 'Of a bounce: what the server said. Only the codes that it begins with are stored.',
+        examples: [EVENT.data.diagnostic],
+      },
+    },
+  },
+}
+
+const operation: JsonSchema = {
+  operationId: 'receiveEmailEvent',
+  summary: 'Take a bounce, complaint or delivery of an email',
+  description:
+    'Called by whatever tells of the email that your relay sends, in the form of Standard Webhooks. A hard bounce or complaint suppresses the address.',
+  tags: ['notifications'],
+  security: [{ standard_webhooks_signature: [] }],
+  parameters: [
+    {
+      name: 'webhook-id',
+      in: 'header',
+      required: true,
+      description: 'The same each time that the event is sent.',
+      schema: { type: 'string', examples: ['msg_p5jXN8AQM9LWM0D4loKWxJek'] },
+    },
+    {
+      name: 'webhook-timestamp',
+      in: 'header',
+      required: true,
+      description: 'Unix time; 300 seconds off, past or future, still pass.',
+      schema: { type: 'string', examples: ['1795000000'] },
+    },
+  ],
+  requestBody: {
+    required: true,
+    description: 'The event.',
+    content: {
+      'application/json': { schema: { $ref: '#/components/schemas/EmailEvent' }, example: EVENT },
+    },
+  },
+}
+
+const securitySchemes = {
+  standard_webhooks_signature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'webhook-signature',
+    description:
+      '`v1,` and the base64 of the HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the base64-decoded part of the secret; several are separated by blanks. Not a fixed key: it is made for each request.',
+  },
+}
+
+export const EMAIL_SENDER = { path: '/email', operation, answer: null, schemas, securitySchemes } as const

@@ -1,0 +1,71 @@
+// Answers with messages: reads them, and opens what is sealed of them.
+import { z } from 'zod'
+import type { Vault } from '#core/secrets.ts'
+import { findMessages } from '#domain/messages/find.ts'
+import {
+  messageContent,
+  messageEnvelope,
+  type Message,
+  type MessageContent,
+  type MessageEnvelope,
+  type MessageRow,
+} from '#domain/messages/message.ts'
+import { messagePlace } from '#domain/messages/sealed.ts'
+import { finding, type Answers } from '../../accept.ts'
+import type { ApiContext } from '../../context.ts'
+
+export function createMessageAnswers({ sql, vault }: ApiContext): Answers<Message> {
+  const find = finding('find_message', (asked) => findMessages(sql, asked), 'message_not_found')
+  return {
+    async find(asked) {
+      const { resource, job } = await find(asked)
+      return { resource: openedMessage(vault, resource), job }
+    },
+    pathOf: ({ id }) => `/v1/messages/${id}`,
+    idsOf: ({ id }) => ({ message_id: id }),
+  }
+}
+
+/** What is shown where a text is not kept, or not read. */
+const NO_CONTENT: MessageContent = {
+  text: null,
+  html: null,
+  body: null,
+  headers: null,
+  attachments: null,
+  validity_s: null,
+}
+
+/** A message as it is shown. Throws `SealError` when the keys of this process do not open it. */
+export function openedMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
+  const { tenant_id, id } = row
+  const opened = <Part>(schema: z.ZodType<Part>, column: 'envelope' | 'content', sealed: string): Part =>
+    schema.parse(JSON.parse(vault.open(sealed, messagePlace(tenant_id, id, column))))
+  return shownMessage(
+    row,
+    opened(messageEnvelope, 'envelope', envelope),
+    content === null ? NO_CONTENT : opened(messageContent, 'content', content),
+  )
+}
+
+/** The same of one whose parts are known. The row has the recipients in the order of the envelope. */
+export function shownMessage(
+  { recipients, ...row }: Omit<MessageRow, 'envelope' | 'content'>,
+  { to, ...envelope }: MessageEnvelope,
+  content: MessageContent,
+): Message {
+  if (row.channel === 'sms') return { ...row, ...envelope, to: to[0]!, ...content, recipients: null }
+  const addresses = [...to, ...(envelope.cc ?? []), ...(envelope.bcc ?? [])]
+  return {
+    ...row,
+    ...envelope,
+    to,
+    ...content,
+    recipients: recipients.map(({ status, code, message }, nth) => ({
+      address: addresses[nth]!,
+      status,
+      code,
+      message,
+    })),
+  }
+}

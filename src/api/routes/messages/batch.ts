@@ -1,0 +1,154 @@
+// The routes that send up to a hundred messages: each is accepted or refused by itself.
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import type { Json } from '#core/db.ts'
+import { anyJson } from '#core/json.ts'
+import { messageSchema } from '#domain/messages/message.ts'
+import { acceptOneOfMany } from '../../accept.ts'
+import type { RouteContext } from '../../context.ts'
+import { errorBody } from '../../openapi/error.ts'
+import { route } from '../../route.ts'
+import { parsed } from '../../validate.ts'
+import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
+import { EMAIL_REQUESTS, SMS_REQUESTS } from './examples.ts'
+import { filesIn, type Sendings } from './send.ts'
+import type { Sending } from './sending.ts'
+
+const MOST_MESSAGES = 100
+
+/** Each is checked by itself, so that what is wrong with one refuses no other. */
+const many = (id: string, item: string, example: object) =>
+  z
+    .strictObject({
+      messages: z
+        .array(anyJson)
+        .min(1)
+        .max(MOST_MESSAGES)
+        .meta({
+          description: 'The messages, each with a key of its own.',
+          items: { $ref: `#/components/schemas/${item}` },
+          example: [example],
+        }),
+    })
+    .meta({ id, description: `Up to ${MOST_MESSAGES} messages.` })
+
+const manyEmails = many('SendEmailBatch', 'SendEmail', EMAIL_REQUESTS.email.value)
+const manySms = many('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
+
+const answered = z
+  .object({
+    status: z.int().meta({
+      description:
+        'The status that it would have been answered with by itself: 202 while it is queued, 201 when it is scheduled or suppressed, else that of its error.',
+      example: 202,
+    }),
+    message: messageSchema
+      .optional()
+      .meta({ description: 'The message, if it was accepted, now or before.' }),
+    error: errorBody.optional().meta({ description: 'Why it was refused.', example: undefined }),
+  })
+  .meta({ id: 'MessageAnswer', description: 'What became of one of several messages.' })
+
+type Answered = z.output<typeof answered>
+
+const DESCRIPTION =
+  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
+
+/** Of many each needs a key of its own. */
+const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
+  schema.refine((body) => body.idempotency_key !== undefined, {
+    path: ['idempotency_key'],
+    error: 'is required',
+  })
+const keyedEmail = withKey(emailBody)
+const keyedSms = withKey(smsBody)
+
+type Keyed = { idempotency_key?: string | undefined }
+
+export function batchRoutes(
+  root: FastifyInstance,
+  context: RouteContext,
+  { email, sms, holdFiles }: Sendings,
+): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/v1/messages/email/batch',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'messages',
+      operation_id: 'sendEmails',
+      summary: 'Send several emails',
+      description: `${DESCRIPTION} The request takes up to 15 MiB.`,
+      body: manyEmails,
+      takes: MANY_EMAILS_TAKE,
+      sends: 'email',
+      response: { 200: z.array(answered) },
+      examples: {
+        requests: { emails: { summary: 'Emails', value: { messages: [EMAIL_REQUESTS.email.value] } } },
+      },
+      errors: [],
+    }),
+    async (request) => {
+      const given = readEach(request, keyedEmail)
+      const bodies = given.flatMap((each) => ('body' in each ? [each.body] : []))
+      return await holdFiles(filesIn(bodies), () => answerEach(request, '/v1/messages/email', given, email))
+    },
+  )
+
+  app.post(
+    '/v1/messages/sms/batch',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'messages',
+      operation_id: 'sendManySms',
+      summary: 'Send several SMS',
+      description: DESCRIPTION,
+      body: manySms,
+      takes: MANY_SMS_TAKE,
+      sends: 'sms',
+      response: { 200: z.array(answered) },
+      examples: {
+        requests: { sms: { summary: 'SMS', value: { messages: [SMS_REQUESTS.sms.value] } } },
+      },
+      errors: [],
+    }),
+    async (request) => await answerEach(request, '/v1/messages/sms', readEach(request, keyedSms), sms),
+  )
+
+  function readEach<Body>(
+    request: FastifyRequest<{ Body: { messages: Json[] } }>,
+    schema: z.ZodType<Body>,
+  ): ({ body: Body } | Answered)[] {
+    return request.body.messages.map((message) => {
+      try {
+        return { body: parsed(schema, message) }
+      } catch (error) {
+        return context.shown(error, request)
+      }
+    })
+  }
+
+  async function answerEach<Body extends Keyed>(
+    request: FastifyRequest<{ Body: { messages: Json[] } }>,
+    path: string,
+    given: ({ body: Body } | Answered)[],
+    sending: Sending<Body>,
+  ): Promise<Answered[]> {
+    const { tenant_id } = request.credentials
+    const answerOf = async (body: Body): Promise<Answered> => {
+      const key = body.idempotency_key ?? null
+      const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
+      try {
+        const { status, resource } = await acceptOneOfMany(context, asked, sending(body))
+        return { status, message: resource }
+      } catch (error) {
+        return context.shown(error, request)
+      }
+    }
+    return await Promise.all(given.map(async (each) => ('body' in each ? await answerOf(each.body) : each)))
+  }
+}

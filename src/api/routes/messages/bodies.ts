@@ -1,0 +1,190 @@
+// What a caller sends to have a message sent.
+import { z } from 'zod'
+import type { Json } from '#core/db.ts'
+import { anyJson } from '#core/json.ts'
+import { dateTime } from '#core/time.ts'
+import { FEW_VALUES, hasFewValues, idempotencyKey, metadata } from '../../body.ts'
+import { attachment, MOST_ATTACHMENTS } from './attachments.ts'
+import { line, mailAddress, phoneNumber, smsSender } from './recipients.ts'
+
+/** An email goes to at most so many, to, cc and bcc together. */
+const MOST_RECIPIENTS = 50
+const MOST_TAGS = 10
+const MOST_HEADERS = 50
+const MOST_TEXT = 1_000_000
+const MOST_SMS = 1600
+const VARIABLES_BYTES = 64 * 1024
+
+const HEADER = /^(?:x-[a-z0-9-]{1,74}|in-reply-to|references|auto-submitted|precedence)$/i
+
+const size = (value: Json) => Buffer.byteLength(JSON.stringify(value))
+
+const common = {
+  template: z.string().min(1).max(64).nullish().meta({
+    description: 'Instead of the texts: the name or the id of a template.',
+    example: 'order_shipped',
+  }),
+  variables: z
+    .record(z.string(), anyJson)
+    .refine((value) => size(value) <= VARIABLES_BYTES, {
+      error: 'must be at most 64 KiB of JSON',
+      abort: true,
+    })
+    .refine(hasFewValues, FEW_VALUES)
+    .nullish()
+    .meta({
+      description: 'What is filled into the template; up to 64 KiB and 1,000 values.',
+      example: { name: 'Ada' },
+    }),
+  send_at: dateTime
+    .nullish()
+    .transform((at) => at ?? null)
+    .meta({
+      description: 'When it is to go: in the future, at most 30 days ahead. Left out: at once.',
+      example: null,
+    }),
+  metadata,
+}
+
+const tag = line(64).meta({ description: 'A word of yours.', example: 'shipping' })
+/** A tag as a filter. */
+export const soughtTag = tag
+
+const others = (description: string) =>
+  z.array(mailAddress).max(MOST_RECIPIENTS).nullish().meta({ description, example: null })
+
+export const emailBody = z
+  .strictObject({
+    to: z
+      .array(mailAddress)
+      .min(1)
+      .max(MOST_RECIPIENTS)
+      .meta({
+        description: 'Whom it goes to. With `cc` and `bcc` at most 50; each address gets it once.',
+        example: ['ada@example.com'],
+      }),
+    cc: others('Whom it also goes to.'),
+    bcc: others('Whom it also goes to, unseen by the others.'),
+    from: mailAddress.nullish().meta({
+      description:
+        'Whom it is from, at one of the domains that this installation sends for; left out: its usual address.',
+      example: null,
+    }),
+    reply_to: mailAddress.nullish().meta({ description: 'Where answers go.', example: null }),
+    subject: line(998).nullish().meta({
+      description: 'Its subject. A template may have one; the one that is given here wins.',
+      example: 'Your order has shipped',
+    }),
+    text: z
+      .string()
+      .min(1)
+      .max(MOST_TEXT)
+      .nullish()
+      .meta({ description: 'Its text.', example: 'It is on its way.' }),
+    html: z.string().min(1).max(MOST_TEXT).nullish().meta({ description: 'Its HTML.', example: null }),
+    headers: z
+      .record(z.string(), line(998))
+      .nullish()
+      .superRefine((headers, check) => {
+        const names = Object.keys(headers ?? {})
+        if (names.length > MOST_HEADERS)
+          check.addIssue({ code: 'custom', message: `must be at most ${MOST_HEADERS}` })
+        const seen = new Set<string>()
+        for (const name of names.slice(0, MOST_HEADERS)) {
+          const known = HEADER.test(name) && !seen.has(name.toLowerCase())
+          seen.add(name.toLowerCase())
+          if (!known) check.addIssue({ code: 'custom', path: [name], message: WRONG_HEADER })
+        }
+      })
+      .meta({
+        description:
+          'Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once.',
+        example: { 'X-Order': 'A-17' },
+      }),
+    tags: z
+      .array(tag)
+      .max(MOST_TAGS)
+      .nullish()
+      .meta({ description: 'Words of yours to find it by.', example: ['shipping'] }),
+    attachments: z
+      .array(attachment)
+      .max(MOST_ATTACHMENTS)
+      .nullish()
+      .meta({ description: 'Files that go with it. The whole request takes 15 MiB at most.', example: null }),
+    list_unsubscribe_url: z
+      .string()
+      .max(2048, { abort: true })
+      .refine(isHttpsUrl, { error: 'must be an https URL' })
+      .nullish()
+      .meta({
+        description:
+          'Where somebody unsubscribes with one click; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058).',
+        example: 'https://shop.example/unsubscribe/17',
+      }),
+    ...common,
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-shipped' }).optional(),
+  })
+  .superRefine((body, check) => {
+    const miss = (path: string, message: string) => check.addIssue({ code: 'custom', path: [path], message })
+    const { to, cc, bcc, template, variables, subject, text, html } = body
+    if (to.length + (cc?.length ?? 0) + (bcc?.length ?? 0) > MOST_RECIPIENTS)
+      miss('to', `must be at most ${MOST_RECIPIENTS} together with cc and bcc`)
+    if (template != null) {
+      if (text != null || html != null) miss('template', 'must be given instead of text and html')
+      return
+    }
+    if (subject == null) miss('subject', 'is required')
+    if (text == null && html == null) miss('text', 'is required, unless there is html or a template')
+    if (variables != null) miss('variables', 'belong to a template')
+  })
+  .meta({ id: 'SendEmail', description: 'An email to be.' })
+export type EmailBody = z.output<typeof emailBody>
+
+const WRONG_HEADER =
+  'must be X-..., In-Reply-To, References, Auto-Submitted or Precedence, and must be named once'
+
+// What the URL parser would leave out or take for the end of the URL is refused.
+function isHttpsUrl(text: string): boolean {
+  return /^https:\/\/[!#-;=?-~]+$/i.test(text) && URL.canParse(text)
+}
+
+export const smsBody = z
+  .strictObject({
+    to: phoneNumber.meta({ description: 'Whom it goes to, in the form E.164.' }),
+    body: z
+      .string()
+      .min(1)
+      .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters` })
+      .nullish()
+      .meta({ description: 'Its text.', maxLength: MOST_SMS, example: 'Your order has shipped.' }),
+    from: smsSender.nullish().meta({
+      description:
+        'Whom it is from: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits; left out: the usual one of this installation.',
+      example: null,
+    }),
+    validity_s: z.int().min(1).max(36_000).nullish().meta({
+      description: 'For how many seconds it is worth delivering.',
+      example: 14_400,
+    }),
+    ...common,
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-shipped-sms' }).optional(),
+  })
+  .superRefine(({ template, body, variables }, check) => {
+    const miss = (path: string, message: string) => check.addIssue({ code: 'custom', path: [path], message })
+    if (template != null && body != null) miss('template', 'must be given instead of body')
+    if (template == null && body == null) miss('body', 'is required, unless there is a template')
+    if (template == null && variables != null) miss('variables', 'belong to a template')
+  })
+  .meta({ id: 'SendSms', description: 'An SMS to be.' })
+export type SmsBody = z.output<typeof smsBody>
+
+/** Whether a text is short enough for an SMS: a character beyond the first 65,536 counts once. */
+export function fitsSms(text: string): boolean {
+  return text.length <= 2 * MOST_SMS && Array.from(text).length <= MOST_SMS
+}
+
+/** What the body of a request may hold, where it has files. */
+export const EMAIL_TAKES = { bytes: 15 * 1024 * 1024, values: 4_000 }
+/** The same of up to a hundred messages. */
+export const MANY_EMAILS_TAKE = { bytes: EMAIL_TAKES.bytes, values: 20_000 }
+export const MANY_SMS_TAKE = { bytes: 2 * 1024 * 1024, values: 20_000 }

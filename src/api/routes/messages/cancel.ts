@@ -1,0 +1,66 @@
+// The route that cancels a message.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { cancelMessage } from '#domain/messages/cancel.ts'
+import { findProtectedMessage } from '#domain/messages/find.ts'
+import { messageSchema, type Message } from '#domain/messages/message.ts'
+import { acceptAtOnce, type Answers } from '../../accept.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { ApiContext } from '../../context.ts'
+import { idParams, route } from '../../route.ts'
+import { openedMessage } from './answers.ts'
+import { MESSAGE_CANCELED } from './examples.ts'
+
+const cancelBody = z
+  .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'order-17-unship' }).optional() })
+  .meta({ id: 'CancelMessage', description: 'Nothing but a key.' })
+  .nullish()
+
+export function cancelMessageRoute(
+  root: FastifyInstance,
+  context: ApiContext,
+  answers: Answers<Message>,
+): void {
+  const { sql, vault } = context
+
+  root.withTypeProvider<ZodTypeProvider>().post(
+    '/v1/messages/:id/cancel',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'messages',
+      operation_id: 'cancelMessage',
+      summary: 'Cancel a message',
+      description: 'One that is `scheduled` or `queued` never leaves. Any other cannot be taken back.',
+      params: idParams,
+      body: cancelBody,
+      response: { 200: messageSchema },
+      key: 'optional',
+      examples: {
+        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        answer: MESSAGE_CANCELED,
+      },
+      errors: ['message_not_found', 'message_not_cancelable', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const message_id = request.params.id
+      const row = await acceptAtOnce(context, request, reply, {
+        body: request.body ?? {},
+        step: (asked) => cancelMessage(sql, { ...asked, message_id, event_id: newId() }),
+        find: (sent) => findProtectedMessage(sql, sent),
+        async why_not() {
+          const { status } = (await answers.find({ tenant_id, id: message_id, job_id: null })).resource
+          return new AppError('message_not_cancelable', {
+            message: `The message cannot be canceled: it is ${status}.`,
+            context: { status },
+          })
+        },
+      })
+      return openedMessage(vault, row)
+    },
+  )
+}

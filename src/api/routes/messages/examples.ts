@@ -1,0 +1,61 @@
+// How messages look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+import { SMS } from '#core/config/providers.ts'
+
+const NOT_SENT = { provider_reference: null, sent_at: null }
+export const MESSAGE_QUEUED = { status: 'queued', ...NOT_SENT }
+export const MESSAGE_CANCELED = { status: 'canceled', ...NOT_SENT }
+/** In lists. */
+export const NO_TEXTS = { text: null }
+
+/** What an SMS has, and what it has not. */
+export const OF_SMS = {
+  channel: 'sms',
+  from: '+15005550006',
+  to: '+4915112345678',
+  subject: null,
+  text: null,
+  body: 'Your order has shipped.',
+  tags: [],
+  recipients: null,
+  segments: 1,
+  encoding: 'GSM-7',
+  provider: SMS.provider,
+  provider_reference: SMS.examples.sms,
+}
+
+export const EMAIL_REQUESTS = {
+  email: {
+    summary: 'An email',
+    value: {
+      idempotency_key: 'order-17-shipped',
+      to: ['Ada <ada@example.com>'],
+      subject: 'Your order has shipped',
+      text: 'It is on its way.',
+      tags: ['shipping'],
+    },
+  },
+  attached: {
+    summary: 'With a file, a header and a link to unsubscribe',
+    value: {
+      idempotency_key: 'invoice-17',
+      to: ['ada@example.com'],
+      cc: ['books@example.com'],
+      subject: 'Your invoice',
+      html: '<p>Thank you.</p>',
+      headers: { 'X-Order': 'A-17' },
+      attachments: [{ filename: 'invoice.pdf', content_type: 'application/pdf', content: 'JVBERi0xLjQK' }],
+      list_unsubscribe_url: 'https://shop.example/unsubscribe/17',
+    },
+  },
+}
+
+export const SMS_REQUESTS = {
+  sms: {
+    summary: 'An SMS',
+    value: {
+      idempotency_key: 'order-17-shipped-sms',
+      to: '+4915112345678',
+      body: 'Your order has shipped.',
+    },
+  },
+}

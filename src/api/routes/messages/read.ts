@@ -1,0 +1,103 @@
+// Routes that read messages: list, retrieve, explain.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { EMAIL } from '#core/config/providers.ts'
+import { listMessages } from '#domain/messages/find.ts'
+import { messageChannel, messageSchema, messageStatus, type Message } from '#domain/messages/message.ts'
+import { messageTerm } from '#domain/messages/terms.ts'
+import { sendEmail } from '#jobs/messages.ts'
+import type { Answers } from '../../accept.ts'
+import type { RouteContext } from '../../context.ts'
+import { idParams, nextPage, pageQuery, route } from '../../route.ts'
+import { timelineRoute } from '../../timeline.ts'
+import { openedMessage } from './answers.ts'
+import { soughtTag } from './bodies.ts'
+import { NO_TEXTS } from './examples.ts'
+import { soughtRecipient } from './recipients.ts'
+
+const filters = pageQuery.extend({
+  channel: messageChannel.optional().meta({ description: 'Only those of this channel.' }),
+  status: messageStatus.optional().meta({ description: 'Only those of this status.' }),
+  to: soughtRecipient.optional().meta({
+    description:
+      'Only those to this email address, as `to`, `cc` or `bcc`, in any case; or to this phone number.',
+  }),
+  tag: soughtTag.optional().meta({ description: 'Only those with this tag.', example: 'shipping' }),
+})
+
+export function readMessageRoutes(
+  root: FastifyInstance,
+  context: RouteContext,
+  { find }: Answers<Message>,
+): void {
+  const { lists, vault, hashOf } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/messages',
+    route({
+      area: 'messages',
+      scope: 'messaging:read',
+      tag: 'messages',
+      operation_id: 'listMessages',
+      summary: 'List messages, newest first',
+      description:
+        'Without what they say: texts, headers and attachments are null in lists. Retrieve a message for its own.',
+      querystring: filters,
+      response: { 200: z.array(messageSchema) },
+      examples: { answer: NO_TEXTS },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { to, tag, ...query } = request.query
+      const terms = [
+        ...(to === undefined
+          ? []
+          : [messageTerm(tenant_id, 'to', hashOf(to.includes('@') ? 'email' : 'sms', to))]),
+        ...(tag === undefined ? [] : [messageTerm(tenant_id, 'tag', tag)]),
+      ]
+      const rows = await lists(request, reply, (lists_sql) =>
+        listMessages(lists_sql, tenant_id, { ...query, terms }),
+      )
+      reply.headers(nextPage(request.url, query.limit, rows))
+      return rows.map((row) => openedMessage(vault, row))
+    },
+  )
+
+  app.get(
+    '/v1/messages/:id',
+    route({
+      area: 'messages',
+      scope: 'messaging:read',
+      tag: 'messages',
+      operation_id: 'getMessage',
+      summary: 'Retrieve a message',
+      description: 'With what it says, until that is erased; of attachments only their names and sizes.',
+      params: idParams,
+      response: { 200: messageSchema },
+      errors: ['message_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      (await find({ tenant_id, id, job_id: null })).resource,
+  )
+
+  timelineRoute(
+    root,
+    context,
+    {
+      path: '/v1/messages',
+      subject: 'message',
+      area: 'messages',
+      scope: 'messaging:read',
+      tag: 'messages',
+      operation_id: 'getMessageTimeline',
+      summary: 'Explain a message',
+      entries: 'attempt, provider answer, notification and event of the message',
+      example: { call: sendEmail.call, reference: EMAIL.examples.email },
+      errors: ['message_not_found'],
+    },
+    find,
+  )
+}

@@ -1,0 +1,116 @@
+// Whom messages are from and go to, as callers write it: addresses of email, and phone numbers.
+import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
+import { z } from 'zod'
+import { asciiDomain, bareAddress } from '#core/addresses.ts'
+
+/** What becomes a header holds none of these: they would end it, or a part of it. */
+const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
+
+/** A text of one line. */
+export const line = (most: number) =>
+  z
+    .string()
+    .min(1)
+    .max(most)
+    .refine((text) => !CONTROL.test(text), { error: 'must be one line, without control characters' })
+
+const MOST_NAME = 256
+const MOST_LOCAL_PART = 64
+const MOST_DOMAIN = 253
+const MOST_CHARACTERS = MOST_NAME + MOST_LOCAL_PART + MOST_DOMAIN + 4
+
+const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
+const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** What a name may hold without quotes; other characters would make it several addresses, or a comment. */
+const NAME = /^[^"\\,;:<>@()[\]]*$/
+const QUOTED_NAME = /^"[^"\\]*"$/
+
+/** An email address, with or without a name. */
+export const mailAddress = z
+  .string()
+  .refine(isMailAddress, {
+    error: 'must be an email address, or a name and an address: Ada <ada@example.com>',
+  })
+  .meta({
+    description: 'An address, or a name and an address; a name with special characters in quotes.',
+    minLength: 3,
+    maxLength: MOST_CHARACTERS,
+    example: 'Ada <ada@example.com>',
+  })
+
+function isMailAddress(text: string): boolean {
+  if (text.length > MOST_CHARACTERS || CONTROL.test(text)) return false
+  const bare = bareAddress(text)
+  const name = text === bare ? '' : text.slice(0, -bare.length - 2).trim()
+  if (text !== bare && !text.endsWith(`<${bare}>`)) return false
+  if (name.length > MOST_NAME || !(NAME.test(name) || QUOTED_NAME.test(name))) return false
+  const at = bare.lastIndexOf('@')
+  const local = bare.slice(0, at)
+  return local.length <= MOST_LOCAL_PART && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
+}
+
+function isMailDomain(domain: string): boolean {
+  if (!DOMAIN.test(domain)) return false
+  const ascii = asciiDomain(domain)
+  const labels = ascii.split('.')
+  return (
+    ascii.length <= MOST_DOMAIN &&
+    labels.length >= 2 &&
+    labels.every((label) => LABEL.test(label)) &&
+    !/^\d+$/.test(labels.at(-1)!)
+  )
+}
+
+/** The domain of an address, as name servers know it. */
+export function domainOf(address: string): string {
+  const bare = bareAddress(address)
+  return asciiDomain(bare.slice(bare.lastIndexOf('@') + 1))
+}
+
+const E164 = /^\+[1-9]\d{6,14}$/
+
+/** A number that exists, as far as its country's numbering plan says. */
+export const phoneNumber = z
+  .string()
+  .regex(E164, { error: 'must be a number with + and its country, e.g. +4915112345678', abort: true })
+  .refine((text) => parsePhoneNumberFromString(text)?.isValid() === true, {
+    error: 'is no number by the numbering plan of its country',
+  })
+  .meta({
+    description: 'A phone number in the form E.164.',
+    pattern: undefined,
+    minLength: 8,
+    maxLength: 16,
+    example: '+4915112345678',
+  })
+
+/** The country that a number belongs to; undefined where it belongs to none. */
+export function countryOf(number: string): string | undefined {
+  return parsePhoneNumberFromString(number)?.country
+}
+
+const SMS_SENDER =
+  /^(?:\+[1-9]\d{6,14}|MG[0-9a-f]{32}|(?=.*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9 &_-]{0,9}[A-Za-z0-9])?)$/
+
+/** Whom an SMS is from. */
+export const smsSender = z
+  .string()
+  .regex(SMS_SENDER, {
+    error: 'must be a number, a messaging service (MG...), or up to 11 letters and digits with a letter',
+  })
+  .meta({
+    description: 'A number, a messaging service (`MG...`), or a name of up to 11 letters and digits.',
+    pattern: undefined,
+    minLength: 1,
+    maxLength: 34,
+    example: '+15005550006',
+  })
+
+const SOUGHT = /^[^\s\p{C}]{3,320}$/u
+
+/** Whom messages went to, as a filter. */
+export const soughtRecipient = z
+  .string()
+  .regex(SOUGHT, { error: 'must be an email address or a phone number' })
+  .meta({ pattern: undefined, minLength: 3, maxLength: 320, example: 'ada@example.com' })

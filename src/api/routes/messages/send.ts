@@ -1,0 +1,89 @@
+// The routes that send one message.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { ErrorCode } from '#core/errors.ts'
+import { messageSchema } from '#domain/messages/message.ts'
+import { accept } from '../../accept.ts'
+import type { ApiContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import type { HoldFiles } from './attachments.ts'
+import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
+import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
+import type { Sending } from './sending.ts'
+
+const WAITING =
+  'Who waits is answered with an error when the provider does not take it, and that is final: `email_send_failed` or `sms_send_failed`. Who does not (`Prefer: respond-async`) leaves it to be tried again, five times in all, where it certainly was not sent and may go later. When nobody knows whether the provider has it, the answer is 202 with the status `unknown`; it is never sent again by itself. One that is `scheduled` or `suppressed` is answered 201 at once.'
+
+const REFUSALS = [
+  'template_not_found',
+  'template_invalid',
+  'idempotency_key_reused',
+] as const satisfies ErrorCode[]
+
+export type Sendings = { email: Sending<EmailBody>; sms: Sending<SmsBody>; holdFiles: HoldFiles }
+
+export function sendRoutes(
+  root: FastifyInstance,
+  context: ApiContext,
+  { email, sms, holdFiles }: Sendings,
+): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/v1/messages/email',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'messages',
+      operation_id: 'sendEmail',
+      summary: 'Send an email',
+      description: `Answered once the server has taken it, for some of the recipients at least; \`recipients\` shows for whom not. ${WAITING} Recipients who are suppressed get nothing. The request takes up to 15 MiB.`,
+      body: emailBody,
+      takes: EMAIL_TAKES,
+      sends: 'email',
+      response: { 201: messageSchema, 202: messageSchema },
+      waits: 'by_default',
+      key: 'required',
+      examples: { requests: EMAIL_REQUESTS, unfinished: MESSAGE_QUEUED },
+      errors: [...REFUSALS, 'email_send_failed'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      return await holdFiles(filesIn([body]), () => accept(context, request, reply, { body, ...email(body) }))
+    },
+  )
+
+  app.post(
+    '/v1/messages/sms',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'messages',
+      operation_id: 'sendSms',
+      summary: 'Send an SMS',
+      description: `Answered once the provider has taken it. ${WAITING} \`segments\` says into how many parts it is cut, each of which is charged; \`price\` comes later.`,
+      body: smsBody,
+      sends: 'sms',
+      response: { 201: messageSchema, 202: messageSchema },
+      waits: 'by_default',
+      key: 'required',
+      examples: {
+        requests: SMS_REQUESTS,
+        answer: OF_SMS,
+        unfinished: { ...OF_SMS, ...MESSAGE_QUEUED },
+      },
+      errors: [...REFUSALS, 'destination_not_allowed', 'sms_send_failed'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      return await accept(context, request, reply, { body, ...sms(body) })
+    },
+  )
+}
+
+/** The bytes of the files of these emails, base64. */
+export function filesIn(bodies: EmailBody[]): number {
+  return bodies
+    .flatMap(({ attachments }) => attachments ?? [])
+    .reduce((sum, { content }) => sum + content.length, 0)
+}

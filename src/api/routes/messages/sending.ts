@@ -1,0 +1,147 @@
+// How a message of a channel is accepted, by itself or as one of many: composed, sealed, and written in one statement.
+import type { Channel } from '#core/addresses.ts'
+import { batcher } from '#core/batch.ts'
+import type { Json } from '#core/db.ts'
+import { AppError, type ErrorCode } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { MESSAGE_WINDOWS, type MessageLimits } from '#domain/messages/limits.ts'
+import type { Message, MessageStatus } from '#domain/messages/message.ts'
+import {
+  MOST_DAYS_AHEAD,
+  requestMessages,
+  type MessageJudgement,
+  type MessageRequest,
+} from '#domain/messages/request.ts'
+import { attachmentPlace, messagePlace } from '#domain/messages/sealed.ts'
+import { sendEmail, sendSms } from '#jobs/messages.ts'
+import type { Answers, Work } from '../../accept.ts'
+import type { ApiContext } from '../../context.ts'
+import { fingerprint } from '../../fingerprint.ts'
+import { shownMessage } from './answers.ts'
+import type { EmailBody, SmsBody } from './bodies.ts'
+import { composeEmail, composeSms, type Composed } from './compose.ts'
+
+/** The asking for one message, as it is accepted. */
+export type Sending<Body> = (body: Body) => Work<Message>
+
+type Kind<Body> = {
+  channel: Channel
+  job: typeof sendEmail | typeof sendSms
+  failure_code: ErrorCode
+  compose: (context: ApiContext, tenant_id: string, body: Body) => Promise<Composed>
+}
+
+export const sendingEmail = (context: ApiContext, answers: Answers<Message>): Sending<EmailBody> =>
+  sending(context, answers, {
+    channel: 'email',
+    job: sendEmail,
+    failure_code: 'email_send_failed',
+    compose: composeEmail,
+  })
+
+export const sendingSms = (context: ApiContext, answers: Answers<Message>): Sending<SmsBody> =>
+  sending(context, answers, {
+    channel: 'sms',
+    job: sendSms,
+    failure_code: 'sms_send_failed',
+    compose: composeSms,
+  })
+
+/** Statuses of a message that a provider has, whatever was thought before. */
+const TAKEN: MessageStatus[] = ['sent', 'delivered', 'undelivered']
+/** Those in which there is nothing to wait for. */
+const OVER: MessageStatus[] = [...TAKEN, 'suppressed', 'canceled']
+
+type Asked = { idempotency_key?: string | undefined; send_at: string | null; metadata: Json }
+
+function sending<Body extends Asked>(
+  context: ApiContext,
+  answers: Answers<Message>,
+  { channel, job, failure_code, compose }: Kind<Body>,
+): Sending<Body> {
+  const { sql, vault, hashOf, config } = context
+  const limits = { tenant: config.MESSAGES_PER_MINUTE, destination: config.MESSAGES_PER_DESTINATION_HOUR }
+  const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
+  const create = batcher(`create_${channel}`, request, {
+    key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${channel} ${idempotency_key}`,
+    // All messages of a tenant lock the row that counts them.
+    lane: ({ tenant_id }) => tenant_id,
+  })
+  // One with files at a time, which keeps up nobody else's.
+  const createWithFiles = batcher(`create_${channel}_with_files`, request, { key: () => 'files' })
+
+  return (body) => {
+    const { idempotency_key: _key, ...said } = body
+    const { send_at, metadata } = body
+    const message_id = newId()
+    let judged: MessageJudgement | undefined
+    let composed: Composed | undefined
+    return {
+      job,
+      answers,
+      id: message_id,
+      // A hash that nobody can guess the text of a short message by.
+      content: { keyed: hashOf('sms', fingerprint(said)) },
+      async step(asked, waits) {
+        const { tenant_id } = asked
+        composed = await compose(context, tenant_id, body)
+        const { envelope, content, files, ...columns } = composed
+        const sealed = (column: 'envelope' | 'content', part: object) =>
+          vault.seal(JSON.stringify(part), messagePlace(tenant_id, message_id, column))
+        judged = await (files.length === 0 ? create : createWithFiles)({
+          ...asked,
+          ...columns,
+          message_id,
+          envelope: sealed('envelope', envelope),
+          content: sealed('content', content),
+          attachments: files.map((file, nth) =>
+            vault.seal(file, attachmentPlace(tenant_id, message_id, nth)),
+          ),
+          send_at,
+          retries: !waits || send_at !== null,
+          metadata,
+        })
+        if (judged.became === 'known') return 'known'
+        if (judged.became !== 'accepted') return undefined
+        const { message } = judged
+        // There is nothing to wait for.
+        if (message.status !== 'queued') return { joined: null }
+        return { created: shownMessage(message, envelope, content) }
+      },
+      // What is scheduled is answered as it stands: nobody waits for its time.
+      reached: ({ status, send_at }) => send_at !== null || OVER.includes(status),
+      shows_failure: ({ status }) => TAKEN.includes(status),
+      failure_code,
+      expects_news: true,
+      why_not: () => refusalOf(judged, composed, limits),
+    }
+  }
+}
+
+function refusalOf(
+  judged: MessageJudgement | undefined,
+  composed: Composed | undefined,
+  limits: MessageLimits,
+): AppError {
+  if (judged?.became === 'tenant' || judged?.became === 'destination') {
+    const { became, address, retry_after_s } = judged
+    const { envelope, addresses = [] } = composed ?? {}
+    const to = [envelope?.to, envelope?.cc, envelope?.bcc].flatMap((list) => list ?? [])
+    const { window, window_s } = MESSAGE_WINDOWS[became]
+    const whose = became === 'tenant' ? '' : ' to one destination'
+    return new AppError('rate_limited', {
+      message: `Too many messages: ${limits[became]}${whose} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
+      retry_after_s,
+      context: {
+        limit: { of: became, messages: limits[became], window_s },
+        ...(address !== null && { address: to[addresses.indexOf(address)] }),
+      },
+    })
+  }
+  const wrong = `must be in the future, and at most ${MOST_DAYS_AHEAD} days ahead`
+  return new AppError('invalid_request', {
+    message: `send_at ${wrong}.`,
+    param: 'send_at',
+    details: [{ param: 'send_at', message: wrong }],
+  })
+}

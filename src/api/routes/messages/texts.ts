@@ -1,0 +1,31 @@
+// What a message says: given by the caller, or by a template and its variables.
+import type { Channel } from '#core/addresses.ts'
+import { AppError } from '#core/errors.ts'
+import { findTemplate } from '#domain/templates/find.ts'
+import { renderTemplate, type TemplateVariables } from '#domain/templates/render.ts'
+import type { RenderedTemplate } from '#domain/templates/template.ts'
+import type { ApiContext } from '../../context.ts'
+
+/** Which template, by its name or id, and what is filled in. */
+export type WantedText = {
+  tenant_id: string
+  channel: Channel
+  template: string
+  variables: TemplateVariables
+}
+
+/** The texts of a template. Throws `template_not_found` and `template_invalid`. */
+export async function renderedText(
+  { sql }: Pick<ApiContext, 'sql'>,
+  { tenant_id, channel, template: name_or_id, variables }: WantedText,
+): Promise<RenderedTemplate> {
+  const template = await findTemplate(sql, tenant_id, name_or_id)
+  if (template === undefined) throw new AppError('template_not_found', { param: 'template' })
+  if (template.channel !== channel)
+    throw new AppError('template_invalid', {
+      param: 'template',
+      message: `The template is for ${template.channel === 'sms' ? 'SMS' : 'email'}.`,
+      context: { line: null, variable: null },
+    })
+  return await renderTemplate(template, variables)
+}

@@ -1,0 +1,78 @@
+// What requests about templates take.
+import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
+import { messageChannel } from '#domain/messages/message.ts'
+import { SOURCE_LIMIT } from '#domain/templates/limits.ts'
+import { TEMPLATE_ID } from '#domain/templates/find.ts'
+import { faultsOfParts } from '#domain/templates/template.ts'
+import { changing, FEW_VALUES, hasFewValues, idempotencyKey, metadata, metadataValue } from '../../body.ts'
+
+const templateName = z
+  .string()
+  .regex(/^[a-z0-9_-]{1,64}$/, { error: 'must be 1 to 64 of a to z, 0 to 9, _ and -' })
+  .refine((name) => !TEMPLATE_ID.test(name), { error: 'must not look like an id' })
+  .meta({ description: 'Unique among your templates.', example: 'order_shipped' })
+
+const part = (most: number) => z.string().min(1).max(most)
+const SUBJECT = {
+  description: 'Of an email; renders to one line.',
+  example: 'Order {{ order.number }} has shipped',
+}
+const TEXT = { description: 'The text of an email.', example: 'Hello {{ name }}, it is on its way.' }
+const HTML = {
+  description: 'The HTML of an email; what is filled in is escaped.',
+  example: '<p>Hello {{ name }}</p>',
+}
+const BODY = { description: 'The text of an SMS.', example: null }
+const parts = {
+  subject: part(1_000),
+  text: part(SOURCE_LIMIT),
+  html: part(SOURCE_LIMIT),
+  body: part(10_000),
+}
+/** Null where it is left out. */
+const optional = (schema: z.ZodString) => schema.nullish().transform((text) => text ?? null)
+
+const fields = z.strictObject({
+  name: templateName,
+  channel: messageChannel,
+  subject: optional(parts.subject).meta(SUBJECT),
+  text: optional(parts.text).meta(TEXT),
+  html: optional(parts.html).meta(HTML),
+  body: optional(parts.body).meta(BODY),
+  metadata,
+  idempotency_key: idempotencyKey.meta({ example: 'template-shipped' }).optional(),
+})
+
+export const createTemplateBody = fields
+  .superRefine((template, check) => {
+    for (const { param, message } of faultsOfParts(template))
+      check.addIssue({ code: 'custom', path: [param], message })
+  })
+  .meta({ id: 'CreateMessageTemplate', description: 'A template to be.' })
+
+const patch = z
+  .strictObject({
+    name: templateName,
+    subject: parts.subject.nullable().meta(SUBJECT),
+    text: parts.text.nullable().meta(TEXT),
+    html: parts.html.nullable().meta(HTML),
+    body: parts.body.nullable().meta(BODY),
+    metadata: metadataValue,
+  })
+  .partial()
+  .meta({ id: 'UpdateMessageTemplate', description: 'What changes.' })
+export const updateTemplateBody = changing(patch, fields, 'delete the template')
+
+/** What is filled into a template. */
+export const templateVariables = z
+  .record(z.string(), anyJson)
+  .refine(hasFewValues, FEW_VALUES)
+  .meta({
+    description: 'What the template names: any JSON, up to 1,000 values in it.',
+    example: { name: 'Ada', order: { number: 'A-17' } },
+  })
+
+export const previewBody = z
+  .strictObject({ variables: templateVariables.default({}) })
+  .meta({ id: 'PreviewMessageTemplate', description: 'What is filled in.' })

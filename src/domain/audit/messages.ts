@@ -1,0 +1,71 @@
+// The invariants of messages: what was sent is known by a reference, each recipient has come as far as the message, and
+// what happened was announced.
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { noNumbers, ofNone, type AuditScope, type Checks } from './checks.ts'
+import { announcedTimes } from './events.ts'
+
+function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
+  const stands = sql`
+    select finding.problem, p.tenant_id, 'message' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+      ${noNumbers(sql)}
+    from ${scope.rowsOf('message')} p
+    cross join lateral (
+      select bool_and(r ->> 'status' = 'suppressed') as all_suppressed,
+        bool_or(r ->> 'status' in ('accepted', 'delivered', 'bounced')) as any_taken,
+        bool_or(r ->> 'status' = 'delivered') as any_arrived,
+        bool_and(r ->> 'status' in ('refused', 'suppressed', 'bounced')) as none_left
+      from jsonb_array_elements(p.recipients) r
+    ) r
+    cross join lateral (values
+      ('a message was sent and its provider does not know it', p.status in ('sent', 'delivered', 'undelivered')
+        and p.provider_reference is null),
+      ('a message is not sent and somebody has it', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
+        and (p.provider_reference is not null or r.any_taken is true)),
+      ('a suppressed message has a recipient', (p.status = 'suppressed') <> (r.all_suppressed is true)
+        and p.status <> 'canceled'),
+      ('a recipient has not come as far as the message', p.channel = 'email' and (
+        (p.status in ('sent', 'delivered') and r.any_taken is not true)
+        or (p.status = 'delivered' and r.any_arrived is not true)
+        or (p.status = 'undelivered' and r.none_left is not true))),
+      ('a text was erased before its message was settled', p.content is null
+        and p.status in ('scheduled', 'queued', 'sending')),
+      ('an erased message has a text', (p.content is null) <> (p.redacted_at is not null))
+    ) as finding(problem, wrong)
+    where finding.wrong`
+  const kept = sql`
+    select 'attachments were kept longer than their message' as problem, p.tenant_id, 'message' as subject,
+      p.id as subject_id, p.id::text as id, p.status as what, ${noNumbers(sql)}
+    from ${scope.rowsOf('message')} p
+    where p.content is null and exists (
+      select from message_attachments a where a.tenant_id = p.tenant_id and a.message_id = p.id offset 0)`
+  return unionAll(sql, [stands, kept])
+}
+
+/** Each state that a message is in was announced; those that it may have passed, once at most. */
+function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
+  const present = (status: string) => sql`(p.status = ${status})::integer::bigint`
+  const reached = sql`
+    values
+    ('message.created', 1::bigint, 1::bigint),
+    ('message.canceled', ${present('canceled')}, ${present('canceled')}),
+    ('message.sent', ${present('sent')}, 1::bigint),
+    ('message.delivered', ${present('delivered')}, 1::bigint),
+    ('message.undelivered', ${present('undelivered')}, 1::bigint),
+    ('message.unknown', ${present('unknown')}, 1::bigint),
+    -- What we took for failed may have been taken all the same, and have failed later.
+    ('message.failed', ${present('failed')}, 2::bigint)`
+  return announcedTimes(sql, scope, 'message', reached)
+}
+
+/** What a suppression says that brought it about is a message of its tenant. */
+function suppressions(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+  return sql`
+    select 'a suppression names a message that is not there' as problem, s.tenant_id, ${ofNone(sql)},
+      s.id::text as id, s.reason as what, ${noNumbers(sql)}
+    from (select tenant_id, id, reason, message_id from suppressions where ${whose} and message_id is not null) s
+    where not exists (
+      select from messages m where m.tenant_id = s.tenant_id and m.id = s.message_id offset 0)`
+}
+
+export const checksOfMessages: Checks = { messages, message_events: messageEvents }
+export const checksOfSuppressions: Checks = { suppressions }

@@ -1,0 +1,67 @@
+// Finds the messages that notifications of providers are about, and those that looks must not take for another.
+import type { Sql } from '#core/db.ts'
+import type { MessageRow } from './message.ts'
+
+/** What is needed of a message to apply what is told of it. */
+export type HeardMessage = Pick<
+  MessageRow,
+  'id' | 'tenant_id' | 'channel' | 'envelope' | 'recipients' | 'provider_reference'
+>
+
+/** The message of this id, or, without one, that its provider knows by this reference; undefined when it is not ours. */
+export async function findHeardMessage(
+  sql: Sql,
+  {
+    message_id,
+    provider,
+    reference,
+  }: { message_id: string | null; provider: string; reference: string | null },
+): Promise<HeardMessage | undefined> {
+  const by =
+    message_id === null
+      ? sql`m.provider = ${provider} and m.provider_reference = ${reference}`
+      : sql`m.id = ${message_id} and m.provider = ${provider}`
+  const [row] = await sql<HeardMessage[]>`
+    select m.id, m.tenant_id, m.channel, m.envelope, m.recipients, m.provider_reference from messages m where ${by}`
+  return row
+}
+
+/** The last message of a tenant to a number. */
+export type Writer = { tenant_id: string; message_id: string; envelope: string }
+
+/** The tenants that wrote to a number from one of these senders, all given as hashes. */
+export async function findWriters(
+  sql: Sql,
+  { from: number, received_by }: { from: string; received_by: string[] },
+): Promise<Writer[]> {
+  return await sql<Writer[]>`
+    select distinct on (m.tenant_id) m.tenant_id, m.id as message_id, m.envelope from messages m
+    where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.sender = any(${received_by}::text[])
+    order by m.tenant_id, m.created_at desc`
+}
+
+/** How long before a message others may have been sent that a search finds too. */
+const SEARCHED_BEFORE = '1 day'
+
+/** The provider's ids of other messages to the same number, whoever sent them, since a while before this one. */
+export async function findOtherReferences(
+  sql: Sql,
+  { message_id, number, since_s }: { message_id: string; number: string; since_s: number },
+): Promise<string[]> {
+  const rows = await sql<{ reference: string }[]>`
+    select m.provider_reference as reference from messages m
+    where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.id <> ${message_id}
+      and m.provider_reference is not null and m.sent_at >= to_timestamp(${since_s}) - ${SEARCHED_BEFORE}::interval`
+  return rows.map(({ reference }) => reference)
+}
+
+/** Whether the provider's id is that of another message. */
+export async function isOfAnother(
+  sql: Sql,
+  { message_id, provider, reference }: { message_id: string; provider: string; reference: string },
+): Promise<boolean> {
+  const rows = await sql`
+    select from messages m where m.provider = ${provider} and m.provider_reference = ${reference}
+      and m.id <> ${message_id}`
+  return rows.count > 0
+}

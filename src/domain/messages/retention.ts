@@ -1,0 +1,36 @@
+// How long is kept what messages say, and how many there were.
+import type { Sql } from '#core/db.ts'
+import { isOpenMessage } from './subject.ts'
+
+/**
+ * Erases the texts and attachments of messages that are settled and so many days old, the oldest first, of at most `limit`.
+ * Returns of how many.
+ */
+export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
+  const [row] = await sql<{ erased: number }[]>`
+    with old as (
+      select tenant_id, id from messages
+      where content is not null and created_at <= now() - ${days} * interval '1 day'
+        and not ${isOpenMessage(sql, 'messages')}
+      order by created_at limit ${limit} for update skip locked
+    ), attachment as (
+      delete from message_attachments a using old where a.tenant_id = old.tenant_id and a.message_id = old.id
+    ), erased as (
+      update messages m set content = null, redacted_at = clock_timestamp(), updated_at = clock_timestamp()
+      from old where m.tenant_id = old.tenant_id and m.id = old.id
+      returning m.id
+    )
+    select count(*) as erased from erased`
+  return row!.erased
+}
+
+/** Forgets counts of messages that limit nothing any more, at most `limit`. Returns how many. */
+export async function forgetOldLimits(sql: Sql, limit: number): Promise<number> {
+  const rows = await sql`
+    delete from message_limits l using (
+      select tenant_id, scope from message_limits where window_start < now() - interval '2 hours'
+      order by window_start limit ${limit}
+    ) old
+    where l.tenant_id = old.tenant_id and l.scope = old.scope and l.window_start < now() - interval '2 hours'`
+  return rows.count
+}

@@ -1,0 +1,61 @@
+// Reads suppressions: those that were not deleted. Their addresses are sealed.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
+import { suppressionEventSchema, type Suppression } from './suppression.ts'
+
+/** `addresses`: the hashes of one, by each channel that it may be of. */
+export type SuppressionFilters = ListPage & {
+  channel?: Suppression['channel']
+  reason?: Suppression['reason']
+  addresses?: string[]
+}
+
+/** A suppression as it is read from its row: `sealed` is the address. */
+export type SuppressionRow = Omit<Suppression, 'address'> & { sealed: string }
+
+/** The suppressions of a tenant, newest first. */
+export async function listSuppressions(
+  sql: Sql,
+  tenant_id: string,
+  { channel, reason, addresses, ...page }: SuppressionFilters,
+): Promise<SuppressionRow[]> {
+  // Only the filter with an index of its own changes the text of the statement: each text costs every connection a plan.
+  return await sql<SuppressionRow[]>`
+    select ${suppressionColumns(sql)} from suppressions
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
+      and channel = coalesce(${channel ?? null}, channel) and reason = coalesce(${reason ?? null}, reason)
+      ${addresses === undefined ? sql`` : sql`and address = any(${addresses}::text[])`}
+    order by created_at desc limit ${page.limit}`
+}
+
+/** One suppression; undefined when there is none. */
+export async function findSuppression(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+): Promise<SuppressionRow | undefined> {
+  const [row] = await sql<SuppressionRow[]>`
+    select ${suppressionColumns(sql)} from suppressions
+    where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null`
+  return row
+}
+
+/** The suppression that was asked for with this key, without its address where it was deleted since; or undefined. */
+export async function findProtectedSuppression(
+  sql: Sql,
+  sent: SentKey,
+): Promise<Protected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }> | undefined> {
+  const [found] = await findProtected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }>(
+    sql,
+    'suppression',
+    suppressionColumns(sql),
+    [sent],
+  )
+  return found
+}
+
+/** The columns of a row as it is read. */
+export function suppressionColumns(sql: Sql): Fragment {
+  return columnList(sql, [...Object.keys(suppressionEventSchema.shape), 'sealed'])
+}

@@ -1,0 +1,87 @@
+// Suppresses an address by hand, and lifts suppressions.
+import { columnList, violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { suppressionColumns, type SuppressionRow } from './find.ts'
+import { suppressionEventSchema, type Suppression } from './suppression.ts'
+
+/** `address` is a hash; `sealed` the address, for the place of the new suppression. */
+export type SuppressRequest = IdempotentRequest &
+  Pick<Suppression, 'tenant_id' | 'channel'> & {
+    suppression_id: string
+    event_id: string
+    address: string
+    sealed: string
+    metadata: Json
+  }
+
+/**
+ * Suppresses an address, and returns that or the suppression that there is, which stays as it was; `known` when the key was used
+ * before. Throws a unique violation when the key is used by another request at the same moment; nothing was written then.
+ */
+export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'known'> {
+  const columns = suppressionColumns(sql)
+  const keys = sql`
+    select a.*, s.id as resource_id, null::uuid as job_id from asked a cross join (table made union all table there) s`
+  for (;;) {
+    try {
+      const [row] = await sql<SuppressionRow[]>`
+        with asked as (
+          select * from jsonb_to_recordset(${sql.json([request])}) as a(
+            tenant_id uuid, suppression_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text,
+            channel text, address text, sealed text, metadata jsonb)
+          where not ${isKnown(sql, 'suppression')}
+        ), there as (
+          select s.* from asked a
+          join suppressions s on s.tenant_id = a.tenant_id and s.channel = a.channel and s.address = a.address
+          where s.deleted_at is null
+        ), made as (
+          insert into suppressions (tenant_id, id, idempotency_key, channel, address, sealed, reason, metadata)
+          select tenant_id, suppression_id, idempotency_key, channel, address, sealed, 'manual',
+            coalesce(metadata, 'null')
+          from asked where not exists (select from there)
+          returning *
+        ),
+        remembered as (${remember(sql, 'suppression', keys)}),
+        event as (${told(sql, sql`made`, 'created', request.event_id)})
+        select ${columns} from made union all select ${columns} from there`
+      return row ?? 'known'
+    } catch (error) {
+      // It was suppressed at the same moment: then there is one.
+      if (violatedConstraint(error) !== 'suppressions_address') throw error
+    }
+  }
+}
+
+/** Lifts a suppression: its address is erased. Returns it as it was; undefined when there is none. */
+export async function liftSuppression(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+  event_id: string,
+): Promise<SuppressionRow | undefined> {
+  const columns = Object.keys(suppressionEventSchema.shape).map((name) => `s.${name}`)
+  const [row] = await sql<SuppressionRow[]>`
+    with before as (
+      select tenant_id, id, sealed from suppressions
+      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
+      for update
+    ), s as (
+      update suppressions s set sealed = null, deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      from before b where s.tenant_id = b.tenant_id and s.id = b.id
+      returning s.*
+    ),
+    event as (${told(sql, sql`s`, 'deleted', event_id)})
+    select ${columnList(sql, columns)}, b.sealed from s join before b using (tenant_id, id)`
+  return row
+}
+
+/** The event of the rows `of`. */
+function told(sql: Sql, of: Fragment, word: 'created' | 'deleted', event_id: string): Fragment {
+  const event = `suppression.${word}` satisfies EventType
+  return announce(
+    sql,
+    'suppression',
+    sql`select changed.*, ${event_id}::uuid as event_id, ${event} as event from ${of} changed`,
+  )
+}

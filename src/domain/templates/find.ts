@@ -1,0 +1,78 @@
+// Reads templates: those that were not deleted.
+import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
+import { templateEventSchema, templateSchema, type Template } from './template.ts'
+
+export type TemplateFilters = ListPage & { channel?: Template['channel']; name?: string }
+
+/** Names are none, so that what names a template is either. */
+export const TEMPLATE_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+const LISTED = [...Object.keys(templateEventSchema.shape), 'subject']
+
+/** The templates of a tenant, newest first, without the parts that can be long. */
+export async function listTemplates(
+  sql: Sql,
+  tenant_id: string,
+  { channel, name, ...page }: TemplateFilters,
+): Promise<Template[]> {
+  // Only the filter with an index of its own changes the text of the statement: each text costs every connection a plan.
+  return await sql<Template[]>`
+    select ${columnList(sql, LISTED)}, null as text, null as html, null as body from templates
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
+      and channel = coalesce(${channel ?? null}, channel)
+      ${name === undefined ? sql`` : sql`and name = ${name}`}
+    order by created_at desc limit ${page.limit}`
+}
+
+/** The template with this id or name; undefined when there is none. */
+export async function findTemplate(
+  sql: Sql,
+  tenant_id: string,
+  name_or_id: string,
+): Promise<Template | undefined> {
+  const [found] = await findTemplates(sql, [{ tenant_id, name_or_id }])
+  return found
+}
+
+/** The same of several, in the order asked. */
+export async function findTemplates(
+  sql: Sql,
+  asked: { tenant_id: string; name_or_id: string }[],
+): Promise<(Template | undefined)[]> {
+  const named = asked.map(({ tenant_id, name_or_id }, nth) => {
+    const is_id = TEMPLATE_ID.test(name_or_id)
+    return { nth, tenant_id, id: is_id ? name_or_id : null, name: is_id ? null : name_or_id }
+  })
+  const columns = templateColumns(sql)
+  const rows = await sql<(Template & { nth: number })[]>`
+    select a.nth, r.*
+    from jsonb_to_recordset(${sql.json(named)}) as a(nth integer, tenant_id uuid, id uuid, name text)
+    cross join lateral (
+      select ${columns} from templates
+      where tenant_id = a.tenant_id and id = a.id and deleted_at is null
+      union all
+      select ${columns} from templates
+      where tenant_id = a.tenant_id and name = a.name and deleted_at is null
+    ) r`
+  const found = new Map(rows.map(({ nth, ...template }) => [nth, template]))
+  return asked.map((_each, nth) => found.get(nth))
+}
+
+/** The template that was created with this key, also one that was deleted since; or undefined. */
+export async function findProtectedTemplate(
+  sql: Sql,
+  sent: SentKey,
+): Promise<Protected<Template & { deleted_at: string | null }> | undefined> {
+  const columns = sql`${templateColumns(sql)}, deleted_at`
+  const [found] = await findProtected<Template & { deleted_at: string | null }>(sql, 'template', columns, [
+    sent,
+  ])
+  return found
+}
+
+/** The columns of an answer. */
+export function templateColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(templateSchema.shape))
+}

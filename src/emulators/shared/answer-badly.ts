@@ -1,0 +1,62 @@
+// Does to a request what its fault says, for an API whose operations know nothing of faults.
+import type { ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { countHit, hold, type Fault, type Faults } from './faults.ts'
+import { send, sendHalf } from './http.ts'
+
+export type EmulatedAnswer = { status: number; body: string }
+
+type Behaviour = {
+  response: ServerResponse
+  /** Does what was asked for. */
+  perform: () => Promise<EmulatedAnswer>
+  reply: (answer: EmulatedAnswer, retry_after_s: number | null) => void
+  /** How it refuses; an action that is not here does nothing but what was asked for. */
+  refusals: { error_500: () => EmulatedAnswer } & {
+    [Action in NonNullable<Fault['action']>]?: () => EmulatedAnswer
+  }
+}
+
+export async function answerBadly(
+  faults: Faults,
+  fault: Fault,
+  { response, perform, reply, refusals }: Behaviour,
+): Promise<void> {
+  if (fault.action === null) countHit(faults, fault)
+  if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
+  const done = fault.when === 'after' ? await perform() : null
+  if (fault.action === 'hold') {
+    const released = hold(fault)
+    countHit(faults, fault)
+    await released
+  } else if (fault.action !== null) countHit(faults, fault)
+  // What was asked for may have cut the connection by itself.
+  if (response.destroyed) return
+  switch (fault.action) {
+    case 'drop':
+      response.destroy()
+      return
+    case 'cut_body': {
+      const { status, body } = done ?? refusals.error_500()
+      return sendHalf(response, status, {}, body)
+    }
+    case 'html_503':
+      return send(
+        response,
+        503,
+        {},
+        '<html><body>503 Service Temporarily Unavailable</body></html>',
+        'text/html',
+      )
+    case 'empty_200':
+      return send(response, 200, {}, '{}')
+    case 'string_ok':
+      return send(response, 200, {}, '"ok"')
+    case 'error_500_unstored':
+      return reply(refusals.error_500(), null)
+    default: {
+      const refuse = fault.action === null ? undefined : refusals[fault.action]
+      return reply(refuse === undefined ? (done ?? (await perform())) : refuse(), fault.retry_after_s)
+    }
+  }
+}

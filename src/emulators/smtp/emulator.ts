@@ -1,0 +1,125 @@
+// What every part of the SMTP emulator gets first: what arrived, and its record.
+import type { AppendFile } from '../shared/append-file.ts'
+import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
+import type { RequestLog } from '../shared/requests.ts'
+import { REFUSING } from './errors.ts'
+import { readEmail, readHeaders, type ReadEmail } from './mime.ts'
+
+/** An email that was taken. */
+export type InboxMessage = {
+  id: string
+  /** By the envelope. */
+  sender: string
+  to: string[]
+  raw: Buffer
+  received_at: string
+}
+
+/** The record of an email that was taken; no address and no text is in it. */
+export type MessageEffect = {
+  /** From 1, without gaps. */
+  seq: number
+  /** ISO 8601, of the real clock. */
+  at: string
+  effect: 'message'
+  id: string
+  /** The Message-ID, with its angle brackets. */
+  message_id: string | null
+  recipients: number
+  bytes: number
+  /** The headers that begin with `X-Sluice-`: `message_id` of `X-Sluice-Message-Id`. */
+  metadata: Record<string, string>
+}
+
+export type SmtpEmulator = {
+  /** Of the page and the controls. */
+  url: string
+  /** With the user and password. */
+  smtp_url: string
+  user: string
+  /** Null: any password will do. */
+  password: string | null
+  faults: Faults
+  requests: RequestLog
+  /** The latest, oldest first. */
+  messages: InboxMessage[]
+  /** Of those. */
+  bytes: number
+  /** What of them was read before. */
+  read: WeakMap<InboxMessage, ReadEmail>
+  effects: MessageEffect[]
+  /** Holds all effects. */
+  file: AppendFile | null
+}
+
+const MOST_MESSAGES = 5_000
+const MOST_BYTES = 256 * 1024 * 1024
+/** Of older ones only the file knows. */
+const MOST_EFFECTS = 100_000
+const OURS = 'x-sluice-'
+
+/** Where a conversation can be disturbed. `DOT`: the whole text is there, and its answer is due. */
+export const PHASES = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'DOT'] as const
+export type Phase = (typeof PHASES)[number]
+
+/** What a fault of the page meets, in words. */
+export const SMTP_PLACES: Record<string, object> = Object.fromEntries(
+  PHASES.map((method) => [method, { method }]),
+)
+
+export function addSmtpFault(faults: Faults, script: unknown): Fault {
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: REFUSING.parameter })
+}
+
+/** Takes an email, and writes that down. */
+export function keepMessage(emulator: SmtpEmulator, sender: string, to: string[], raw: Buffer): InboxMessage {
+  const { messages, file } = emulator
+  const message = { id: crypto.randomUUID(), sender, to, raw, received_at: new Date().toISOString() }
+  messages.push(message)
+  emulator.bytes += raw.length
+  while (messages.length > MOST_MESSAGES || (emulator.bytes > MOST_BYTES && messages.length > 1))
+    emulator.bytes -= messages.shift()!.raw.length
+  const headers = readHeaders(raw)
+  const ours = Object.entries(headers).filter(([name]) => name.startsWith(OURS))
+  const effect: MessageEffect = {
+    seq: messagesTaken(emulator) + 1,
+    at: message.received_at,
+    effect: 'message',
+    id: message.id,
+    message_id: headers['message-id'] ?? null,
+    recipients: to.length,
+    bytes: raw.length,
+    metadata: Object.fromEntries(
+      ours.map(([name, value]) => [name.slice(OURS.length).replaceAll('-', '_'), value]),
+    ),
+  }
+  keepEffect(emulator, effect)
+  file?.append(effect)
+  return message
+}
+
+export function keepEffect({ effects }: Pick<SmtpEmulator, 'effects'>, line: MessageEffect): void {
+  effects.push(line)
+  if (effects.length > MOST_EFFECTS) effects.shift()
+}
+
+/** How many emails were taken. */
+export function messagesTaken({ effects }: Pick<SmtpEmulator, 'effects'>): number {
+  return effects.at(-1)?.seq ?? 0
+}
+
+/** The newest first; to this address of the envelope, or all. */
+export function latestMessages({ messages }: SmtpEmulator, to?: string): InboxMessage[] {
+  const wanted = to?.toLowerCase()
+  return messages
+    .filter((each) => wanted === undefined || each.to.some((address) => address.toLowerCase() === wanted))
+    .toReversed()
+}
+
+export function readMessage({ read }: SmtpEmulator, message: InboxMessage): ReadEmail {
+  const known = read.get(message)
+  if (known !== undefined) return known
+  const email = readEmail(message.raw)
+  read.set(message, email)
+  return email
+}

@@ -1,0 +1,23 @@
+// How the inbox refuses a request: a status and a message.
+import type { Refusing } from '../shared/controls.ts'
+
+/** Thrown by a control. */
+export class InboxRefusal extends Error {
+  status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+
+  get body(): string {
+    return JSON.stringify({ error: { message: this.message } })
+  }
+}
+
+export const REFUSING: Refusing = {
+  parameter: (message) => new InboxRefusal(400, message),
+  unknownUrl: (method, path) => new InboxRefusal(404, `Unknown URL: ${method} ${path}`),
+  of: (status, message) => new InboxRefusal(status, message),
+  answerOf: (error) => (error instanceof InboxRefusal ? { status: error.status, body: error.body } : null),
+}

@@ -1,0 +1,119 @@
+// The SMTP emulator: a server that takes email and shows it on a page, for development, demos and tests.
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { runUntilStopped, type Started } from '#core/run.ts'
+import { portError } from '#core/startup.ts'
+import { isSupervised } from '#core/supervised.ts'
+import { openAppendFile } from '../shared/append-file.ts'
+import { noFaults } from '../shared/faults.ts'
+import { emptyRequestLog } from '../shared/requests.ts'
+import { startServer } from '../shared/server.ts'
+import { answerInboxControl } from './control.ts'
+import { keepEffect, type MessageEffect, type SmtpEmulator } from './emulator.ts'
+import { InboxRefusal } from './errors.ts'
+import { answerMessage } from './message-page.ts'
+import { inboxPage } from './page.ts'
+import { startSmtpServer } from './server.ts'
+
+const HOST = '127.0.0.1'
+const USER = 'emulator'
+
+export type SmtpEmulatorOptions = {
+  /** 127.0.0.1 unless told. */
+  host?: string
+  /** Of the page and the controls; 0: a free one. */
+  port: number
+  /** Where it takes email; a free one unless told. */
+  smtp_port?: number
+  /** When given, the user's password: another gets 535. */
+  api_key?: string
+  /** Null or absent: memory only. */
+  data_dir?: string | null
+  /** On unless told. */
+  record_requests?: boolean
+}
+
+/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+export async function startSmtpEmulator(
+  options: SmtpEmulatorOptions,
+): Promise<{ url: string; places: { smtp_url: string; inbox_url: string }; close(): Promise<void> }> {
+  const { host = HOST, port, smtp_port = 0, api_key, data_dir, record_requests = true } = options
+  const emulator: SmtpEmulator = {
+    url: '',
+    smtp_url: '',
+    user: USER,
+    password: api_key ?? null,
+    faults: noFaults(),
+    requests: emptyRequestLog(record_requests),
+    messages: [],
+    bytes: 0,
+    read: new WeakMap(),
+    effects: [],
+    file: null,
+  }
+  await using ends = new AsyncDisposableStack()
+  if (data_dir) {
+    await mkdir(data_dir, { recursive: true, mode: 0o700 })
+    const file = await openAppendFile(join(data_dir, 'smtp-effects.jsonl'), (line) =>
+      keepEffect(emulator, line as MessageEffect),
+    )
+    ends.defer(() => file.close())
+    emulator.file = file
+  }
+  const smtp = await startSmtpServer(emulator, { host, port: smtp_port }).catch((error: unknown) => {
+    throw portError(error, {
+      variable: 'SMTP_EMULATOR_PORT',
+      port: smtp_port,
+      host_variable: 'HOST',
+      host,
+    })
+  })
+  ends.defer(() => smtp.close())
+  const inbox = await startServer(
+    { host, port },
+    {
+      api: (exchange) => answerMessage(emulator, host, exchange),
+      control: (exchange) => answerInboxControl(emulator, exchange),
+      page: (query) => inboxPage(emulator, query),
+      errorBody: (message) => new InboxRefusal(403, message).body,
+    },
+  ).catch((error: unknown) => {
+    throw portError(error, { variable: 'INBOX_PORT', port, host_variable: 'HOST', host })
+  })
+  ends.defer(() => inbox.close())
+  emulator.url = inbox.url
+  const login = `${USER}:${encodeURIComponent(api_key ?? 'any')}`
+  emulator.smtp_url = `smtp://${login}@${host.includes(':') ? `[${host}]` : host}:${smtp.port}`
+  const kept = ends.move()
+  return {
+    url: inbox.url,
+    places: { smtp_url: emulator.smtp_url, inbox_url: inbox.url },
+    close: () => kept.disposeAsync(),
+  }
+}
+
+async function main(): Promise<Started> {
+  const { values } = parseArgs({
+    options: {
+      host: { type: 'string', default: HOST },
+      port: { type: 'string', default: '12113' },
+      'smtp-port': { type: 'string', default: '0' },
+      'api-key': { type: 'string' },
+      'data-dir': { type: 'string' },
+      'no-request-log': { type: 'boolean' },
+    },
+  })
+  const emulator = await startSmtpEmulator({
+    host: values.host,
+    port: Number(values.port),
+    smtp_port: Number(values['smtp-port']),
+    api_key: values['api-key'],
+    data_dir: values['data-dir'],
+    record_requests: !values['no-request-log'],
+  })
+  if (!isSupervised()) console.log(JSON.stringify(emulator.places))
+  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+}
+
+if (import.meta.main) await runUntilStopped(main)

@@ -1,0 +1,40 @@
+// What a scripted fault does to an SMTP conversation.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { countHit, hold, type Fault, type Faults } from '../shared/faults.ts'
+
+/** A reply is a whole line; `half`: what is said of one before the connection is cut. */
+export type Misbehaviour = { kind: 'go_on' } | { kind: 'cut'; half: string } | { kind: 'reply'; line: string }
+
+/** Waits as long as the fault says, and tells what comes then. `due`: the reply that would come without it. */
+export async function misbehave(faults: Faults, fault: Fault, due: string): Promise<Misbehaviour> {
+  if (fault.action === null) countHit(faults, fault)
+  if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
+  if (fault.action === 'hold') {
+    const released = hold(fault)
+    countHit(faults, fault)
+    await released
+  } else if (fault.action !== null) countHit(faults, fault)
+  switch (fault.action) {
+    case 'drop':
+      return { kind: 'cut', half: '' }
+    case 'cut_body':
+      return { kind: 'cut', half: due.slice(0, due.length >> 1) }
+    case 'refuse_400':
+      return { kind: 'reply', line: fault.code ?? '554 5.0.0 Refused' }
+    case 'refuse_401':
+      return { kind: 'reply', line: '535 5.7.8 Authentication credentials invalid' }
+    case 'rate_limited_429':
+      return { kind: 'reply', line: '421 4.7.0 Too many emails, try again later' }
+    case 'error_500':
+    case 'error_500_unstored':
+    case 'conflict_409':
+    case 'html_503':
+      return { kind: 'reply', line: '451 4.3.0 Local error in processing' }
+    case 'empty_200':
+    case 'string_ok':
+      return { kind: 'reply', line: 'OK' }
+    // Also `still_processing`, which no email is.
+    default:
+      return { kind: 'go_on' }
+  }
+}

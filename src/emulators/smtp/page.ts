@@ -1,0 +1,68 @@
+// What a person sees of the SMTP emulator: the emails that arrived, conversations, refusals and faults.
+import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { button, cell, document, escape, section } from '../shared/html.ts'
+import { latestRequests } from '../shared/requests.ts'
+import { latestMessages, messagesTaken, PHASES, readMessage, type SmtpEmulator } from './emulator.ts'
+
+const SHOWN = 100
+const COMMANDS_SHOWN = 25
+const REFRESH_S = 5
+const TRIGGERS = [
+  ['bounce.example', 'is refused for good'],
+  ['defer.example', 'is refused for now'],
+  ['reject.example', 'is refused after the text'],
+  ['lost.example', 'is kept, and its answer lost'],
+] as const
+
+/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+export function inboxPage(emulator: SmtpEmulator, query: string): string {
+  const { smtp_url, requests, faults } = emulator
+  const refreshing = query === 'refresh'
+  const refused = latestRequests(
+    requests,
+    COMMANDS_SHOWN,
+    ({ refusal, fault }) => refusal !== null || fault !== null,
+  )
+  const messages = latestMessages(emulator)
+  const triggers = TRIGGERS.map(([domain, what]) => `to <code>*@${domain}</code> ${what}`).join(', ')
+  const body = [
+    `<p>What was sent to <code>${escape(smtp_url)}</code> stays here; nothing goes on to anybody. ${counted(messagesTaken(emulator), 'email')} taken.</p>`,
+    `<p>An email ${triggers}.</p>`,
+    `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
+    section(
+      'Emails',
+      ['received', 'subject', 'from', 'to', 'bytes'],
+      messages.slice(0, SHOWN).map((message) => {
+        const { headers } = readMessage(emulator, message)
+        const subject = headers['subject'] ?? ''
+        return [
+          message.received_at,
+          cell(
+            `<a href="/messages/${message.id}">${escape(subject.trim() === '' ? '(no subject)' : subject)}</a>`,
+          ),
+          headers['from'] ?? message.sender,
+          message.to.join(', '),
+          String(message.raw.length),
+        ]
+      }),
+      messages.length > 0
+        ? `<div class="forms">${button('empty', 'Delete all', {})}${messages.length > SHOWN ? `<p>The latest ${SHOWN} of ${messages.length}.</p>` : ''}</div>`
+        : '',
+    ),
+    faultSection(faults, PHASES),
+    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    section(
+      'Commands',
+      ['at', 'command', 'answer', 'Message-ID', 'conversation'],
+      latestRequests(requests, COMMANDS_SHOWN).map(({ at, method, status, idempotency_key, request_id }) => [
+        at,
+        method,
+        answered(status),
+        idempotency_key ?? '',
+        request_id,
+      ]),
+    ),
+  ]
+  const head = refreshing ? `<meta http-equiv="refresh" content="${REFRESH_S}">` : ''
+  return document('Inbox', body.join('\n'), head)
+}

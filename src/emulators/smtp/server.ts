@@ -1,0 +1,246 @@
+// The SMTP side: takes every email except where a fault or the recipient says otherwise.
+import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
+import type { AddressInfo } from 'node:net'
+import { takeFault, type Fault } from '../shared/faults.ts'
+import { logRequest, type LoggedRequest } from '../shared/requests.ts'
+import { keepMessage, PHASES, type Phase, type SmtpEmulator } from './emulator.ts'
+import { misbehave } from './misbehave.ts'
+
+const LONGEST_BYTES = 64 * 1024 * 1024
+/** Replies by the domain of a recipient. */
+const REFUSED_AT_RCPT: Record<string, { responseCode: number; text: string }> = {
+  'bounce.example': { responseCode: 550, text: 'No such mailbox' },
+  'defer.example': { responseCode: 451, text: 'Try again later' },
+}
+const REFUSED_AT_DOT = 'reject.example'
+const LOST = 'lost.example'
+
+type Connection = SMTPServer['connections'] extends Set<infer Each> ? Each : never
+/** A connection, with the request that it answers now, and a reply that it is to give instead of its own. */
+type Client = { connection: Connection; log: LoggedRequest | null; reply: string | null; is_cut: boolean }
+
+/** Resolves when it listens. `close` cuts open connections. */
+export async function startSmtpServer(
+  emulator: SmtpEmulator,
+  { host, port }: { host: string; port: number },
+): Promise<{ port: number; close(): Promise<void> }> {
+  const clients = new Map<string, Client>()
+  const server = new SMTPServer({
+    name: 'smtp-emulator',
+    logger: false,
+    size: LONGEST_BYTES,
+    rejectOversized: true,
+    hideENHANCEDSTATUSCODES: false,
+    disableReverseLookup: true,
+    // On this machine, where nobody is in between.
+    disabledCommands: ['STARTTLS'],
+    allowInsecureAuth: true,
+    authOptional: true,
+    onConnect(session, callback) {
+      const connection = [...server.connections].find(({ id }) => id === session.id)
+      if (connection === undefined) return callback()
+      const client: Client = { connection, log: null, reply: null, is_cut: false }
+      clients.set(session.id, client)
+      listenTo(emulator, client)
+      disturbed(emulator, client, 'GREETING', '', callback)
+    },
+    onClose: ({ id }) => void clients.delete(id),
+    onAuth({ username, password }, _session, callback) {
+      const is_right =
+        emulator.password === null || (username === emulator.user && password === emulator.password)
+      callback(null, is_right ? { user: username } : { message: 'Authentication credentials invalid' })
+    },
+    onRcptTo({ address }, _session, callback) {
+      const refused = REFUSED_AT_RCPT[domainOf(address)]
+      if (refused === undefined) return callback()
+      callback(Object.assign(new Error(refused.text), { responseCode: refused.responseCode }))
+    },
+    onData(stream, session, callback) {
+      const client = clients.get(session.id)
+      if (client === undefined) return callback(new Error('Local error in processing'))
+      void receive(emulator, client, stream, session, callback)
+    },
+  })
+  // Of connections that went away.
+  server.on('error', () => {})
+  await new Promise<void>((resolve, reject) => {
+    server.server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const bound = (server.server.address() as AddressInfo).port
+  return {
+    port: bound,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(resolve))
+      for (const connection of server.connections) connection._socket.destroy()
+      await closed
+    },
+  }
+}
+
+/** Notes each command and its reply, and lets faults come before the server's own answer. */
+function listenTo(emulator: SmtpEmulator, client: Client): void {
+  const { connection } = client
+  const perform = connection._onCommand.bind(connection)
+  connection._onCommand = (command, callback) => {
+    const line = command.toString()
+    const phase = connection._nextHandler ? null : phaseOf(line)
+    if (phase === null) return perform(command, callback)
+    note(emulator, client, phase, null)
+    disturbed(
+      emulator,
+      client,
+      phase,
+      line,
+      () => perform(command, callback),
+      () => callback?.(),
+    )
+  }
+  const send = connection.send.bind(connection)
+  connection.send = (code, data, context) => {
+    const { reply, is_cut } = client
+    if (is_cut) return
+    if (reply !== null) {
+      client.reply = null
+      return say(client, reply)
+    }
+    noteReply(client, code, typeof data === 'string' ? data : '')
+    send(code, data, context)
+  }
+}
+
+function phaseOf(line: string): Phase | null {
+  const word = line.split(/[\s:]/, 1)[0]!.toUpperCase()
+  return PHASES.find((phase) => phase === (word === 'HELO' ? 'EHLO' : word)) ?? null
+}
+
+/** Goes on at once where no fault wants this; `instead` after a reply that was the fault's. */
+function disturbed(
+  emulator: SmtpEmulator,
+  client: Client,
+  phase: Phase,
+  text: string,
+  goOn: () => void,
+  instead: () => void = () => {},
+): void {
+  const fault = faultAt(emulator, client, phase, text)
+  if (fault === null) goOn()
+  else void disturb(emulator, client, phase, fault, goOn, instead)
+}
+
+async function disturb(
+  { faults }: SmtpEmulator,
+  client: Client,
+  phase: Phase,
+  fault: Fault,
+  goOn: () => void,
+  instead: () => void,
+): Promise<void> {
+  const outcome = await misbehave(faults, fault, '250 2.0.0 OK')
+  if (outcome.kind === 'go_on') return goOn()
+  if (outcome.kind === 'cut') return cut(client, outcome.half)
+  say(client, outcome.line)
+  if (phase === 'GREETING') client.connection.close()
+  instead()
+}
+
+async function receive(
+  emulator: SmtpEmulator,
+  client: Client,
+  stream: SMTPServerDataStream,
+  session: SMTPServerSession,
+  answer: (refused: Error | null) => void,
+): Promise<void> {
+  try {
+    answer(await take(emulator, client, stream, session))
+  } catch {
+    // The client went away in the middle.
+    answer(new Error('The text did not arrive'))
+  }
+}
+
+/** Takes the text; what comes back is a refusal. */
+async function take(
+  emulator: SmtpEmulator,
+  client: Client,
+  stream: SMTPServerDataStream,
+  { envelope }: SMTPServerSession,
+): Promise<Error | null> {
+  const of_body = faultAt(emulator, client, 'BODY', '')
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) {
+    chunks.push(chunk as Buffer)
+    if (of_body !== null && chunks.length === 1) {
+      const outcome = await misbehave(emulator.faults, of_body, '')
+      if (outcome.kind === 'cut') cut(client, '')
+      if (outcome.kind === 'reply') client.reply = outcome.line
+    }
+  }
+  if (client.is_cut) return null
+  const raw = Buffer.concat(chunks)
+  const sender = envelope.mailFrom === false ? '' : envelope.mailFrom.address
+  const to = envelope.rcptTo.map(({ address }) => address)
+  const domains = to.map(domainOf)
+  note(emulator, client, 'DOT', raw)
+  if (client.reply !== null) return null
+  if (domains.includes(REFUSED_AT_DOT))
+    return Object.assign(new Error('Refused for its content'), { responseCode: 554 })
+  const keep = () => void keepMessage(emulator, sender, to, raw)
+  const fault =
+    emulator.faults.list.length === 0 ? null : faultAt(emulator, client, 'DOT', raw.toString('latin1'))
+  if (fault?.when === 'after') keep()
+  const outcome =
+    fault === null ? null : await misbehave(emulator.faults, fault, '250 2.6.0 OK: message queued')
+  if (outcome?.kind === 'reply') client.reply = outcome.line
+  else if (outcome?.kind === 'cut') cut(client, outcome.half)
+  else if (fault?.when !== 'after') keep()
+  if (domains.includes(LOST)) cut(client, '')
+  return null
+}
+
+function faultAt({ faults }: SmtpEmulator, { log }: Client, phase: Phase, text: string): Fault | null {
+  const fault = takeFault(faults, phase, '/', text)
+  if (fault !== null && log !== null) log.fault = fault.id
+  return fault
+}
+
+function note({ requests }: SmtpEmulator, client: Client, phase: Phase, raw: Buffer | null): void {
+  const { connection } = client
+  const message_id = raw === null ? null : (/^message-id:\s*(<[^>]*>)/im.exec(headOf(raw))?.[1] ?? null)
+  client.log = logRequest(requests, {
+    method: phase,
+    path: '/',
+    idempotency_key: message_id,
+    request_id: `${connection.id}/${connection.session.transaction}`,
+  })
+}
+
+function headOf(raw: Buffer): string {
+  const end = raw.indexOf('\r\n\r\n')
+  return raw.toString('latin1', 0, end < 0 ? raw.length : end)
+}
+
+function noteReply({ log }: Client, code: number, text: string): void {
+  if (log === null) return
+  log.status = code
+  if (code >= 400) log.refusal = text
+}
+
+/** Says a whole reply of its own. */
+function say(client: Client, line: string): void {
+  const code = Number.parseInt(line, 10)
+  noteReply(client, Number.isNaN(code) ? 0 : code, line)
+  client.connection._socket.write(`${line}\r\n`)
+  if (code === 421) client.connection.close()
+}
+
+function cut(client: Client, half: string): void {
+  const { _socket: socket } = client.connection
+  client.is_cut = true
+  if (half === '') socket.destroy()
+  else socket.write(half, () => socket.destroy())
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
+}

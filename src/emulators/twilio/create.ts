@@ -1,0 +1,141 @@
+// Takes a message, or refuses it as Twilio would.
+import { beginSms } from './life.ts'
+import { keepSms, keepSmsEffect, smsTaken, newSid, type SentSms, type TwilioEmulator } from './emulator.ts'
+import { smsInvalid, twilioFailed } from './errors.ts'
+
+const NUMBER = /^\+[1-9]\d{6,14}$/
+const SENDER = /^(?:\+[1-9]\d{6,14}|\d{3,6}|(?=.*[A-Za-z])[A-Za-z0-9 &_+-]{1,11})$/
+const LONGEST_BODY = 1600
+const LONGEST_URL = 4000
+/** In seconds. */
+const LONGEST_VALIDITY = 36_000
+
+/** Numbers that refuse: Twilio's own, and one of ours that fails. */
+const MAGIC: Readonly<Record<string, (from: string) => Error>> = {
+  '+15005550001': () => badNumber('+15005550001'),
+  '+15005550002': (from) =>
+    smsInvalid(
+      21612,
+      `The 'To' phone number: +15005550002, is not currently reachable using the 'From' phone number: ${from} via SMS.`,
+    ),
+  '+15005550003': () =>
+    smsInvalid(
+      21408,
+      "Permission to send an SMS has not been enabled for the region indicated by the 'To' number: +15005550003",
+    ),
+  '+15005550004': unsubscribed,
+  '+15005550009': () => smsInvalid(21614, "'To' number: +15005550009, is not a mobile number"),
+  '+15005550500': twilioFailed,
+}
+/** The answer about a message to it never comes. */
+export const LOST_NUMBER = '+15005550599'
+
+/** The same of senders. */
+const MAGIC_SENDERS: Readonly<Record<string, () => Error>> = {
+  '+15005550001': () => smsInvalid(21212, "Invalid 'From' Phone Number: +15005550001"),
+  '+15005550007': () =>
+    smsInvalid(
+      21606,
+      "The 'From' phone number provided (+15005550007) is not a valid message-capable number",
+    ),
+  '+15005550008': () =>
+    smsInvalid(21611, "This 'From' number has exceeded the maximum number of queued messages"),
+}
+
+export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): SentSms {
+  const to = form.get('To') ?? ''
+  const from = form.get('From') || null
+  const service = form.get('MessagingServiceSid') || null
+  const body = form.get('Body') ?? ''
+  const callback_url = form.get('StatusCallback') || null
+  if (to === '') throw smsInvalid(21604, "A 'To' phone number is required.")
+  if (!NUMBER.test(to)) throw badNumber(to)
+  const sender = checkSender(from, service)
+  if (sender === to) throw smsInvalid(21266, "'To' and 'From' number cannot be the same")
+  if (body === '') throw smsInvalid(21602, 'Message body is required.')
+  if (body.length > LONGEST_BODY)
+    throw smsInvalid(21617, 'The concatenated message body exceeds the 1600 character limit')
+  if (callback_url !== null && !isWebAddress(callback_url))
+    throw smsInvalid(21609, `The 'StatusCallback' URL ${callback_url} is not a valid URL.`)
+  const validity = form.get('ValidityPeriod') ?? '1'
+  if (!/^\d+$/.test(validity) || Number(validity) < 1 || Number(validity) > LONGEST_VALIDITY)
+    throw smsInvalid(20001, `The 'ValidityPeriod' ${validity} is not between 1 and ${LONGEST_VALIDITY}.`)
+  const refusal = MAGIC[to]?.(sender)
+  if (refusal !== undefined) throw refusal
+  if (emulator.opted_out.has(pairOf(to, sender))) throw unsubscribed()
+  return take(emulator, { to, from, messaging_service_sid: service, body, callback_url })
+}
+
+/** The sender, or the messaging service. */
+function checkSender(from: string | null, service: string | null): string {
+  if (service !== null) {
+    if (!/^MG[0-9a-f]{32}$/.test(service))
+      throw smsInvalid(21701, `The Messaging Service ${service} does not exist`)
+    return service
+  }
+  if (from === null) throw smsInvalid(21603, "A 'From' phone number is required.")
+  const refusal = MAGIC_SENDERS[from]?.()
+  if (refusal !== undefined) throw refusal
+  if (!SENDER.test(from))
+    throw smsInvalid(
+      21212,
+      `The 'From' number ${from} is not a valid phone number, shortcode, or alphanumeric sender ID.`,
+    )
+  return from
+}
+
+function take(
+  emulator: TwilioEmulator,
+  asked: Pick<SentSms, 'to' | 'from' | 'messaging_service_sid' | 'body' | 'callback_url'>,
+): SentSms {
+  const now_ms = Date.now()
+  const sms: SentSms = {
+    ...asked,
+    sid: newSid('SM'),
+    segments: segmentsOf(asked.body),
+    status: asked.messaging_service_sid === null ? 'queued' : 'accepted',
+    error_code: null,
+    created_ms: now_ms,
+    updated_ms: now_ms,
+    sent_ms: null,
+    is_priced: false,
+  }
+  keepSms(emulator, sms)
+  const message_id = sms.callback_url === null ? null : new URL(sms.callback_url).searchParams.get('m')
+  const effect = {
+    seq: smsTaken(emulator) + 1,
+    at: new Date(now_ms).toISOString(),
+    effect: 'message' as const,
+    sid: sms.sid,
+    messaging_service_sid: sms.messaging_service_sid,
+    segments: sms.segments,
+    metadata: message_id === null ? ({} as Record<string, string>) : { message_id },
+  }
+  keepSmsEffect(emulator, effect)
+  emulator.file?.append(effect)
+  beginSms(emulator, sms)
+  return sms
+}
+
+/** How an opt-out is remembered. `sender`: a number, or a messaging service. */
+export function pairOf(recipient: string, sender: string): string {
+  return `${recipient} ${sender}`
+}
+
+function badNumber(to: string): Error {
+  return smsInvalid(21211, `The 'To' number ${to} is not a valid phone number.`)
+}
+
+function unsubscribed(): Error {
+  return smsInvalid(21610, 'Attempt to send to unsubscribed recipient')
+}
+
+function isWebAddress(text: string): boolean {
+  return text.length <= LONGEST_URL && /^https?:\/\//.test(text) && URL.canParse(text)
+}
+
+/** Near enough: the letters that only look like ASCII to a phone are counted as others. */
+function segmentsOf(body: string): number {
+  const [whole, part] = /^[\n\r\x20-\x7e]*$/.test(body) ? [160, 153] : [70, 67]
+  return body.length <= whole ? 1 : Math.ceil(body.length / part)
+}

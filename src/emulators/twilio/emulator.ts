@@ -1,0 +1,109 @@
+// What every operation of the Twilio emulator gets first: its state and its record.
+import type { AppendFile } from '../shared/append-file.ts'
+import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
+import type { RequestLog } from '../shared/requests.ts'
+import type { CallbackSender } from './callbacks.ts'
+import { SMS_REFUSING } from './errors.ts'
+
+export type SentSmsStatus =
+  | 'accepted'
+  | 'queued'
+  | 'sending'
+  | 'sent'
+  | 'delivered'
+  | 'undelivered'
+  | 'failed'
+  | 'canceled'
+  | 'read'
+
+/** A message to a phone. Its numbers and text are in memory only. */
+export type SentSms = {
+  sid: string
+  to: string
+  /** Null until a messaging service has chosen it. */
+  from: string | null
+  messaging_service_sid: string | null
+  body: string
+  segments: number
+  status: SentSmsStatus
+  error_code: number | null
+  callback_url: string | null
+  created_ms: number
+  updated_ms: number
+  sent_ms: number | null
+  is_priced: boolean
+}
+
+/** A message that was taken; neither its numbers nor its text are in it. */
+export type SmsEffect = {
+  /** From 1, without gaps. */
+  seq: number
+  /** ISO 8601, of the real clock. */
+  at: string
+  effect: 'message'
+  sid: string
+  messaging_service_sid: string | null
+  segments: number
+  metadata: Record<string, string>
+}
+
+export type TwilioEmulator = {
+  url: string
+  account_sid: string
+  auth_token: string
+  /** Where inbound messages are posted; null: nowhere. */
+  webhook_url: string | null
+  /** Between the statuses that a message passes through by itself. */
+  pace_ms: number
+  faults: Faults
+  requests: RequestLog
+  /** The latest, oldest first. */
+  messages: Map<string, SentSms>
+  /** The latest. */
+  effects: SmsEffect[]
+  /** Holds all. */
+  file: AppendFile | null
+  /** Who wants nothing from whom: `<recipient> <sender or messaging service>`. */
+  opted_out: Set<string>
+  callbacks: CallbackSender
+}
+
+const MOST_MESSAGES = 50_000
+/** Of older ones only the file knows. */
+const MOST_EFFECTS = 100_000
+
+export function keepSms({ messages }: TwilioEmulator, sms: SentSms): void {
+  messages.set(sms.sid, sms)
+  if (messages.size > MOST_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
+}
+
+export function keepSmsEffect({ effects }: Pick<TwilioEmulator, 'effects'>, line: SmsEffect): void {
+  effects.push(line)
+  if (effects.length > MOST_EFFECTS) effects.shift()
+}
+
+/** How many messages were taken. */
+export function smsTaken({ effects }: Pick<TwilioEmulator, 'effects'>): number {
+  return effects.at(-1)?.seq ?? 0
+}
+
+/** Newest first; to one number, or all. */
+export function newestMessages({ messages }: TwilioEmulator, to?: string): SentSms[] {
+  return [...messages.values()].filter((sms) => to === undefined || sms.to === to).toReversed()
+}
+
+/** What a fault of the page meets, in words. */
+export const SMS_PLACES: Record<string, object> = {
+  'any request': {},
+  sending: { method: 'POST', path: '/Messages\\.json$' },
+  'looking for messages': { method: 'GET', path: '/Messages' },
+}
+
+export function addSmsFault(faults: Faults, script: unknown): Fault {
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: SMS_REFUSING.parameter })
+}
+
+/** An id as Twilio's: two letters and 32 hexadecimal digits. */
+export function newSid(prefix: 'SM' | 'RQ'): string {
+  return prefix + crypto.randomUUID().replaceAll('-', '')
+}

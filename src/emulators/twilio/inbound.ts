@@ -1,0 +1,55 @@
+// Messages that come from phones: posted to the webhook, and remembered where they say that no more are wanted.
+import { pairOf } from './create.ts'
+import { newSid, type TwilioEmulator } from './emulator.ts'
+import { SMS_REFUSING } from './errors.ts'
+
+const NUMBER = /^\+[1-9]\d{6,14}$/
+
+/** The words of opt-out messages, by what they mean. */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  STOP: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
+  START: ['START', 'YES', 'UNSTOP'],
+  HELP: ['HELP', 'INFO'],
+}
+
+export type InboundSms = {
+  from: string
+  /** One of our numbers. */
+  to: string
+  body: string
+  /** What Twilio's own handling of opt-outs took it for, where an account uses that. */
+  opt_out_type?: string | undefined
+  messaging_service_sid?: string | undefined
+}
+
+/** Resolves with what the webhook answered; status 0: nothing. */
+export async function receiveSms(
+  emulator: TwilioEmulator,
+  { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
+): Promise<{ sid: string; status: number; body: string }> {
+  if (!NUMBER.test(from)) throw SMS_REFUSING.parameter('must be a number', 'from')
+  if (to === '') throw SMS_REFUSING.parameter('must be one of our numbers', 'to')
+  if (emulator.webhook_url === null) throw SMS_REFUSING.of(400, 'There is no webhook to post it to.')
+  const word = body.trim().toUpperCase()
+  const meaning = opt_out_type ?? Object.keys(WORDS).find((each) => WORDS[each]!.includes(word))
+  const pair = pairOf(from, messaging_service_sid ?? to)
+  if (meaning === 'STOP') emulator.opted_out.add(pair)
+  if (meaning === 'START') emulator.opted_out.delete(pair)
+  const sid = newSid('SM')
+  const answer = await emulator.callbacks.post(emulator.webhook_url, {
+    MessageSid: sid,
+    SmsSid: sid,
+    SmsMessageSid: sid,
+    SmsStatus: 'received',
+    AccountSid: emulator.account_sid,
+    ApiVersion: '2010-04-01',
+    From: from,
+    To: to,
+    Body: body,
+    NumMedia: '0',
+    NumSegments: '1',
+    ...(messaging_service_sid !== undefined && { MessagingServiceSid: messaging_service_sid }),
+    ...(opt_out_type !== undefined && { OptOutType: opt_out_type }),
+  })
+  return { sid, ...answer }
+}

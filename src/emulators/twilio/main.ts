@@ -1,0 +1,124 @@
+// The Twilio emulator: a server that Twilio's own SDK takes for Twilio, for development, demos and tests.
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { runUntilStopped, type Started } from '#core/run.ts'
+import { portError } from '#core/startup.ts'
+import { isSupervised } from '#core/supervised.ts'
+import { openAppendFile } from '../shared/append-file.ts'
+import { noFaults } from '../shared/faults.ts'
+import { emptyRequestLog } from '../shared/requests.ts'
+import { startServer } from '../shared/server.ts'
+import { answerTwilioApi } from './api.ts'
+import { startCallbackSender } from './callbacks.ts'
+import { answerTwilioControl } from './control.ts'
+import { keepSmsEffect, type SmsEffect, type TwilioEmulator } from './emulator.ts'
+import { SmsRefusal } from './errors.ts'
+import { twilioPage } from './page.ts'
+
+const HOST = '127.0.0.1'
+const ACCOUNT_SID = `AC${'0'.repeat(32)}`
+const PACE_MS = 200
+
+export type TwilioEmulatorOptions = {
+  /** 127.0.0.1 unless told. */
+  host?: string
+  /** 0: a free one. */
+  port: number
+  /** `AC` and zeros unless told. */
+  account_sid?: string
+  /** What callers know, and what it signs with. */
+  api_key: string
+  /** Where messages from phones are posted; they go nowhere without. */
+  webhook_url?: string | undefined
+  /** Between taken, sent and delivered; 200 unless told. */
+  pace_ms?: number
+  /** Null or absent: memory only. Messages are never in it. */
+  data_dir?: string | null
+  /** On unless told. */
+  record_requests?: boolean
+}
+
+/** Resolves when it listens. `close` cuts open connections and writes everything down. */
+export async function startTwilioEmulator(
+  options: TwilioEmulatorOptions,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const emulator: TwilioEmulator = {
+    url: '',
+    account_sid: options.account_sid ?? ACCOUNT_SID,
+    auth_token: options.api_key,
+    webhook_url: options.webhook_url ?? null,
+    pace_ms: options.pace_ms ?? PACE_MS,
+    faults: noFaults(),
+    requests: emptyRequestLog(options.record_requests ?? true),
+    messages: new Map(),
+    effects: [],
+    file: null,
+    opted_out: new Set(),
+    callbacks: startCallbackSender(options.api_key),
+  }
+  if (options.data_dir) {
+    await mkdir(options.data_dir, { recursive: true, mode: 0o700 })
+    emulator.file = await openAppendFile(join(options.data_dir, 'twilio-effects.jsonl'), (line) =>
+      keepSmsEffect(emulator, line as SmsEffect),
+    )
+  }
+  const server = await startServer(
+    { host: options.host ?? HOST, port: options.port },
+    {
+      api: (exchange) => answerTwilioApi(emulator, exchange),
+      control: (exchange) => answerTwilioControl(emulator, exchange),
+      page: (query) => twilioPage(emulator, query),
+      errorBody: (message) => new SmsRefusal(403, 20403, message).body,
+    },
+  ).catch(async (error: unknown) => {
+    await emulator.file?.close()
+    throw error
+  })
+  emulator.url = server.url
+  return {
+    url: server.url,
+    async close() {
+      emulator.callbacks.close()
+      await server.close()
+      await emulator.file?.close()
+    },
+  }
+}
+
+/** `--api-key` may also be the variable TWILIO_AUTH_TOKEN: everybody can read a command line. */
+async function main(): Promise<Started> {
+  const { values } = parseArgs({
+    options: {
+      host: { type: 'string', default: HOST },
+      port: { type: 'string', default: '12112' },
+      'account-sid': { type: 'string' },
+      'api-key': { type: 'string', default: process.env.TWILIO_AUTH_TOKEN || 'twilio-emulator' },
+      'webhook-url': { type: 'string' },
+      'pace-ms': { type: 'string', default: String(PACE_MS) },
+      'data-dir': { type: 'string' },
+      'no-request-log': { type: 'boolean' },
+    },
+  })
+  const emulator = await startTwilioEmulator({
+    host: values.host,
+    port: Number(values.port),
+    account_sid: values['account-sid'],
+    api_key: values['api-key'],
+    webhook_url: values['webhook-url'],
+    pace_ms: Number(values['pace-ms']),
+    data_dir: values['data-dir'],
+    record_requests: !values['no-request-log'],
+  }).catch((error: unknown) => {
+    const place = {
+      variable: 'TWILIO_EMULATOR_PORT',
+      port: Number(values.port),
+      host_variable: 'HOST',
+    } as const
+    throw portError(error, { ...place, host: values.host })
+  })
+  if (!isSupervised()) console.log(JSON.stringify({ twilio_url: emulator.url }))
+  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+}
+
+if (import.meta.main) await runUntilStopped(main)

@@ -1,0 +1,61 @@
+// What a person sees of the Twilio emulator: messages, a phone that answers, requests, refusals and faults.
+import { answered, counted, faultSection, refusalRow, REFUSED_HEADS } from '../shared/fault-page.ts'
+import { document, escape, section } from '../shared/html.ts'
+import { latestRequests } from '../shared/requests.ts'
+import { smsTaken, newestMessages, SMS_PLACES, type TwilioEmulator } from './emulator.ts'
+
+const SHOWN = 25
+const REFRESH_S = 5
+const NUMBERS = [
+  ['+15005550001', 'not valid (21211)'],
+  ['+15005550002', 'not reachable (21612)'],
+  ['+15005550003', 'not permitted (21408)'],
+  ['+15005550004', 'opted out (21610)'],
+  ['+15005550009', 'no mobile phone (21614)'],
+  ['+15005550500', 'fails with 500'],
+  ['+15005550599', 'is sent, and the answer is lost'],
+] as const
+
+/** The page at `/`. With `refresh` in its query it shows itself again and again. */
+export function twilioPage(emulator: TwilioEmulator, query: string): string {
+  const { url, requests, faults, account_sid } = emulator
+  const refreshing = query === 'refresh'
+  const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
+  const numbers = NUMBERS.map(([number, what]) => `<code>${number}</code> ${what}`).join(', ')
+  const field = (name: string) =>
+    `<label>${name} <input name="${name}" size="${name === 'body' ? 24 : 14}"></label>`
+  const body = [
+    `<p>No phones, but a stand-in for Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>: what is sent stays here. ${counted(smsTaken(emulator), 'message')}, ${counted(requests.total, 'request')}.</p>`,
+    `<p>Numbers that do otherwise: ${numbers}.</p>`,
+    `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
+    section(
+      'Messages',
+      ['at', 'to', 'from', 'text', 'status', 'id'],
+      newestMessages(emulator)
+        .slice(0, SHOWN)
+        .map(({ created_ms, to, from, messaging_service_sid, body, status, error_code, sid }) => [
+          new Date(created_ms).toISOString(),
+          to,
+          from ?? messaging_service_sid ?? '',
+          body,
+          error_code === null ? status : `${status} (${error_code})`,
+          sid,
+        ]),
+      `<div class="forms"><form method="post" action="/_emulator/page/inbound">${['from', 'to', 'body'].map(field).join(' ')} <button>Send from a phone</button></form></div>`,
+    ),
+    faultSection(faults, Object.keys(SMS_PLACES)),
+    section('Refusals and faults met', REFUSED_HEADS, refused.map(refusalRow)),
+    section(
+      'Requests',
+      ['at', 'request', 'answer', 'request id'],
+      latestRequests(requests, SHOWN).map(({ at, method, path, status, request_id }) => [
+        at,
+        `${method} ${path}`,
+        answered(status),
+        request_id,
+      ]),
+    ),
+  ]
+  const head = refreshing ? `<meta http-equiv="refresh" content="${REFRESH_S}">` : ''
+  return document('Twilio emulator', body.join('\n'), head)
+}

@@ -1,0 +1,87 @@
+// Messages as Twilio shows them.
+import { newestMessages, type SentSms, type TwilioEmulator } from './emulator.ts'
+import { smsInvalid } from './errors.ts'
+
+const PRICE_OF_SEGMENT = 0.0079
+const USUAL_PAGE = 50
+const LONGEST_PAGE = 1000
+
+/** The path of the messages of an account, without an ending. */
+export function messagesPath(account_sid: string): string {
+  return `/2010-04-01/Accounts/${account_sid}/Messages`
+}
+
+export function renderSms(account_sid: string, sms: SentSms): object {
+  const { sid, to, from, messaging_service_sid, body, segments, status, error_code } = sms
+  const path = `${messagesPath(account_sid)}/${sid}`
+  return {
+    account_sid,
+    api_version: '2010-04-01',
+    body,
+    date_created: rfc2822(sms.created_ms),
+    date_sent: sms.sent_ms === null ? null : rfc2822(sms.sent_ms),
+    date_updated: rfc2822(sms.updated_ms),
+    direction: 'outbound-api',
+    error_code,
+    error_message: error_code === null ? null : `The message to ${to} failed with error ${error_code}`,
+    from,
+    messaging_service_sid,
+    num_media: '0',
+    // A messaging service counts only once it has chosen the number.
+    num_segments: from === null ? '0' : String(segments),
+    price: sms.is_priced ? `-${(PRICE_OF_SEGMENT * segments).toFixed(5)}` : null,
+    price_unit: 'USD',
+    sid,
+    status,
+    subresource_uris: { media: `${path}/Media.json` },
+    to,
+    uri: `${path}.json`,
+  }
+}
+
+/** Newest first, a page of those that the query asks for. */
+export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): object {
+  const { account_sid } = emulator
+  const page_size = Math.min(Number(query.get('PageSize') ?? USUAL_PAGE), LONGEST_PAGE)
+  if (!(page_size >= 1)) throw smsInvalid(20001, "The 'PageSize' is not a positive number.")
+  const wanted = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) => isWanted(sms, query))
+  const token = query.get('PageToken')
+  const start = token === null ? 0 : wanted.findIndex(({ sid }) => sid === token.slice(2)) + 1
+  const page = Number(query.get('Page') ?? 0)
+  const shown = wanted.slice(start, start + page_size)
+  const uri = (changes: Record<string, string>) => {
+    const all = new URLSearchParams({ ...Object.fromEntries(query), PageSize: String(page_size), ...changes })
+    return `${messagesPath(account_sid)}.json?${all.toString()}`
+  }
+  const has_more = start + shown.length < wanted.length
+  return {
+    messages: shown.map((sms) => renderSms(account_sid, sms)),
+    start,
+    end: start + Math.max(shown.length - 1, 0),
+    page,
+    page_size,
+    uri: uri({}),
+    first_page_uri: uri({ Page: '0' }),
+    next_page_uri: has_more ? uri({ Page: String(page + 1), PageToken: `PA${shown.at(-1)!.sid}` }) : null,
+    previous_page_uri: null,
+  }
+}
+
+/** `DateSent` is the day; with `<` or `>` in the name of the parameter the days up to it, or from it on. */
+function isWanted({ from, sent_ms }: SentSms, query: URLSearchParams): boolean {
+  const day = sent_ms === null ? null : new Date(sent_ms).toISOString().slice(0, 10)
+  const fits = (name: string, compare: (day: string, wanted: string) => boolean) => {
+    const wanted = query.get(name)?.slice(0, 10)
+    return wanted === undefined || (day !== null && compare(day, wanted))
+  }
+  return (
+    (query.get('From') ?? from) === from &&
+    fits('DateSent', (is, wanted) => is === wanted) &&
+    fits('DateSent<', (is, wanted) => is <= wanted) &&
+    fits('DateSent>', (is, wanted) => is >= wanted)
+  )
+}
+
+function rfc2822(at_ms: number): string {
+  return new Date(at_ms).toUTCString().replace('GMT', '+0000')
+}

@@ -1,0 +1,104 @@
+// The text of an email as it is sent: headers, parts and signature (MIME, DKIM), made by nodemailer.
+import DKIM from 'nodemailer/lib/dkim'
+import MailComposer from 'nodemailer/lib/mail-composer'
+import { createPrivateKey } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
+import { bareAddress } from '#core/addresses.ts'
+import { ConfigError } from '#core/config.ts'
+import type { OutgoingEmail } from '../email.ts'
+import { asciiDomain } from './envelope.ts'
+
+export type Dkim = { domain: string; selector: string; private_key: string }
+
+/** Whoever may change one of them on the way could make another email of it. */
+const SIGNED = [
+  'From',
+  'Reply-To',
+  'Subject',
+  'Date',
+  'Message-ID',
+  'To',
+  'Cc',
+  'MIME-Version',
+  'Content-Type',
+  'Content-Transfer-Encoding',
+  'In-Reply-To',
+  'References',
+  'List-Unsubscribe',
+  'List-Unsubscribe-Post',
+].join(':')
+
+/** Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave unsigned. */
+export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
+  if (dkim === null) return compose
+  if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY: must be an RSA key, PEM.')
+  const signer = new DKIM({
+    domainName: dkim.domain,
+    keySelector: dkim.selector,
+    privateKey: dkim.private_key,
+    headerFieldNames: SIGNED,
+  })
+  return async (email) => await buffer(signer.sign(await compose(email)))
+}
+
+function isRsaKey(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
+  } catch {
+    return false
+  }
+}
+
+async function compose(email: OutgoingEmail): Promise<Buffer> {
+  const { message_id, subject, text, html, attachments, reply_to, headers, list_unsubscribe_url } = email
+  const composer = new MailComposer({
+    messageId: message_id,
+    from: mailbox(email.from),
+    to: email.to.map(mailbox),
+    cc: email.cc.map(mailbox),
+    ...(reply_to !== null && { replyTo: mailbox(reply_to) }),
+    subject,
+    ...(text !== null && { text: withLineEnds(text) }),
+    ...(html !== null && { html: withLineEnds(html) }),
+    headers: [
+      ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value) })),
+      ...unsubscribeHeaders(list_unsubscribe_url),
+    ],
+    attachments: attachments.map(({ filename, content_type, content }) => ({
+      filename: oneLine(filename),
+      contentType: oneLine(content_type),
+      contentDisposition: 'attachment',
+      content,
+    })),
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  return await composer.compile().build()
+}
+
+/** As mail programs need them for a button that unsubscribes (RFC 8058). */
+function unsubscribeHeaders(url: string | null): { key: string; value: string }[] {
+  if (url === null) return []
+  return [
+    { key: 'List-Unsubscribe', value: `<${oneLine(url)}>` },
+    { key: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
+  ]
+}
+
+/** In its parts: no character of the name can make another address of it. */
+function mailbox(address: string): { name: string; address: string } {
+  const bare = bareAddress(address)
+  const name = address.trim() === bare ? '' : address.slice(0, address.lastIndexOf('<')).trim()
+  const quoted = /^"(.*)"$/s.exec(name)?.[1]
+  return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: asciiDomain(oneLine(bare)) }
+}
+
+/** What is in a header must not begin another. */
+function oneLine(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, ' ')
+}
+
+/** A bare CR would become another line end on the way, which the signature does not cover. */
+function withLineEnds(text: string): string {
+  return text.replaceAll(/\r\n?|\n/g, '\r\n')
+}

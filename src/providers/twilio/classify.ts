@@ -1,0 +1,60 @@
+// What a call to Twilio that brought no SMS means: the one place where that is decided.
+import type { Undone } from '#core/outcome.ts'
+import type { SendOutcome } from '../email.ts'
+import { NoAnswer, patience } from '../http.ts'
+import { NotStarted } from '../permit.ts'
+import { twilioFailure } from './failures.ts'
+import { TwilioRefusal } from './messages.ts'
+
+type Kind = 'limited' | 'misconfigured' | 'refused'
+
+const LIMITED = 20429
+/** Of our credentials, and of an account that is suspended or may not do this. */
+const MISCONFIGURED = [20003, 20005, 20006]
+/** Of a message or its numbers; some of them come with 403. */
+const OF_MESSAGES = /^21\d{3}$/
+
+/** What an error answer means. All of them say that nothing was sent. */
+function kindOf({ status, code }: TwilioRefusal): Kind {
+  if (status === 429 || code === LIMITED) return 'limited'
+  if (OF_MESSAGES.test(String(code))) return 'refused'
+  return status === 401 || status === 403 || MISCONFIGURED.includes(code ?? 0) ? 'misconfigured' : 'refused'
+}
+
+/** Of sending. What is not known to be definitive is ambiguous. Throws `NotStarted`. */
+export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { kind: 'done' }> {
+  if (error instanceof NotStarted) throw error
+  if (error instanceof TwilioRefusal) {
+    const failure = twilioFailure(error.code, error.message)
+    const kind = kindOf(error)
+    if (kind === 'limited') return { kind: 'retry', failure, ...patience(error.retry_after) }
+    return { kind: kind === 'misconfigured' ? kind : 'declined', failure }
+  }
+  if (error instanceof NoAnswer && !error.sent) {
+    const message = `Twilio could not be reached (${error.message}).`
+    return { kind: 'retry', failure: { code: 'connection_failed', message, provider_code: null } }
+  }
+  return { kind: 'ambiguous', reason: reasonOf(error) }
+}
+
+/** Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws `NotStarted`. */
+export function classifySmsLook(error: unknown): Exclude<Undone, { kind: 'declined' }> {
+  if (error instanceof NotStarted) throw error
+  if (error instanceof NoAnswer) return error.outcome
+  if (!(error instanceof TwilioRefusal))
+    return { kind: 'ambiguous', reason: reasonOf(error), replayed: false }
+  const reason = `Twilio answered ${[error.status, error.code].filter((word) => word !== null).join(' ')}`
+  const kind = kindOf(error)
+  if (kind === 'limited') return { kind: 'retry', reason, ...patience(error.retry_after) }
+  return kind === 'misconfigured' ? { kind, reason } : { kind: 'ambiguous', reason, replayed: false }
+}
+
+/** Twilio says that it knows no such message. */
+export function isUnknownSms(error: unknown): boolean {
+  return error instanceof TwilioRefusal && error.status === 404 && error.code === 20404
+}
+
+/** The texts of what the SDK throws may repeat what it was given. */
+function reasonOf(error: unknown): string {
+  return error instanceof NoAnswer ? error.message : 'the answer could not be read'
+}

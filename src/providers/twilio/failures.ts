@@ -1,0 +1,30 @@
+// Twilio's codes of errors in our words, whether an answer or a callback brought them.
+import type { MessageFailure } from '#core/outcome.ts'
+
+/** The codes that mean something particular to us, each with what it says where Twilio's own text is not there. */
+const CODES: Readonly<Record<string, Pick<MessageFailure, 'code' | 'message'>>> = {
+  21211: { code: 'invalid_number', message: 'The number is not valid.' },
+  21614: { code: 'invalid_number', message: 'The number cannot receive SMS.' },
+  21610: { code: 'opted_out', message: 'The number has opted out.' },
+  21612: { code: 'unreachable', message: 'The number cannot be reached from this sender.' },
+  30003: { code: 'unreachable', message: 'The phone cannot be reached.' },
+}
+const LONGEST_TEXT = 500
+/** However it is written: a plus, brackets, spaces, hyphens and dots between the digits. */
+const NUMBER = /[+(]*\d[\d\s().\-/]{4,}\d/g
+
+/** The failure that a code of Twilio's stands for. `said`: Twilio's own text, which may name numbers. */
+export function twilioFailure(code: number | null, said = ''): MessageFailure {
+  const known = code === null ? undefined : CODES[code]
+  const message =
+    withoutNumbers(said) || known?.message || `Twilio failed${code === null ? '' : ` with error ${code}`}.`
+  return {
+    code: known?.code ?? 'provider_error',
+    message,
+    provider_code: code === null ? null : String(code),
+  }
+}
+
+function withoutNumbers(text: string): string {
+  return text.replaceAll(NUMBER, '[number]').slice(0, LONGEST_TEXT).toWellFormed()
+}

@@ -1,0 +1,99 @@
+// The part of Twilio's SDK that knows messages, over our own HTTP client: the rest, with a client of its own, is not loaded.
+import { createRequire } from 'node:module'
+import type domains from 'twilio/lib/base/Domain.js'
+import type versions from 'twilio/lib/base/Version.js'
+import { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
+import { flat, NoAnswer, type HttpClient } from '../http.ts'
+
+// Default exports of CommonJS: what an import of them means depends on who loads it.
+const require = createRequire(import.meta.url)
+const { default: Domain } = require('twilio/lib/base/Domain.js') as typeof domains
+const { default: Version } = require('twilio/lib/base/Version.js') as typeof versions
+
+const TWILIO = 'https://api.twilio.com'
+const API_VERSION = '2010-04-01'
+
+type TwilioDomain = ConstructorParameters<typeof Version>[0]
+type TwilioClient = TwilioDomain['twilio']
+type TwilioRequest = Parameters<TwilioClient['request']>[0]
+
+/** An error answer that could be read: Twilio did not do what was asked. */
+export class TwilioRefusal extends Error {
+  override name = 'TwilioRefusal'
+  status: number
+  /** Null only where the status says enough. */
+  code: number | null
+  retry_after: string | undefined
+
+  constructor(status: number, code: number | null, message: string, retry_after: string | undefined) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.retry_after = retry_after
+  }
+}
+
+export type TwilioAccount = { account_sid: string; auth_token: string }
+
+/**
+ * The messages of an account, for one call: all its requests together, pages included, take `deadline_ms` at most. They reject
+ * as `HttpClient` does, and with `TwilioRefusal`.
+ */
+export function accountMessages(
+  http: HttpClient,
+  { account_sid, auth_token }: TwilioAccount,
+  deadline_ms: number,
+): MessageListInstance {
+  const until = performance.now() + deadline_ms
+  const authorization = `Basic ${Buffer.from(`${account_sid}:${auth_token}`).toString('base64')}`
+
+  async function request({ method, uri = '', headers = {}, params, data }: TwilioRequest) {
+    const left_ms = Math.ceil(until - performance.now())
+    if (left_ms <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true, late: true })
+    // Whatever host the SDK or a link of Twilio's has in mind: our client knows where to go.
+    const { pathname, search } = new URL(uri)
+    const answer = await http.send(
+      {
+        method: method === 'post' ? 'POST' : 'GET',
+        path: pathname + (params === undefined ? search : `?${formOf(params)}`),
+        headers: { ...flat(headers), authorization, 'user-agent': 'sluice' },
+        body: data === undefined ? null : formOf(data),
+      },
+      left_ms,
+    )
+    const { status, body } = answer
+    if (status >= 200 && status < 300) return { statusCode: status, body, headers: answer.headers }
+    throw refusalOf(answer)
+  }
+
+  // The SDK asks nothing else of its client.
+  const client = { accountSid: account_sid, request } as TwilioClient
+  const version = new Version(new Domain(client, TWILIO), API_VERSION)
+  return MessageListInstance(version as MessageListInstance['_version'], account_sid)
+}
+
+function formOf(fields: object): string {
+  return new URLSearchParams(flat(fields)).toString()
+}
+
+/** Statuses that say enough without a code: nothing was done. */
+const CLEAR = [401, 403, 429]
+
+/** Of an answer other than 2xx, in either of Twilio's two forms. */
+function refusalOf({
+  status,
+  headers,
+  body,
+}: {
+  status: number
+  headers: Record<string, string>
+  body: Record<string, unknown>
+}): Error {
+  const code = /^[1-9]\d*$/.test(String(body['code'])) ? Number(body['code']) : null
+  if (status < 400 || (code === null && !CLEAR.includes(status)))
+    return new NoAnswer(`unreadable answer: ${status} without a code`, { sent: true, status })
+  const [said = ''] = [body['detail'], body['message'], body['title']].filter(
+    (text) => typeof text === 'string',
+  )
+  return new TwilioRefusal(status, code, said, headers['retry-after'])
+}

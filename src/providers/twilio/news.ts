@@ -1,0 +1,83 @@
+// Reads what Twilio posts: status callbacks of SMS, and what people answer to them.
+import { z } from 'zod'
+import { SMS } from '#core/config/providers.ts'
+import type { MessageFailure } from '#core/outcome.ts'
+import type { SmsStatus } from '../sms.ts'
+import { twilioFailure } from './failures.ts'
+import { smsStatusOf } from './statuses.ts'
+
+export type TwilioPost = { account: string; sid: string } & (
+  | {
+      kind: 'status'
+      /** In our words; null when this is none that we know. */
+      status: SmsStatus | null
+      /** Twilio's own. */
+      word: string
+      failure: MessageFailure | null
+    }
+  | {
+      kind: 'inbound'
+      from: string
+      /** The number that received it, and its messaging service, if any. */
+      received_by: string[]
+      means: 'opt_out' | 'opt_in' | 'help' | 'other'
+    }
+)
+
+/** The words of a whole message that Twilio itself understands. */
+const MEANINGS = {
+  opt_out: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
+  opt_in: ['START', 'YES', 'UNSTOP'],
+  help: ['HELP', 'INFO'],
+} as const
+/** Twilio's own judgement, where it makes one, wins over our list. */
+const OPT_OUT_TYPES = { STOP: 'opt_out', START: 'opt_in', HELP: 'help' } as const
+
+const word = z.string().regex(/^[a-z_-]{1,32}$/)
+const common = z.object({
+  AccountSid: z
+    .string()
+    .regex(/^AC[0-9a-f]{32}$/)
+    .optional(),
+  MessageSid: z.string().regex(SMS.reference),
+})
+const callback = common.extend({
+  MessageStatus: word,
+  ErrorCode: z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .optional()
+    .catch(undefined),
+})
+const inbound = common.extend({
+  From: z.string().min(1).max(255),
+  To: z.string().min(1).max(255),
+  MessagingServiceSid: z.string().max(64).optional(),
+  Body: z.string(),
+  OptOutType: z.enum(['STOP', 'START', 'HELP']).optional().catch(undefined),
+})
+
+/** What the parameters of a post say; undefined when they are neither a callback nor a message. */
+export function readTwilioPost(posted: object): TwilioPost | undefined {
+  const told = callback.safeParse(posted).data
+  if (told !== undefined) {
+    const { AccountSid: account = '', MessageSid: sid, MessageStatus, ErrorCode } = told
+    const status = smsStatusOf(MessageStatus)
+    const has_failed = status === 'failed' || status === 'undelivered'
+    const failure = has_failed ? twilioFailure(ErrorCode === undefined ? null : Number(ErrorCode)) : null
+    return { kind: 'status', account, sid, status, word: MessageStatus, failure }
+  }
+  const said = inbound.safeParse(posted).data
+  if (said === undefined) return undefined
+  const { AccountSid: account = '', MessageSid: sid, From: from, To, MessagingServiceSid, OptOutType } = said
+  const means = OptOutType === undefined ? meaningOf(said.Body) : OPT_OUT_TYPES[OptOutType]
+  const received_by = MessagingServiceSid === undefined ? [To] : [To, MessagingServiceSid]
+  return { kind: 'inbound', account, sid, from, received_by, means }
+}
+
+function meaningOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
+  const text = body.trim().toUpperCase()
+  for (const means of ['opt_out', 'opt_in', 'help'] as const)
+    if (MEANINGS[means].some((each) => each === text)) return means
+  return 'other'
+}

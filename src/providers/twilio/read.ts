@@ -1,0 +1,42 @@
+// An SMS as Twilio shows it, in our words.
+import type { MessageInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
+import { SMS } from '#core/config/providers.ts'
+import { NoAnswer } from '../http.ts'
+import type { ProviderSms } from '../sms.ts'
+import { twilioFailure } from './failures.ts'
+import { smsStatusOf } from './statuses.ts'
+
+type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
+
+/** What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there. */
+export function readSms(shown: MessageInstance): ProviderSms {
+  const {
+    sid,
+    status: word,
+    errorCode,
+    errorMessage,
+    price,
+    priceUnit,
+  } = shown as { [Each in Field]: unknown }
+  if (typeof sid !== 'string' || !SMS.reference.test(sid))
+    throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
+  const provider_status = typeof word === 'string' ? word : ''
+  const status = smsStatusOf(provider_status) ?? 'sending'
+  const amount = typeof price === 'string' ? /^-?(\d+(?:\.\d+)?)$/.exec(price)?.[1] : undefined
+  return {
+    reference: sid,
+    status,
+    provider_status,
+    failure:
+      status === 'failed' || status === 'undelivered'
+        ? twilioFailure(
+            typeof errorCode === 'number' ? errorCode : null,
+            typeof errorMessage === 'string' ? errorMessage : '',
+          )
+        : null,
+    price:
+      amount !== undefined && typeof priceUnit === 'string' && /^[a-z]{3}$/i.test(priceUnit)
+        ? { amount, currency: priceUnit.toUpperCase() }
+        : null,
+  }
+}

@@ -1,0 +1,62 @@
+// Looks for an SMS whose id we were never told, in the list of what was sent to its number.
+import type {
+  MessageInstance,
+  MessageListInstance,
+  MessagePage,
+} from 'twilio/lib/rest/api/v2010/account/message.js'
+import { SMS } from '#core/config/providers.ts'
+import { NoAnswer } from '../http.ts'
+import type { ProviderSms, SmsProvider } from '../sms.ts'
+import { readSms } from './read.ts'
+
+type Wanted = Parameters<SmsProvider['searchSms']>[0]
+
+const PAGE_SIZE = 200
+const MOST_PAGES = 20
+/** What an account on trial puts before each text. */
+const TRIAL = 'Sent from your Twilio trial account - '
+
+/** Whether `from` is a messaging service, which chooses the number by itself. */
+export function isService(from: string): boolean {
+  return from.startsWith('MG')
+}
+
+/** The oldest that fits; the list begins with the newest. Rejects when it is too long to be sure. */
+export async function searchMessages(
+  messages: MessageListInstance,
+  wanted: Wanted,
+): Promise<ProviderSms | null> {
+  const { from, to, since_s } = wanted
+  let found: MessageInstance | undefined
+  let page: Pick<MessagePage, 'instances' | 'nextPage'> = await messages.page({
+    to,
+    ...(!isService(from) && { from }),
+    pageSize: PAGE_SIZE,
+  })
+  for (let pages = 1; ; pages++) {
+    const recent = page.instances.filter((listed) => createdAt(listed) >= since_s)
+    found = recent.findLast((listed) => fits(listed, wanted)) ?? found
+    const next = recent.length === 0 ? undefined : page.nextPage()
+    if (next === undefined) return found === undefined ? null : readSms(found)
+    if (pages === MOST_PAGES) throw new NoAnswer('the list of messages is too long', { sent: true })
+    page = await next
+  }
+}
+
+function fits(listed: MessageInstance, { from, body, except }: Wanted): boolean {
+  return (
+    SMS.reference.test(listed.sid) &&
+    !except.includes(listed.sid) &&
+    (listed.body === body || listed.body === TRIAL + body) &&
+    (!isService(from) || listed.messagingServiceSid === from)
+  )
+}
+
+/** Unix time, in seconds as Twilio's. */
+function createdAt({ dateCreated }: MessageInstance): number {
+  // The SDK leaves what is no date as it was.
+  const created_ms = dateCreated instanceof Date ? dateCreated.getTime() : NaN
+  if (!Number.isFinite(created_ms))
+    throw new NoAnswer('unreadable answer: no date of a message', { sent: true })
+  return Math.floor(created_ms / 1000)
+}

@@ -1,0 +1,99 @@
+// Notifications of email: `POST /email`, where relays tell of bounces, complaints and deliveries, as Standard Webhooks.
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { EMAIL } from '#core/config/providers.ts'
+import { list } from '#core/config/list.ts'
+import type { MessageNews } from '#domain/messages/told.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import type { Arrival } from '#domain/notifications/store.ts'
+import { verifyStandard } from '#providers/signatures.ts'
+import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
+import { headerOf, jsonOf, nowS, rawBody, refusing } from './refuse.ts'
+
+export const emailNotifications: NotificationRoute = {
+  path: '/email',
+  route: emailRoute,
+}
+
+const recipient = z.object({ message_id: z.uuid(), address: z.string().min(1).max(320) })
+const bounced = recipient.extend({
+  bounce: z.enum(['hard', 'soft']),
+  diagnostic: z.string().nullish(),
+})
+const known = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('email.delivered'), data: recipient }),
+  z.object({ type: z.literal('email.complained'), data: recipient }),
+  z.object({ type: z.literal('email.bounced'), data: bounced }),
+])
+type EmailEvent = z.output<typeof known>
+const TYPES: ReadonlySet<string> = new Set(known.options.map(({ shape }) => shape.type.value))
+const anyEvent = z.object({ type: z.string() })
+
+/** Where a diagnostic says more than its codes, it names people. */
+const CODES = /^\s*(?:smtp;\s*)?([245]\d\d)?[ -]*([245]\.\d{1,3}\.\d{1,3})?/i
+
+function emailRoute(app: FastifyInstance, context: WebhooksContext, take: Take): void {
+  const { config, log } = context
+  const secrets = list(config.EMAIL_WEBHOOK_SECRET ?? '')
+  const refuse = refusing(EMAIL.provider, log)
+  app.post(emailNotifications.path, async (request, reply) => {
+    if (secrets.length === 0) return await refuse.signature('not configured', request, reply)
+    const raw = rawBody(request)
+    const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map((name) =>
+      headerOf(request, `webhook-${name}`),
+    )
+    const verdict = verifyStandard(raw, { id, timestamp, signature }, secrets, nowS())
+    if (verdict !== 'valid' || id === undefined)
+      return await refuse.signature(verdict === 'valid' ? 'malformed' : verdict, request, reply)
+    const body = jsonOf(raw)
+    const type = anyEvent.safeParse(body).data?.type
+    const event = known.safeParse(body).data
+    if (type === undefined || (TYPES.has(type) && event === undefined))
+      return await refuse.content(request, reply)
+    const fresh = await take(arrivalOf(context, id, event), request)
+    return { received: true, ...(!fresh && { duplicate: true }) }
+  })
+}
+
+/** What is stored of an event; undefined: one of a type that changes nothing here. */
+function arrivalOf(
+  { hashOf }: WebhooksContext,
+  event_id: string,
+  event: EmailEvent | undefined,
+): Omit<Arrival, 'rung' | 'request_id'> {
+  const about = { account: '', event_id, said: null }
+  if (event === undefined)
+    return notificationOf(EMAIL.provider, {
+      ...about,
+      kind: 'email.other',
+      object_id: null,
+      payload: {},
+      matters: false,
+    })
+  const { message_id, address } = event.data
+  const payload: MessageNews = {
+    about: 'email',
+    message_id,
+    address: hashOf('email', address),
+    said: saidBy(event),
+    code: event.type === 'email.bounced' ? codesIn(event.data.diagnostic ?? '') : null,
+  }
+  return notificationOf(EMAIL.provider, {
+    ...about,
+    kind: event.type,
+    object_id: message_id,
+    payload,
+    matters: true,
+  })
+}
+
+function saidBy(event: EmailEvent): 'delivered' | 'complaint' | 'hard_bounce' | 'soft_bounce' {
+  if (event.type === 'email.bounced') return event.data.bounce === 'hard' ? 'hard_bounce' : 'soft_bounce'
+  return event.type === 'email.delivered' ? 'delivered' : 'complaint'
+}
+
+function codesIn(diagnostic: string): string | null {
+  const [, basic, enhanced] = CODES.exec(diagnostic) ?? []
+  const codes = [basic, enhanced].filter((code) => code !== undefined)
+  return codes.length === 0 ? null : codes.join(' ')
+}

@@ -1,0 +1,69 @@
+// How the notifications of a provider are refused: counted each time, and told at most once a second.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { metrics } from '#core/metrics.ts'
+import type { Log } from '#core/log.ts'
+import { seldom } from '#core/seldom.ts'
+import type { SignatureVerdict } from '#providers/signatures.ts'
+
+export type Refusing = {
+  /** Whoever sent it cannot show to be the provider. `verdict`: why, or that there is no secret to tell by. */
+  signature(
+    verdict: SignatureVerdict | 'not configured',
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): FastifyReply
+  /** It is the provider's, and not what it sends. */
+  content(request: FastifyRequest, reply: FastifyReply): FastifyReply
+}
+
+/** The refusals of one provider. */
+export function refusing(provider: string, log: Log): Refusing {
+  const warn = seldom((suppressed, reason: string, ip: string) =>
+    log.warn({ provider, verdict: reason, ip, suppressed }, 'a notification was refused'),
+  )
+  const refuse = (
+    reason: string,
+    error: { code: string; message: string },
+    { ip }: FastifyRequest,
+    reply: FastifyReply,
+  ) => {
+    metrics.notificationsRefused.inc({ provider, reason })
+    warn(reason, ip)
+    return reply.code(400).send({ error })
+  }
+  return {
+    signature: (verdict, ...exchange) =>
+      refuse(
+        verdict,
+        { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
+        ...exchange,
+      ),
+    content: (...exchange) =>
+      refuse('no event', { code: 'invalid_request', message: 'This is not an event.' }, ...exchange),
+  }
+}
+
+/** Unix time, by which the age of a signature is told. */
+export function nowS(): number {
+  return Math.floor(Date.now() / 1000)
+}
+
+/** The bytes of a body as they came; none for a request without. */
+export function rawBody({ body }: FastifyRequest): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+}
+
+/** What the bytes say as JSON; undefined when they are none. */
+export function jsonOf(raw: Buffer): unknown {
+  try {
+    return JSON.parse(raw.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+/** The first value of a header. */
+export function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
+  const header = headers[name]
+  return Array.isArray(header) ? header[0] : header
+}

@@ -1,0 +1,75 @@
+// Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
+import type { FastifyInstance } from 'fastify'
+import { z } from 'zod'
+import { SMS } from '#core/config/providers.ts'
+import { list } from '#core/config/list.ts'
+import { webhooksUrl } from '#core/startup.ts'
+import type { MessageNews } from '#domain/messages/told.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import type { Arrival } from '#domain/notifications/store.ts'
+import { verifyTwilio } from '#providers/signatures.ts'
+import { readTwilioPost, type TwilioPost } from '#providers/twilio/news.ts'
+import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
+import { headerOf, rawBody, refusing } from './refuse.ts'
+
+export const twilioNotifications: NotificationRoute = {
+  path: '/twilio',
+  route: twilioRoute,
+}
+
+/** Nothing is to be answered to the person. */
+const NO_ANSWER = '<Response/>'
+const query = z.object({ m: z.uuid().optional().catch(undefined) })
+
+function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take): void {
+  const { config, log } = context
+  const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
+  // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
+  const origin = webhooksUrl(config)
+  const refuse = refusing(SMS.provider, log)
+  app.post(twilioNotifications.path, async (request, reply) => {
+    if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
+    const posted = new URLSearchParams(rawBody(request).toString('utf8'))
+    const signature = headerOf(request, 'x-twilio-signature')
+    const verdict = verifyTwilio(`${origin}${request.url}`, posted, signature, tokens)
+    if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
+    const post = readTwilioPost(Object.fromEntries(posted))
+    if (post === undefined) return await refuse.content(request, reply)
+    await take(arrivalOf(context, post, query.parse(request.query).m ?? null), request)
+    return reply.type('text/xml').send(NO_ANSWER)
+  })
+}
+
+/** What is stored of a post. `message_id`: of our message, as the address called says. */
+function arrivalOf(
+  { hashOf }: WebhooksContext,
+  post: TwilioPost,
+  message_id: string | null,
+): Omit<Arrival, 'rung' | 'request_id'> {
+  const { account, sid } = post
+  const about = { account, object_id: sid, said: null }
+  if (post.kind === 'inbound') {
+    const { from, received_by, means } = post
+    const payload: MessageNews = {
+      about: 'word',
+      word: means,
+      from: hashOf('sms', from),
+      received_by: received_by.map((each) => hashOf('sms', each)),
+    }
+    const matters = means === 'opt_out' || means === 'opt_in'
+    return notificationOf(SMS.provider, { ...about, event_id: sid, kind: `sms.${means}`, payload, matters })
+  }
+  const { word, status, failure } = post
+  const matters = status !== null
+  const payload: MessageNews | Record<string, never> =
+    status === null
+      ? {}
+      : { about: 'sms', message_id, reference: sid, status, provider_status: word, failure }
+  return notificationOf(SMS.provider, {
+    ...about,
+    event_id: `${sid}:${word}`,
+    kind: `sms.${word}`,
+    payload,
+    matters,
+  })
+}

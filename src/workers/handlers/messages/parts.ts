@@ -1,0 +1,70 @@
+// The parts of a message that are sealed, opened to be sent or looked for.
+import { z } from 'zod'
+
+import { bareAddress } from '#core/addresses.ts'
+import { newId } from '#core/ids.ts'
+import type { Vault } from '#core/secrets.ts'
+import {
+  messageContent,
+  messageEnvelope,
+  type MessageContent,
+  type MessageEnvelope,
+} from '#domain/messages/message.ts'
+import { messagePlace } from '#domain/messages/sealed.ts'
+import type { SuppressionOf } from '#domain/suppressions/settle.ts'
+import { suppressionPlace, type Suppression } from '#domain/suppressions/suppression.ts'
+
+/** What was sealed cannot be read. The message says where, and nothing of what stands there. */
+export class UnreadableParts extends Error {}
+
+type Ids = { tenant_id: string; message_id: string }
+
+/** Throws SealError, and UnreadableParts. */
+export function openEnvelope(vault: Vault, { tenant_id, message_id }: Ids, sealed: string): MessageEnvelope {
+  const text = vault.open(sealed, messagePlace(tenant_id, message_id, 'envelope'))
+  return parsed(messageEnvelope, text, 'envelope')
+}
+
+/** Throws SealError, and UnreadableParts, also when it was erased. */
+export function openContent(
+  vault: Vault,
+  { tenant_id, message_id }: Ids,
+  sealed: string | null,
+): MessageContent {
+  if (sealed === null) throw new UnreadableParts('what the message says was erased')
+  const text = vault.open(sealed, messagePlace(tenant_id, message_id, 'content'))
+  return parsed(messageContent, text, 'content')
+}
+
+function parsed<T>(schema: z.ZodType<T>, text: string, what: string): T {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    // The error would show the text.
+  }
+  const { data } = schema.safeParse(value)
+  if (data === undefined) throw new UnreadableParts(`the ${what} of the message cannot be read`)
+  return data
+}
+
+/** The addresses of an email, in the order in which its row has their hashes. */
+export function addressesOf({ to, cc, bcc }: MessageEnvelope): string[] {
+  return [...to, ...(cc ?? []), ...(bcc ?? [])]
+}
+
+/** The Message-ID of an email: the same for each attempt, so that whoever gets it twice can tell. */
+export function messageIdOf(message_id: string, { from }: MessageEnvelope): string {
+  return `<${message_id}@${bareAddress(from).split('@').at(-1)}>`
+}
+
+/** A suppression of this address, which the message has brought about. */
+export function suppressionOf(
+  vault: Vault,
+  tenant_id: string,
+  { address, hash, reason }: { address: string; hash: string; reason: Suppression['reason'] },
+): SuppressionOf {
+  const suppression_id = newId()
+  const sealed = vault.seal(address, suppressionPlace(tenant_id, suppression_id))
+  return { suppression_id, address: hash, sealed, reason }
+}

@@ -1,0 +1,170 @@
+// Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
+import { EMAIL, SMS } from '#core/config/providers.ts'
+import { SealError } from '#core/secrets.ts'
+import type { MessageFailure } from '#core/outcome.ts'
+import { findHeardMessage, findWriters, isOfAnother, type HeardMessage } from '#domain/messages/heard.ts'
+import type { MessageEnvelope, StoredRecipient } from '#domain/messages/message.ts'
+import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { settleWords, type WordSettlement } from '#domain/suppressions/settle.ts'
+import type { WorkerContext } from '../../context.ts'
+import { done, retry, type Decision } from '../../decision.ts'
+import { addLogFacts } from '../../job-log.ts'
+import { settling, type Told } from '../../settle.ts'
+import { addressesOf, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
+import { settlingMessage } from '../messages/sending.ts'
+import { over } from './parked.ts'
+
+type News<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
+
+const settlingWord = settling<Told<WordSettlement>>(
+  'settle_word',
+  settleWords,
+  ({ channel, address }) => `${channel}:${address}`,
+)
+
+/** Whether a notification is of a provider of messages. */
+export function isOfMessages({ provider }: StoredNotification): boolean {
+  return provider === EMAIL.provider || provider === SMS.provider
+}
+
+/** Applies one notification. In whatever order and however often they come, the result is the same. */
+export async function applyMessageNews(
+  context: WorkerContext,
+  notification: StoredNotification,
+): Promise<Decision> {
+  const news = messageNews.safeParse(notification.payload).data
+  if (news === undefined) return over(notification, 'ignored')
+  try {
+    switch (news.about) {
+      case 'sms':
+        return await applySms(context, notification, news)
+      case 'email':
+        return await applyEmail(context, notification, news)
+      case 'word':
+        return await applyWord(context, notification, news)
+    }
+  } catch (error) {
+    // The key of what is to be sealed again is missing.
+    if (error instanceof SealError) return retry(error.message, { why: 'misconfigured' })
+    throw error
+  }
+}
+
+async function applySms(
+  { sql }: WorkerContext,
+  notification: StoredNotification,
+  { message_id, reference, status, provider_status, failure }: News<'sms'>,
+): Promise<Decision> {
+  const { provider } = notification
+  const message = await findHeardMessage(sql, { message_id, provider, reference })
+  // Another application sends through the same account, or something else is known by this id there.
+  if (message === undefined || (message.provider_reference ?? reference) !== reference)
+    return over(notification, 'ignored')
+  const taken = await isOfAnother(sql, { message_id: message.id, provider, reference })
+  return apply(notification, message, {
+    said: status === 'sending' ? 'sent' : status,
+    provider_reference: taken ? null : reference,
+    provider_status,
+    failure,
+  })
+}
+
+/** What became of a recipient of an email, and what follows from it. A soft bounce says only that it has left. */
+const OUTCOMES = {
+  delivered: { status: 'delivered' },
+  soft_bounce: {},
+  hard_bounce: {
+    status: 'bounced',
+    event: 'message.bounced',
+    reason: 'hard_bounce',
+    message: 'It came back.',
+  },
+  complaint: {
+    status: 'bounced',
+    event: 'message.complained',
+    reason: 'complaint',
+    message: 'The recipient complained.',
+  },
+} as const
+
+async function applyEmail(
+  { sql, vault, hashOf }: WorkerContext,
+  notification: StoredNotification,
+  { message_id, address: hash, said, code }: News<'email'>,
+): Promise<Decision> {
+  const { provider } = notification
+  const message = await findHeardMessage(sql, { message_id, provider, reference: null })
+  if (message === undefined) return over(notification, 'ignored')
+  const { tenant_id } = message
+  const envelope = openEnvelope(vault, { tenant_id, message_id }, message.envelope)
+  const address = addressesOf(envelope).find((each) => hashOf('email', each) === hash)
+  // Nobody whom the message went to.
+  if (address === undefined) return over(notification, 'ignored', { of: keyOf(message) })
+  const outcome = OUTCOMES[said]
+  const came_back = 'reason' in outcome
+  return apply(notification, message, {
+    said: 'heard',
+    provider_reference: referenceOf(message, envelope),
+    recipients: said === 'soft_bounce' ? [] : [recipientOf(hash, said, code)],
+    ...(came_back && {
+      event: outcome.event,
+      failure: failureOf(outcome.message, code),
+      suppresses: suppressionOf(vault, tenant_id, { address, hash, reason: outcome.reason }),
+    }),
+  })
+}
+
+function recipientOf(
+  address: string,
+  said: Exclude<News<'email'>['said'], 'soft_bounce'>,
+  code: string | null,
+): StoredRecipient {
+  if (said === 'delivered') return { address, status: 'delivered', code: null, message: null }
+  const { status, message } = OUTCOMES[said]
+  return { address, status, code: said === 'complaint' ? 'complaint' : code, message }
+}
+
+function referenceOf(message: HeardMessage, envelope: MessageEnvelope): string {
+  return message.provider_reference ?? messageIdOf(message.id, envelope)
+}
+
+function failureOf(message: string, provider_code: string | null): MessageFailure {
+  return { code: 'recipient_refused', message, provider_code }
+}
+
+/** A person wants no more SMS from a number, or wants them again: this is for every tenant that wrote from there. */
+async function applyWord(
+  { sql, vault }: WorkerContext,
+  notification: StoredNotification,
+  { word, from, received_by }: News<'word'>,
+): Promise<Decision> {
+  const writers = await findWriters(sql, { from, received_by })
+  const tenants = writers.map(({ tenant_id, message_id, envelope }) => {
+    const [address = ''] = openEnvelope(vault, { tenant_id, message_id }, envelope).to
+    const { suppression_id, sealed } = suppressionOf(vault, tenant_id, {
+      address,
+      hash: from,
+      reason: 'opt_out',
+    })
+    return { tenant_id, message_id, suppression_id, sealed }
+  })
+  const out = word === 'opt_out'
+  return done({
+    tells: settlingWord({ notification_id: notification.id, channel: 'sms', address: from, tenants, out }),
+  })
+}
+
+function apply(
+  { id: notification_id }: StoredNotification,
+  message: HeardMessage,
+  told: Pick<MessageTold, 'said'> & Partial<MessageTold>,
+): Decision {
+  const ids = { tenant_id: message.tenant_id, message_id: message.id }
+  addLogFacts(ids)
+  return done({ tells: settlingMessage({ told: { ...nothingTold(ids), ...told }, notification_id }) })
+}
+
+function keyOf({ tenant_id, id }: HeardMessage) {
+  return { tenant_id, subject: 'message', subject_id: id } as const
+}

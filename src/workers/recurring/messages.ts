@@ -1,0 +1,101 @@
+// Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
+import { SMS } from '#core/config/providers.ts'
+import { fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
+import { eraseOldTexts, forgetOldLimits } from '#domain/messages/retention.ts'
+import type { MessageNews } from '#domain/messages/told.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
+import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
+import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
+import { every, type Loop } from '../clock.ts'
+import type { WorkerContext } from '../context.ts'
+
+const LOOK_MS = 5_000
+/** SMS that are asked about at once. What is left is asked about in the next round. */
+const ASKED_AT_ONCE = 20
+/** Rows that one statement erases or deletes. */
+const AT_ONCE = 500
+
+/** Starts this work; each step is safe in several workers at once. */
+export function followMessages(context: WorkerContext, retention_days: number): Loop {
+  const { sql, sms, log } = context
+  let closing = false
+  const whole = async (step: () => Promise<number>) => {
+    while ((await step()) === AT_ONCE && !closing);
+  }
+  const loops = [
+    every(
+      log,
+      'texts of old messages',
+      () => LOOK_MS,
+      () => whole(() => eraseOldTexts(sql, retention_days, AT_ONCE)),
+    ),
+    every(
+      log,
+      'old counts of messages',
+      () => LOOK_MS,
+      () => whole(() => forgetOldLimits(sql, AT_ONCE)),
+    ),
+    ...(sms === null
+      ? []
+      : [
+          every(
+            log,
+            'SMS of which nothing was heard',
+            () => LOOK_MS,
+            () => askAboutUnheard(context, sms),
+          ),
+        ]),
+  ]
+  return {
+    async close() {
+      closing = true
+      await Promise.all(loops.map((loop) => loop.close()))
+    },
+  }
+}
+
+/** What the provider says is stored as if its callback had come, which, coming later, says nothing new. */
+async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: SmsProvider): Promise<void> {
+  const taken = await takeUnheard(sql, ASKED_AT_ONCE)
+  const answers = await Promise.all(
+    taken.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
+  )
+  const found = answers.flatMap(({ sms, answer }) =>
+    answer.kind === 'done' && answer.value !== null ? [{ sms, said: answer.value }] : [],
+  )
+  if (found.length < taken.length)
+    log.info({ asked: taken.length, found: found.length }, 'the provider does not tell of each SMS')
+  const prices = found.flatMap(({ sms: { tenant_id, id }, said: { price } }) =>
+    price === null ? [] : [{ tenant_id, id, price }],
+  )
+  if (prices.length > 0) await fillPrices(sql, prices)
+  const news = found
+    .filter(({ said }) => said.status !== 'sending')
+    .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
+  if (news.length > 0) await storeNotifications(sql, news)
+}
+
+function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: string): Arrival {
+  const { reference, status, provider_status, failure } = said
+  const payload: MessageNews = {
+    about: 'sms',
+    message_id,
+    reference,
+    status,
+    provider_status,
+    failure,
+  }
+  return {
+    ...notificationOf(SMS.provider, {
+      account,
+      event_id: `${reference}:${provider_status}`,
+      kind: `sms.${provider_status}`,
+      object_id: reference,
+      payload,
+      matters: true,
+      said: null,
+    }),
+    rung: false,
+    request_id: null,
+  }
+}

@@ -1,0 +1,158 @@
+// Suppressions: addresses that get nothing any more, each once, found however they are written and stored in clear nowhere.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey } from '#test/client.ts'
+import { everyRow } from '#test/databases.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const PATH = '/v1/messages/suppressions'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => await world?.close())
+
+let addresses = 0
+/** Nothing else holds it. */
+const freshAddress = () => `witness-${(addresses += 1)}@example.com`
+const suppress = (address: string, more: object = {}) =>
+  world.client.post(PATH, { channel: 'email', address, ...more })
+const eventsOf = async (id: string) =>
+  await world.sql<{ type: string; data: object }[]>`
+    select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by id`
+
+test('an address is suppressed once, shown as it was first written, and lifted', async () => {
+  const { client } = world
+  const address = freshAddress()
+  const made = await suppress(address, { metadata: { a: 1 } })
+  expect([made.status, made.body]).toMatchObject([
+    201,
+    {
+      channel: 'email',
+      address,
+      reason: 'manual',
+      message_id: null,
+      idempotency_key: null,
+      metadata: { a: 1 },
+    },
+  ])
+  const again = await suppress(address.toUpperCase(), { metadata: { a: 2 } })
+  expect([again.status, again.body]).toEqual([200, made.body])
+  const path = `${PATH}/${made.body.id}`
+  expect((await client.get(path)).body).toEqual(made.body)
+  const lifted = await client.delete(path)
+  expect([lifted.status, lifted.body.id, lifted.body.address]).toEqual([200, made.body.id, address])
+  for (const gone of [await client.get(path), await client.delete(path)])
+    expect([gone.status, gone.body.error.code]).toEqual([404, 'suppression_not_found'])
+  expect((await client.get(`${PATH}?address=${address}`)).body).toEqual([])
+  const later = await suppress(address)
+  expect([later.status, later.body.id === made.body.id]).toEqual([201, false])
+  const events = await eventsOf(made.body.id)
+  expect(events.map(({ type }) => type)).toEqual(['suppression.created', 'suppression.deleted'])
+})
+
+test('one address that a hundred suppress at once is suppressed once', async () => {
+  const address = freshAddress()
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, nth) =>
+      suppress(address, nth % 2 === 0 ? {} : { idempotency_key: freshKey() }),
+    ),
+  )
+  expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
+  expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([...Array(99).fill(200), 201])
+  expect((await eventsOf(answers[0]!.body.id)).map(({ type }) => type)).toEqual(['suppression.created'])
+  expect((await world.client.get(`${PATH}?address=${address}`)).body).toHaveLength(1)
+})
+
+test('a key is answered as at first, also where the suppression was there before; not after it was lifted', async () => {
+  const address = freshAddress()
+  const [first, second] = [freshKey(), freshKey()]
+  const made = await suppress(address, { idempotency_key: first })
+  const there = await suppress(address, { idempotency_key: second })
+  expect([made.status, there.status, there.body.id]).toEqual([201, 200, made.body.id])
+  for (const [idempotency_key, status] of [
+    [first, 201],
+    [second, 200],
+  ] as const) {
+    const again = await suppress(address, { idempotency_key })
+    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+      status,
+      'true',
+      made.body,
+    ])
+  }
+  const other = await suppress(freshAddress(), { idempotency_key: second })
+  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  await world.client.delete(`${PATH}/${made.body.id}`)
+  const late = await suppress(address, { idempotency_key: second })
+  expect([late.status, late.body.error.code]).toEqual([404, 'suppression_not_found'])
+})
+
+test('lists filter by channel, address and reason, and have pages', async () => {
+  const client = await world.clientOf()
+  const made: string[] = []
+  for (const [channel, address] of [
+    ['email', 'Ada@Example.com'],
+    ['email', 'grace@example.com'],
+    ['sms', '+14155552671'],
+  ])
+    made.unshift((await client.post(PATH, { channel, address })).body.id)
+  const found = async (query: string) =>
+    (await client.get(`${PATH}?${query}`)).body.map(({ id }: { id: string }) => made.indexOf(id))
+  expect(await found('')).toEqual([0, 1, 2])
+  expect(await found('channel=email')).toEqual([1, 2])
+  expect(await found('address=ada@EXAMPLE.com')).toEqual([2])
+  expect(await found(`address=${encodeURIComponent('+14155552671')}`)).toEqual([0])
+  expect(await found(`channel=email&address=${encodeURIComponent('+14155552671')}`)).toEqual([])
+  expect(await found('reason=manual&limit=2')).toEqual([0, 1])
+  expect(await found('reason=opt_out')).toEqual([])
+  const page = await client.get(`${PATH}?limit=2`)
+  const next = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
+  expect((await client.get(next!)).body.map(({ id }: { id: string }) => id)).toEqual([made[2]])
+  for (const query of ['channel=fax', 'reason=no', `address=${'x'.repeat(321)}`])
+    expect((await client.get(`${PATH}?${query}`)).status).toBe(400)
+})
+
+test('what is no address or number is refused', async () => {
+  for (const [channel, address] of [
+    ['email', 'Ada <ada@example.com>'],
+    ['email', '<ada@example.com>'],
+    ['email', 'ada@example.com,eve@example.com'],
+    ['email', 'ada'],
+    ['email', 'ada@example.com\r\nBcc: eve@example.com'],
+    ['email', `${'a'.repeat(320)}@example.com`],
+    ['email', '+14155552671'],
+    ['sms', 'ada@example.com'],
+    ['sms', '4155552671'],
+    ['sms', '+0155552671'],
+    ['sms', '+1 415 555 2671'],
+    ['sms', '+1234567890123456'],
+    ['sms', undefined],
+  ]) {
+    const { status, body } = await world.client.post(PATH, { channel, address })
+    expect([address, status, body.error?.param]).toEqual([address, 400, 'address'])
+  }
+})
+
+test('an address is in no table in clear, and in none at all once it is lifted', async () => {
+  const address = freshAddress()
+  const { id } = (await suppress(address)).body
+  expect((await everyRow(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
+  await world.client.delete(`${PATH}/${id}`)
+  const [row] =
+    await world.sql`select sealed from suppressions where tenant_id = ${world.tenant_id} and id = ${id}`
+  expect(row).toEqual({ sealed: null })
+})
+
+test('a suppression is its tenant’s, and needs the scopes of messages', async () => {
+  const address = freshAddress()
+  const { id } = (await suppress(address)).body
+  const other = await world.clientOf()
+  expect((await other.get(`${PATH}/${id}`)).status).toBe(404)
+  expect((await other.delete(`${PATH}/${id}`)).status).toBe(404)
+  expect((await other.get(`${PATH}?address=${address}`)).body).toEqual([])
+  expect((await other.post(PATH, { channel: 'email', address })).status).toBe(201)
+  const reader = await world.clientOf({ tenant: 'acme', scopes: ['messaging:read'] })
+  expect((await reader.get(`${PATH}/${id}`)).status).toBe(200)
+  expect((await reader.delete(`${PATH}/${id}`)).body.error.code).toBe('missing_scope')
+})

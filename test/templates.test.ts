@@ -1,0 +1,308 @@
+// Templates: what they take, what they become, and what a hostile one can do, which is nothing.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshKey, type Answer } from '#test/client.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const EMAIL = { channel: 'email', subject: 'Order {{ order.number }}', text: 'Hello {{ name }}' }
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => await world?.close())
+
+let names = 0
+const freshName = () => `template-${(names += 1)}`
+
+async function create(fields: Record<string, unknown> = {}): Promise<Answer> {
+  return await world.client.post('/v1/messages/templates', { name: freshName(), ...EMAIL, ...fields })
+}
+
+async function preview(fields: Record<string, unknown>, variables?: unknown, client = world.client) {
+  const { body } = await client.post('/v1/messages/templates', { name: freshName(), ...EMAIL, ...fields })
+  return await client.post(`/v1/messages/templates/${body.id}/preview`, { variables })
+}
+
+/** What a text of an email becomes, or the message and the context of the refusal. */
+async function textOf(text: string, variables: unknown = {}): Promise<unknown> {
+  const { status, body } = await preview({ subject: 'x', text }, variables)
+  return status === 200 ? body.text : [body.error.code, body.error.message, body.error.context]
+}
+
+test('a template is made, read, listed, changed and deleted, and each leaves its event', async () => {
+  const { client, sql, tenant_id } = world
+  const made = await create({ html: '<p>{{ name }}</p>', metadata: { a: 1 } })
+  expect([made.status, made.body]).toMatchObject([
+    201,
+    { ...EMAIL, tenant_id, html: '<p>{{ name }}</p>', body: null, idempotency_key: null, metadata: { a: 1 } },
+  ])
+  const path = `/v1/messages/templates/${made.body.id}`
+  expect((await client.get(path)).body).toEqual(made.body)
+  const changed = await client.patch(path, { text: null, subject: 'Shipped' })
+  expect([changed.status, changed.body]).toMatchObject([200, { text: null, subject: 'Shipped' }])
+  expect(changed.body.updated_at > made.body.updated_at).toBe(true)
+  expect((await client.patch(path, { subject: 'Shipped' })).body).toEqual(changed.body)
+  expect((await client.send('PATCH', path)).body).toEqual(changed.body)
+  const listed = await client.get(`/v1/messages/templates?name=${made.body.name}&channel=email`)
+  expect(listed.body).toEqual([{ ...changed.body, html: null }])
+  const deleted = await client.delete(path)
+  expect([deleted.status, deleted.body]).toMatchObject([200, { id: made.body.id, subject: 'Shipped' }])
+  for (const gone of [
+    await client.get(path),
+    await client.delete(path),
+    await client.patch(path, {}),
+    await client.post(`${path}/preview`, {}),
+  ])
+    expect([gone.status, gone.body.error.code]).toEqual([404, 'template_not_found'])
+  expect((await client.get(`/v1/messages/templates?name=${made.body.name}`)).body).toEqual([])
+  // Its name is free.
+  expect((await create({ name: made.body.name })).status).toBe(201)
+  const events = await sql<{ type: string; data: object }[]>`
+    select type, data from events where tenant_id = ${tenant_id} and subject_id = ${made.body.id} order by id`
+  expect(events.map(({ type }) => type)).toEqual(['template.created', 'template.updated', 'template.deleted'])
+  for (const { data } of events) expect(JSON.stringify(data)).not.toContain('{{')
+})
+
+test('a name is taken once, also when many want it at the same moment', async () => {
+  const name = freshName()
+  const answers = await Promise.all(Array.from({ length: 30 }, () => create({ name })))
+  expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([201, ...Array(29).fill(409)])
+  const refused = answers.find(({ status }) => status === 409)!
+  expect(refused.body.error).toMatchObject({ code: 'template_exists', param: 'name' })
+  const { body } = await create()
+  const renamed = await world.client.patch(`/v1/messages/templates/${body.id}`, { name })
+  expect([renamed.status, renamed.body.error.code]).toEqual([409, 'template_exists'])
+  // Another tenant's names are its own.
+  const other = await world.clientOf()
+  expect((await other.post('/v1/messages/templates', { ...EMAIL, name })).status).toBe(201)
+})
+
+test('a key makes one template, and its repetition answers it, until it is deleted', async () => {
+  const idempotency_key = freshKey()
+  const name = freshName()
+  const answers = await Promise.all(Array.from({ length: 10 }, () => create({ idempotency_key, name })))
+  expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
+  const [first] = answers
+  const again = await create({ idempotency_key, name })
+  expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+    201,
+    'true',
+    first!.body,
+  ])
+  const other = await create({ idempotency_key, name, text: 'other' })
+  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  await world.client.delete(`/v1/messages/templates/${first!.body.id}`)
+  const late = await create({ idempotency_key, name })
+  expect([late.status, late.body.error.code]).toEqual([404, 'template_not_found'])
+})
+
+test('each channel has its parts, also after a change', async () => {
+  for (const [fields, param] of [
+    [{ subject: undefined }, 'subject'],
+    [{ text: undefined }, 'text'],
+    [{ body: 'x' }, 'body'],
+    [{ channel: 'sms' }, 'body'],
+    [{ channel: 'sms', subject: undefined, text: undefined }, 'body'],
+    [{ channel: 'fax' }, 'channel'],
+    [{ name: 'No' }, 'name'],
+    [{ name: NOBODY }, 'name'],
+    [{ text: '' }, 'text'],
+    [{ text: 'x'.repeat(100_001) }, 'text'],
+    [{ file: 'x' }, 'file'],
+  ] as const) {
+    const { status, body } = await create(fields)
+    expect([fields, status, body.error?.code, body.error?.param]).toEqual([
+      fields,
+      400,
+      'invalid_request',
+      param,
+    ])
+  }
+  const { id } = (await create()).body
+  for (const [change, param] of [
+    [{ text: null }, 'text'],
+    [{ subject: null }, 'subject'],
+    [{ body: 'x' }, 'body'],
+    [{ channel: 'sms' }, 'channel'],
+    [{ idempotency_key: 'x' }, 'idempotency_key'],
+  ] as const) {
+    const { status, body } = await world.client.patch(`/v1/messages/templates/${id}`, change)
+    expect([change, status, body.error?.param]).toEqual([change, 400, param])
+  }
+  // Each change alone leaves one of them; one after the other there would be none.
+  const both = (await create({ html: '<p>x</p>' })).body
+  const path = `/v1/messages/templates/${both.id}`
+  const racing = await Promise.all([
+    world.client.patch(path, { text: null }),
+    world.client.patch(path, { html: null }),
+  ])
+  expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
+})
+
+test('what does not parse is refused with its line when it is made and when it is changed', async () => {
+  const { id } = (await create()).body
+  for (const [text, line, said] of [
+    ['a\n{{ x', 2, 'not closed'],
+    ['a\nb\n{% if x %}', 3, 'not closed'],
+    ['{% nope %}', 1, 'tag "nope" not found'],
+    ["{% if false %}\n{{ 'x' | nope }}{% endif %}", 2, 'undefined filter: nope'],
+    ["{% include '/etc/passwd' %}", 1, 'tag "include" not found'],
+    ["{% render 'constructor' %}", 1, 'tag "render" not found'],
+    ["{% layout 'x' %}", 1, 'tag "layout" not found'],
+    ['{% block a %}{% endblock %}', 1, 'tag "block" not found'],
+    ['{% if true %}'.repeat(6_000), null, 'nested too deep'],
+  ] as const)
+    for (const { status, body } of [
+      await create({ text }),
+      await world.client.patch(`/v1/messages/templates/${id}`, { text }),
+    ])
+      expect([text, status, body.error]).toMatchObject([
+        text,
+        400,
+        {
+          code: 'template_invalid',
+          param: 'text',
+          message: expect.stringContaining(said),
+          context: { line, variable: null },
+        },
+      ])
+})
+
+test('a preview is what a message would say; only HTML is escaped', async () => {
+  const variables = { name: '<b>"Ada"</b>', order: { number: 'A&17' }, items: [{ price: 1 }, { price: 2.5 }] }
+  const seen = await preview(
+    {
+      text: 'Hello {{ name }}{% for i in items %} {{ i.price }}{% endfor %}',
+      html: "{{ name }}|{{ name | escape }}|{{ name | raw }}|{% cycle name, 'x' %}|{% echo name %}",
+    },
+    variables,
+  )
+  const escaped = '&lt;b&gt;&#34;Ada&#34;&lt;/b&gt;'
+  expect([seen.status, seen.body]).toEqual([
+    200,
+    {
+      subject: 'Order A&17',
+      text: 'Hello <b>"Ada"</b> 1 2.5',
+      html: [escaped, escaped, variables.name, escaped, escaped].join('|'),
+      body: null,
+    },
+  ])
+  const sms = { channel: 'sms', subject: undefined, text: undefined, body: '{{ name }}' }
+  expect((await preview(sms, variables)).body).toEqual({
+    subject: null,
+    text: null,
+    html: null,
+    body: variables.name,
+  })
+})
+
+test('what is missing is refused with its line and name; `if` and `default` may ask for it', async () => {
+  expect(await textOf('a\nb\n{{ order.number }}', { order: {} })).toEqual([
+    'template_invalid',
+    'The template does not render: undefined variable: order.number (text, line 3).',
+    { line: 3, variable: 'order.number' },
+  ])
+  expect(await textOf('{% if nobody %}a{% else %}b{% endif %}{{ nobody | default: "c" }}')).toBe('bc')
+  for (const name of [
+    'constructor',
+    '__proto__',
+    'toString',
+    'a.constructor',
+    'a.__proto__',
+    'b.constructor',
+  ])
+    expect(await textOf(`{{ ${name} }}`, { a: {}, b: 'x' })).toMatchObject([
+      'template_invalid',
+      expect.any(String),
+      { line: 1, variable: name },
+    ])
+  expect(await textOf('{{ a | map: "constructor" | join }}', { a: [{}] })).toBe('')
+  // One rendering leaves nothing to the next.
+  expect(await textOf('{% increment __proto__ %}{% increment b %}{{ b }}', { b: 4 })).toMatch(/45$/)
+  expect(await textOf('{{ b }}', {})).toMatchObject([
+    'template_invalid',
+    expect.any(String),
+    { variable: 'b' },
+  ])
+  expect(await textOf("{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
+})
+
+test('a subject is one line of text, and what is rendered can be stored', async () => {
+  for (const [fields, variables] of [
+    [{ subject: '{{ s }}' }, { s: 'a\r\nBcc: eve@example.com' }],
+    [{ subject: '{{ s }}' }, { s: 'a\nb' }],
+    [{ subject: '{{ s }}' }, { s: ' ' }],
+    [{ subject: 'x', text: '{{ "%00" | url_decode }}' }, {}],
+    [{ subject: 'x', text: '{{ "😀" | split: "" | first }}' }, {}],
+  ] as const) {
+    const { status, body } = await preview({ text: 'x', ...fields }, variables)
+    expect([fields, status, body.error?.code, body.error?.context]).toEqual([
+      fields,
+      400,
+      'template_invalid',
+      { line: null, variable: null },
+    ])
+  }
+})
+
+const DOUBLED = `{% assign a = "xxxxxxxxxxxxxxxx" %}${'{% capture a %}{{ a }}{{ a }}{% endcapture %}'.repeat(25)}`
+const NESTED = `{% assign a = 'x,y' | split: ',' %}${'{% assign a = a | push: a | push: a %}'.repeat(30)}`
+
+describe('what would take for ever, or all memory, is refused', () => {
+  test.each([
+    ['loops in loops', '{% for i in (1..2000) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}'],
+    [
+      'loops of nothing',
+      '{% assign c = s | split: "" %}{% for i in c %}{% for j in c %}{% endfor %}{% endfor %}',
+    ],
+    ['a long range', '{% for i in (1..100000000) %}{% endfor %}'],
+    ['a range without end', '{% for i in (9007199254740992..9007199254740994) %}{% endfor %}'],
+    ['a range without end, of text', '{% assign n = "9007199254740992" %}{{ (n.."9007199254740994") }}'],
+    ['a text that doubles', `${DOUBLED}{{ a }}`],
+    ['a text that doubles and is looked through', `${DOUBLED}{% if a contains "zzz" %}{% endif %}`],
+    ['a text that doubles and is converted', `${DOUBLED}{{ a | slugify }}`],
+    ['a list in itself', `${NESTED}{{ a }}`],
+    ['a list in itself, compared', `${NESTED}{% if a == a %}{% endif %}`],
+    [
+      'a list of long texts',
+      `{% assign a = s | split: '|' %}${'{% assign a = a | concat: a %}'.repeat(9)}{{ a }}`,
+    ],
+    ['a wide number', "{{ 0 | date: '%999999999d' }}"],
+    [
+      'one condition of many',
+      `{% assign c = s | split: "" %}{% if ${'c contains "z" or '.repeat(3_000)}false %}{% endif %}`,
+    ],
+  ])('%s', async (_name, text) => {
+    const { status, body } = await preview({ subject: 'x', text }, { s: 'x,'.repeat(50_000) })
+    expect([status, body.error]).toMatchObject([
+      400,
+      {
+        code: 'template_invalid',
+        message: expect.stringMatching(/too|ends in/),
+        context: { variable: null },
+      },
+    ])
+    expect(await textOf('Hello {{ name }}', { name: 'Ada' })).toBe('Hello Ada')
+  })
+})
+
+test('a template is its tenant’s, and needs the scopes of messages', async () => {
+  const { body } = await create()
+  const path = `/v1/messages/templates/${body.id}`
+  const other = await world.clientOf()
+  for (const { status } of [
+    await other.get(path),
+    await other.patch(path, { subject: 'x' }),
+    await other.delete(path),
+    await other.post(`${path}/preview`, {}),
+  ])
+    expect(status).toBe(404)
+  expect((await other.get('/v1/messages/templates')).body).toEqual([])
+  const reader = await world.clientOf({ tenant: 'acme', scopes: ['messaging:read'] })
+  expect((await reader.get(path)).status).toBe(200)
+  expect(
+    (await reader.post(`${path}/preview`, { variables: { order: { number: 1 }, name: 'x' } })).status,
+  ).toBe(200)
+  expect((await reader.delete(path)).body.error.code).toBe('missing_scope')
+})
