@@ -1,6 +1,7 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { CHANNELS } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import { neededBy } from '#core/config/readers.ts'
 import { newId } from '#core/ids.ts'
@@ -8,7 +9,14 @@ import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
 import { createLog } from '#core/log.ts'
 import { startApi } from '#api/main.ts'
-import { AREAS, AREA_NAMES, areaStates, type Area, type AreaStates } from '#domain/areas.ts'
+import {
+  AREAS,
+  AREA_NAMES,
+  areaStates,
+  CHANNEL_CREDENTIALS,
+  type Area,
+  type AreaStates,
+} from '#domain/areas.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -20,8 +28,6 @@ beforeAll(async () => {
 afterAll(async () => await world?.close())
 
 test.for([
-  ['POST', '/v1/messages/email', 'messages'],
-  ['POST', '/v1/messages/sms', 'messages'],
   ['GET', '/v1/events', 'events'],
   ['GET', '/v1/webhook_endpoints', 'events'],
 ])('%s %s answers 500 misconfigured_gateway to a caller with a valid key', async ([method, path, area]) => {
@@ -49,6 +55,7 @@ test('all ten areas can be switched off, and the guide to operations names them'
     switched_off: AREA_NAMES,
     not_deployed: [],
     without_credentials: [],
+    channels_without_credentials: [],
   })
   expect(AREA_NAMES).toHaveLength(10)
   const guide = await readFile(new URL('../docs/guides/operations.md', import.meta.url), 'utf8')
@@ -142,6 +149,33 @@ test.for(CAUSES)(
       await operations.close()
       await api.close()
     }
+  },
+)
+
+test.for(
+  CHANNELS.flatMap((channel) => CHANNEL_CREDENTIALS[channel].map((missing) => ({ channel, missing }))),
+)(
+  'without $missing nothing is sent by $channel, which the log and /readyz tell; messages are still read',
+  async ({ channel, missing }) => {
+    const lines: object[] = []
+    const log = createLog('silent', 'test')
+    Object.assign(log, { warn: (fields: object) => void lines.push(fields) })
+    const api = await startApi({ ...world.config, [missing]: undefined }, log)
+    onTestFinished(() => api.close())
+    const client = createClient(api.url, world.client.key)
+    for (const each of CHANNELS)
+      for (const path of [`/v1/messages/${each}`, `/v1/messages/${each}/batch`]) {
+        const { status, body } = await client.post(path, {})
+        const expected =
+          each === channel
+            ? [500, 'misconfigured_gateway', { area: 'messages', channel }]
+            : [400, 'invalid_request', undefined]
+        expect([path, status, body.error.code, body.error.context]).toEqual([path, ...expected])
+        expect((await createClient(api.url, '').post(path, {})).status).toBe(401)
+      }
+    expect((await client.get('/v1/messages')).status).toBe(200)
+    expect(await api.ready()).toMatchObject({ areas: { channels_without_credentials: [channel] } })
+    expect(lines).toEqual([{ channel, missing: [missing] }])
   },
 )
 

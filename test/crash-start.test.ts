@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { EMULATORS } from '#start/emulators.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
@@ -124,7 +125,7 @@ test(
     )
     expect(created.status, created.text).toBe(202)
     const parts = Object.values(await partsOf(folder.path))
-    expect(parts).toHaveLength(6)
+    expect(parts).toHaveLength(['api', 'webhooks', 'worker', ...Object.keys(EMULATORS)].length)
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await killed.end('SIGKILL')
     await until('its parts are gone', () =>

@@ -216,6 +216,66 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     'DELETE /v1/messages/suppressions/{id}',
     () => client.delete(`/v1/messages/suppressions/${NOBODY}`),
   ],
+  email_send_failed: [
+    'POST /v1/messages/email',
+    () =>
+      client.post('/v1/messages/email', {
+        idempotency_key: freshKey(),
+        to: ['ada@bounce.example'],
+        subject: 'Shipped',
+        text: 'It is on its way.',
+      }),
+    {
+      context: {
+        message_id: expect.any(String),
+        provider_code: '550 5.1.1',
+        provider_message: 'No such mailbox',
+      },
+    },
+  ],
+  sms_send_failed: [
+    'POST /v1/messages/sms',
+    () =>
+      client.post('/v1/messages/sms', {
+        idempotency_key: freshKey(),
+        to: '+15005550001',
+        body: 'It is on its way.',
+      }),
+    {
+      context: {
+        message_id: expect.any(String),
+        provider_code: '21211',
+        provider_message: expect.any(String),
+      },
+    },
+  ],
+  message_not_found: ['GET /v1/messages/{id}', () => client.get(`/v1/messages/${NOBODY}`)],
+  message_not_cancelable: [
+    'POST /v1/messages/{id}/cancel',
+    async () => {
+      const text = { to: ['ada@example.com'], subject: 'Shipped', text: 'It is on its way.' }
+      const { id } = (
+        await client.post(
+          '/v1/messages/email',
+          { idempotency_key: freshKey(), send_at: new Date(Date.now() + 86_400_000), ...text },
+          ASYNC,
+        )
+      ).body
+      await client.post(`/v1/messages/${id}/cancel`)
+      return client.post(`/v1/messages/${id}/cancel`)
+    },
+    { message: 'The message cannot be canceled: it is canceled.', context: { status: 'canceled' } },
+  ],
+  destination_not_allowed: [
+    'POST /v1/messages/sms',
+    async () =>
+      createClient(await startedApi({ SMS_COUNTRIES: ['FR'] }), client.key).post('/v1/messages/sms', {
+        idempotency_key: freshKey(),
+        to: '+4915112345678',
+        body: 'It is on its way.',
+      }),
+    { param: 'to', context: { country: 'DE' } },
+  ],
   idempotency_key_not_found: [
     'GET /v1/idempotency_keys/{key}',
     () => client.get('/v1/idempotency_keys/nobody'),

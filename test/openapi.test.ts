@@ -273,8 +273,8 @@ test('every list takes the times between which its items were created', () => {
   )
   expect(lists.length).toBeGreaterThan(6)
   for (const { path, operation } of lists) {
-    // Neither timelines nor balances are lists of what was created.
-    if (/\/(timeline|balances)$/.test(path)) continue
+    // Neither timelines, balances nor the answers to several requests are lists of what was created.
+    if (/\/(timeline|balances|batch)$/.test(path)) continue
     const names = operation.parameters.map(({ name }: { name?: string }) => name)
     expect([path, names]).toEqual([
       path,
@@ -324,6 +324,19 @@ async function suppression(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/messages/suppressions', { channel: 'email', address })).body
 }
 
+/** An email that is there until it is canceled. */
+async function scheduledEmail(client: Client): Promise<{ id: string }> {
+  const send_at = new Date(Date.now() + 86_400_000)
+  const email = {
+    idempotency_key: freshKey(),
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'Yes.',
+    send_at,
+  }
+  return (await client.post('/v1/messages/email', email)).body
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -361,6 +374,12 @@ test('every example works when it is sent as shown', async () => {
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
     getAiTask: () => aiTask(client),
     cancelAiTask: () => aiTask(client),
+    ...Object.fromEntries(
+      ['getMessage', 'getMessageTimeline', 'cancelMessage'].map((name) => [
+        name,
+        () => scheduledEmail(client),
+      ]),
+    ),
     ...Object.fromEntries(
       ['get', 'update', 'archive'].flatMap((verb) => [
         [`${verb}Recipient`, async () => recipient],
@@ -406,7 +425,7 @@ test('every example works when it is sent as shown', async () => {
       expect([operation.operationId, body, answer.status, answer.body]).toEqual([
         operation.operationId,
         body,
-        method === 'POST' && path.match(/s$|kyc$/) ? 201 : 200,
+        method === 'POST' && path.match(/s$|kyc$|email$/) ? 201 : 200,
         expect.anything(),
       ])
     }
@@ -453,7 +472,13 @@ test('the examples of a create answer what its first request sends, and those of
       const [{ name, details }] = answered(route, 200)
       return `${route.path.split('/').at(-3)} ${name} ${details.provider_reference.split('_')[0]}`
     }),
-  ).toEqual(['kyc verify vs', 'payments capture pi', 'payouts payout po', 'top_ups top_up tu'])
+  ).toEqual([
+    'kyc verify vs',
+    'messages send_email <0198f6f6-2b1d-7000-8000-123456789abc@shop.example>',
+    'payments capture pi',
+    'payouts payout po',
+    'top_ups top_up tu',
+  ])
 })
 
 test('the webhooks host is described, and answers as described', async () => {
@@ -587,6 +612,8 @@ test('each route names its scope and the codes that it answers', async () => {
           '/v1/compliance/kyc',
           '/v1/messages/templates',
           '/v1/messages/suppressions',
+          '/v1/messages/email',
+          '/v1/messages/sms',
         ].includes(path) &&
           method === 'POST'),
     ])
@@ -641,6 +668,14 @@ test('answers match their schemas', async () => {
   const address = { channel: 'email', address: 'ada@example.com' }
   const suppressions = '/v1/messages/suppressions'
   const kept_out = `${suppressions}/${(await suppression(client)).id}`
+  const message = await scheduledEmail(client)
+  const email = () => ({
+    idempotency_key: freshKey(),
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'Yes.',
+  })
+  const sms = () => ({ idempotency_key: freshKey(), to: '+4915112345678', body: 'Yes.' })
   const calls: [method: string, path: string, concrete: string, body?: object][] = [
     ['POST', templates, templates, greeting],
     ['POST', templates, templates, greeting],
@@ -755,6 +790,16 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/ai/tasks/{id}', `/v1/ai/tasks/${task.id}`],
     ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
     ['POST', '/v1/ai/tasks/{id}/cancel', `/v1/ai/tasks/${task.id}/cancel`],
+    ['POST', '/v1/messages/email', '/v1/messages/email', email()],
+    ['POST', '/v1/messages/email', '/v1/messages/email', { ...email(), to: [] }],
+    ['POST', '/v1/messages/sms', '/v1/messages/sms', sms()],
+    ['POST', '/v1/messages/email/batch', '/v1/messages/email/batch', { messages: [email(), {}] }],
+    ['POST', '/v1/messages/sms/batch', '/v1/messages/sms/batch', { messages: [sms(), 17] }],
+    ['GET', '/v1/messages', '/v1/messages'],
+    ['GET', '/v1/messages/{id}', `/v1/messages/${message.id}`],
+    ['GET', '/v1/messages/{id}/timeline', `/v1/messages/${message.id}/timeline`],
+    ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
+    ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

@@ -56,6 +56,7 @@ test.each([
   ],
   ['what is no table of a tenant', 'select slug from tenants where id = $1'],
   ['a column called like a table', 'select j.events from json j where j.id = $1'],
+  ['columns called so, of an insert and of a select', 'insert into x (id, events) select id, events from y'],
   ['what is allowed by name', 'select id, state, last_error from jobs where id = any($1::uuid[])'],
 ])('it lets pass %s', (_what, statement) => {
   expect(touched(statement)).toEqual([])

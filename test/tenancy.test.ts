@@ -45,6 +45,13 @@ beforeAll(async () => {
   const template = await made('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
   const suppressed = { channel: 'email', address: 'ada@example.com' }
   const suppression = await made('/v1/messages/suppressions', suppressed)
+  const message = await made('/v1/messages/email', {
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'It is on its way.',
+    tags: ['shipping'],
+    send_at: new Date(Date.now() + 86_400_000),
+  })
   owned = {
     templates: template.id,
     suppressions: suppression.id,
@@ -58,6 +65,7 @@ beforeAll(async () => {
     kyc: verification.id,
     top_ups: top_up.id,
     disputes: disputed.dispute.id,
+    messages: message.id,
     idempotency_keys: customer.idempotency_key,
   }
   await world.drain()
@@ -193,6 +201,8 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     '/v1/messages/templates?name=greeting&channel=sms',
     '/v1/messages/suppressions?address=ada@example.com',
     '/v1/messages/suppressions?channel=email&reason=manual',
+    '/v1/messages?to=ada@example.com',
+    '/v1/messages?tag=shipping&status=scheduled',
   ]) {
     expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
       path,

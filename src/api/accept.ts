@@ -193,7 +193,7 @@ async function take<T>(context: ApiContext, key: RequestKey, work: Work<T>, wait
     created: typeof value === 'object' && 'created' in value ? value.created : undefined,
     resource_id,
     job_id,
-    ring() {
+    ring: () => {
       if (fresh && rung) doorbell.ring({ id: ids.job_id, queue, tenant_id })
     },
   }

@@ -16,7 +16,7 @@ export type Refusals = {
   /** Answers a request that ended in `error`. */
   refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply
   /** What a part of a request that is answered as a whole is told of the `error` in which it ended. */
-  shown(error: unknown, request: FastifyRequest): { status: number } & ErrorAnswer
+  shown: (error: unknown, request: FastifyRequest) => { status: number } & ErrorAnswer
   /** The body of an error that occurred before any route was reached. */
   errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
 }

@@ -19,10 +19,10 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     return { error: refusal(faultsOf(error.issues, untaken.get(schema)), httpPart ?? 'request') }
   }
 
-/** What a schema makes of a part of a body. Throws `invalid_request` like the validator, of that part alone. */
-export function parsed<T>(schema: z.ZodType<T>, part: unknown): T {
+/** What a schema makes of one of several messages. Throws `invalid_request`, as if that had been the body. */
+export function parsedMessage<T>(schema: z.ZodType<T>, part: unknown): T {
   const { data, error } = schema.safeParse(part, { error: describe })
-  if (error !== undefined) throw refusal(faultsOf(error.issues), 'this')
+  if (error !== undefined) throw refusal(faultsOf(error.issues), 'message')
   return data
 }
 

@@ -77,6 +77,25 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'erases by age; what is erased names its tenant',
   },
   {
+    name: 'message that a notification names',
+    tables: ['messages'],
+    part: /from messages m where m\.(id = \$\d+ and m\.provider = \$\d+|provider = \$\d+ and m\.provider_reference = \$\d+)/,
+    reason: 'its id and its reference are unique, and say whose it is',
+  },
+  {
+    name: 'messages to a number, whoever sent them',
+    tables: ['messages'],
+    part: /from messages m where m\.channel = \$\d+ and m\.recipients -> \$\d+ ->> \$\d+ = /,
+    reason:
+      'a word counts for all who wrote to the number, and a search must find none of theirs; what is written names the tenant',
+  },
+  {
+    name: 'sweep of old texts, unheard SMS and old counts',
+    tables: ['messages', 'message_limits'],
+    part: /from messages where (content is not null and created_at <= now\(\)|ask_at <= now\(\))|select tenant_id, scope from message_limits where window_start </,
+    reason: 'finds what the clock asks for; what is done about it names the tenant',
+  },
+  {
     name: 'notification not matched yet',
     tables: ['notifications', 'notification_history'],
     part: /from (notification_history h|notifications n) where [hn]\.id = given\.id|insert into notifications \(id, provider|where n\.id = (told|change)\.notification_id|from notifications where id = \$\d+|where n\.provider = known\.provider and n\.waits_for = known\.reference|where n\.provider = judged\.provider and n\.object_id = judged\.object_id|from notifications n where n\.state = \$\d+ and n\.due_at <= now\(\)|from placed where n\.id = placed\.id/,
@@ -102,7 +121,17 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   },
   {
     name: 'walk of the reconciler and the audit',
-    tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups', 'verifications', 'ai_tasks', 'drifts'],
+    tables: [
+      'payments',
+      'refunds',
+      'disputes',
+      'payouts',
+      'top_ups',
+      'verifications',
+      'ai_tasks',
+      'messages',
+      'drifts',
+    ],
     part: /\(p\.tenant_id, p\.created_at\) > \(\$\d+, \$\d+\)/,
     reason: 'goes through all tenants, one after the other',
   },
@@ -131,6 +160,9 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'merchants',
       'recipients',
       'ai_tasks',
+      'messages',
+      'message_attachments',
+      'suppressions',
       'jobs',
       'all_jobs',
       'job_attempts',
@@ -166,7 +198,9 @@ export function unfenced(statement: string, tables: ReadonlySet<string>): Unfenc
   for (const match of text.matchAll(REFERENCE)) {
     const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
     if (!tables.has(table)) continue
-    const part = partAround(text, match.index)
+    const { part, before } = partAround(text, match.index)
+    // What comes before any table is a list of columns.
+    if (keyword === ',' && !/\b(from|update|using)\b/.test(before)) continue
     const known = alias !== undefined && !KEYWORDS.has(alias) ? alias : undefined
     const fenced =
       keyword === 'into'
@@ -205,8 +239,11 @@ function columnsAfter(text: string, index: number): string[] {
   return text.slice(open + 1, text.indexOf(')', open)).split(/, ?/)
 }
 
-/** What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch. */
-function partAround(text: string, index: number): string {
+/**
+ * What is inside the nearest brackets around `index`, without the sub-queries in it, of a union only the branch; and what of
+ * that comes `before` the index.
+ */
+function partAround(text: string, index: number): { part: string; before: string } {
   let start = index
   for (let depth = 0; start > 0; start -= 1) {
     if (text[start - 1] === ')') depth += 1
@@ -235,7 +272,7 @@ function partAround(text: string, index: number): string {
   ])
   const begin = unions.findLast(([, end]) => end! <= at)?.[1] ?? 0
   const finish = unions.find(([from]) => from! > at)?.[0] ?? part.length
-  return part.slice(begin, finish)
+  return { part: part.slice(begin, finish), before: part.slice(begin, at) }
 }
 
 /**

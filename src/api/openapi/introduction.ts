@@ -1,7 +1,7 @@
 // What the OpenAPI document says before its operations.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
-import { STRIPE_SENDER } from './stripe.ts'
+import { PROCESSOR_SENDER } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
 const SOUGHT: Record<string, string> = {
@@ -13,7 +13,7 @@ const SOUGHT: Record<string, string> = {
   kyc: 'KYC, identity, onboarding',
   messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
-  [STRIPE_SENDER.guide.name]: 'news and no news',
+  [PROCESSOR_SENDER.guide.name]: 'news and no news',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
@@ -76,5 +76,6 @@ suppressions, and AI tasks is kept as events. Their types and data are listed un
 ## Limits
 
 \`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left:
-[rate limits](/docs/guides/rate-limits). A body may have 256 KiB.
+[rate limits](/docs/guides/rate-limits). A body may have 256 KiB, one with emails 15 MiB. Messages have
+limits of their own, for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
 `

@@ -144,7 +144,7 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
       const paged = list && querystring !== undefined
       const one: unknown = list ? (shown as unknown[])[0] : shown
       const differs = status === '202' ? examples?.unfinished : examples?.answer
-      const example = { ...(one as object), ...asSent(literal, one), ...differs }
+      const example = { ...(one as object), ...asSent(literal, one), ...differing(one, differs) }
       return [
         status,
         {
@@ -158,6 +158,19 @@ function successesOf(literal: Literal, schemas: Schemas): JsonSchema {
         },
       ]
     }),
+  )
+}
+
+/** What differs, where that is an object with all that it does not change. */
+function differing(answer: unknown, differs: Record<string, unknown> = {}): object {
+  const whole = Object(answer) as Record<string, unknown>
+  const isObject = (value: unknown) =>
+    typeof value === 'object' && value !== null && Object.keys(value).length > 0 && !Array.isArray(value)
+  return Object.fromEntries(
+    Object.entries(differs).map(([name, value]) => [
+      name,
+      isObject(value) && isObject(whole[name]) ? { ...Object(whole[name]), ...Object(value) } : value,
+    ]),
   )
 }
 

@@ -40,7 +40,7 @@ export function createSchemas(): Schemas {
     if ('const' in schema) return schema['const']
     if (Array.isArray(values)) return values[0] as unknown
     if (Array.isArray(anyOf)) return exampleOf(anyOf[0] as JsonSchema)
-    if (type === 'array') return [exampleOf(items as JsonSchema)]
+    if ([type].flat()[0] === 'array') return [exampleOf(items as JsonSchema)]
     if (typeof properties === 'object')
       return Object.fromEntries(
         Object.entries(properties as Record<string, JsonSchema>).map(([name, each]) => [

@@ -10,10 +10,10 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
       ${noNumbers(sql)}
     from ${scope.rowsOf('message')} p
     cross join lateral (
-      select bool_and(r ->> 'status' = 'suppressed') as all_suppressed,
+      select bool_and(r ->> 'status' is not distinct from 'suppressed') as all_suppressed,
         bool_or(r ->> 'status' in ('accepted', 'delivered', 'bounced')) as any_taken,
         bool_or(r ->> 'status' = 'delivered') as any_arrived,
-        bool_and(r ->> 'status' in ('refused', 'suppressed', 'bounced')) as none_left
+        bool_and(coalesce(r ->> 'status' in ('refused', 'suppressed', 'bounced'), false)) as none_left
       from jsonb_array_elements(p.recipients) r
     ) r
     cross join lateral (values

@@ -66,8 +66,8 @@ export async function beginMessages(
       ) r
       where l.begun
     ), m as (
-      update messages m set status = case when looked.open = 0 then 'suppressed' else 'sending' end,
-        recipients = looked.recipients, updated_at = clock_timestamp()
+      update messages m set recipients = looked.recipients,
+        status = case when looked.open = 0 then 'suppressed' else 'sending' end, updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
       returning m.*, looked.event_id
     ), event as (${announce(

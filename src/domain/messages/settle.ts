@@ -39,14 +39,15 @@ const ASKED_AFTER = '1 minute'
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
-    const { suppresses, event, ...facts } = told
+    const { suppresses, event, recipients, ...facts } = told
     return {
       ...settlement,
       change: {
         ...facts,
         ...suppresses,
         rank: Object.entries(SMS_RANKS).find(([said]) => said === told.said)?.[1] ?? 0,
-        some_delivered: told.recipients.some(({ status }) => status === 'delivered'),
+        of_recipients: recipients,
+        some_delivered: recipients.some(({ status }) => status === 'delivered'),
         notification_id,
         event_id: newId(),
         word: event,
@@ -60,12 +61,12 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, message_id uuid, said text, provider_reference text, provider_status text, failure jsonb,
-        price jsonb, recipients jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
+        price jsonb, of_recipients jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
         some_delivered boolean, notification_id uuid, event_id uuid, word text, word_event_id uuid,
         suppression_event_id uuid)
     ), ${stepping(sql)},
     m as (
-      update messages m set status = s.becomes, recipients = s.recipients_after,
+      update messages m set recipients = s.recipients_after, status = s.becomes,
         provider_reference = coalesce(m.provider_reference, s.provider_reference),
         provider_status = case when s.channel = 'sms' and s.rank >= s.rank_before and s.rank > 0
           then coalesce(s.provider_status, m.provider_status) else m.provider_status end,
@@ -78,7 +79,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         delivered_at = case when s.becomes = 'delivered' then coalesce(m.delivered_at, clock_timestamp())
           else m.delivered_at end,
         ask_at = case when s.channel = 'sms' and s.becomes in ('sent', 'delivered', 'undelivered')
-            and s.becomes <> s.before then clock_timestamp() + ${ASKED_AFTER}::interval
+            and s.becomes <> s.before and (s.becomes = 'sent' or coalesce(s.price, m.price) is null)
+          then clock_timestamp() + ${ASKED_AFTER}::interval
           when s.becomes = s.before then m.ask_at end,
         updated_at = case when s.becomes <> s.before or s.recipients_after <> m.recipients or s.price is not null
           or s.said = 'unresolved' then clock_timestamp() else m.updated_at end
@@ -130,12 +132,12 @@ function stepping(sql: Sql | Tx): Fragment {
             else e.was ->> 'status' is distinct from 'bounced' end) as is_new
         from jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
         left join lateral (
-          select c.told from jsonb_array_elements(seen.recipients) as c(told)
+          select c.told from jsonb_array_elements(seen.of_recipients) as c(told)
           where c.told ->> 'address' = e.was ->> 'address' limit 1
         ) c on true
         cross join lateral (
           select case
-              when not (seen.has_left or (seen.said = 'refused' and ${isOpenStatus(sql)})) then e.was
+              when not (seen.has_left or (seen.said = 'refused' and ${wasOpen(sql)})) then e.was
               when ${rankOfRecipient(sql, sql`c.told`)} > ${rankOfRecipient(sql, sql`e.was`)} then c.told
               when seen.has_left and e.was ->> 'status' is null then e.was || '{"status": "accepted"}'
               else e.was end as recipient
@@ -152,7 +154,7 @@ function stepping(sql: Sql | Tx): Fragment {
             when has_left then 'sent'
             when channel = 'sms' and rank > rank_before and before not in ('canceled', 'suppressed') then said
             when said = 'queued' and before = 'sending' then 'queued'
-            when said = 'refused' and ${isOpenStatus(sql)} then 'failed'
+            when said = 'refused' and ${wasOpen(sql)} then 'failed'
             when said = 'unknown' and before = 'sending' then 'unknown'
             else before end as becomes
         from merged
@@ -160,7 +162,7 @@ function stepping(sql: Sql | Tx): Fragment {
     )`
 }
 
-function isOpenStatus(sql: Sql | Tx): Fragment {
+function wasOpen(sql: Sql | Tx): Fragment {
   return sql`before in ('scheduled', 'queued', 'sending', 'unknown')`
 }
 

@@ -1,5 +1,6 @@
 // Answers with messages: reads them, and opens what is sealed of them.
 import { z } from 'zod'
+import { bareAddress } from '#core/addresses.ts'
 import type { Vault } from '#core/secrets.ts'
 import { findMessages } from '#domain/messages/find.ts'
 import {
@@ -62,7 +63,7 @@ export function shownMessage(
     to,
     ...content,
     recipients: recipients.map(({ status, code, message }, nth) => ({
-      address: addresses[nth]!,
+      address: bareAddress(addresses[nth]!),
       status,
       code,
       message,

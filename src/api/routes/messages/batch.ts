@@ -9,9 +9,9 @@ import { acceptOneOfMany } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { errorBody } from '../../openapi/error.ts'
 import { route } from '../../route.ts'
-import { parsed } from '../../validate.ts'
+import { parsedMessage } from '../../validate.ts'
 import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
-import { EMAIL_REQUESTS, SMS_REQUESTS } from './examples.ts'
+import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
 import { filesIn, type Sendings } from './send.ts'
 import type { Sending } from './sending.ts'
 
@@ -46,9 +46,12 @@ const answered = z
     message: messageSchema
       .optional()
       .meta({ description: 'The message, if it was accepted, now or before.' }),
-    error: errorBody.optional().meta({ description: 'Why it was refused.', example: undefined }),
+    error: errorBody.optional().meta({ description: 'Why it was refused.' }),
   })
   .meta({ id: 'MessageAnswer', description: 'What became of one of several messages.' })
+
+/** How an answer differs from the examples of its fields. */
+const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 
 type Answered = z.output<typeof answered>
 
@@ -88,6 +91,7 @@ export function batchRoutes(
       response: { 200: z.array(answered) },
       examples: {
         requests: { emails: { summary: 'Emails', value: { messages: [EMAIL_REQUESTS.email.value] } } },
+        answer: ACCEPTED,
       },
       errors: [],
     }),
@@ -113,6 +117,7 @@ export function batchRoutes(
       response: { 200: z.array(answered) },
       examples: {
         requests: { sms: { summary: 'SMS', value: { messages: [SMS_REQUESTS.sms.value] } } },
+        answer: { ...ACCEPTED, message: { ...OF_SMS, ...MESSAGE_QUEUED } },
       },
       errors: [],
     }),
@@ -125,7 +130,7 @@ export function batchRoutes(
   ): ({ body: Body } | Answered)[] {
     return request.body.messages.map((message) => {
       try {
-        return { body: parsed(schema, message) }
+        return { body: parsedMessage(schema, message) }
       } catch (error) {
         return context.shown(error, request)
       }

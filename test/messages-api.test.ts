@@ -1,0 +1,764 @@
+// Messages as the API accepts, shows and cancels them; no worker is there to send them.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createAddressHash } from '#core/addresses.ts'
+import { createLog } from '#core/log.ts'
+import { segmentsOf } from '#core/segments.ts'
+import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
+import { MESSAGE_SENDERS } from '#test/messages.ts'
+import { until } from '#test/process.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const ASYNC = { prefer: 'respond-async' }
+const EMAIL = { to: ['Ada <ada@example.com>'], subject: 'Shipped', text: 'It is on its way.' }
+const SMS = { to: '+4915112345678', body: 'It is on its way.' }
+const FILE = { filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+type Fields = Record<string, unknown>
+async function email(fields: Fields = {}, headers: Record<string, string> = ASYNC, by = client) {
+  return await by.post('/v1/messages/email', { idempotency_key: freshKey(), ...EMAIL, ...fields }, headers)
+}
+async function sms(fields: Fields = {}, headers: Record<string, string> = ASYNC, by = client) {
+  return await by.post('/v1/messages/sms', { idempotency_key: freshKey(), ...SMS, ...fields }, headers)
+}
+const jobOf = async (id: string) => {
+  const [job] = await world.sql`select * from jobs where subject_id = ${id}`
+  return job
+}
+const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
+/** How many messages there are, with all that is written with them. */
+async function written(): Promise<unknown> {
+  const [row] = await world.sql`
+    select (select count(*) from messages) as messages, (select count(*) from jobs) as jobs,
+      (select count(*) from events) as events, (select count(*) from idempotency_keys) as keys,
+      (select count(*) from message_attachments) as files, (select sum(used) from message_limits) as used`
+  return row
+}
+/** Another API of this world. */
+async function apiWith(changes: Partial<World['config']>, key = client.key): Promise<Client> {
+  const api = await startApi({ ...world.config, ...changes }, createLog('silent', 'test'))
+  onTestFinished(() => api.close())
+  return createClient(api.url, key)
+}
+/** Suppresses an address of a tenant. */
+async function suppress(channel: 'email' | 'sms', address: string, tenant_id = world.tenant_id) {
+  const hash = createAddressHash(world.env['ADDRESS_KEY']!)(channel, address)
+  await world.sql`
+    insert into suppressions (tenant_id, id, channel, address, sealed, reason)
+    values (${tenant_id}, gen_random_uuid(), ${channel}, ${hash}, 'sealed', 'manual')`
+}
+
+test('an email is accepted and shown, and what is sent stands nowhere in clear', async () => {
+  const secret = randomBytes(6).toString('hex')
+  const name = `Ada-${secret}`
+  const given = {
+    to: [`${name} <to-${secret}@example.com>`, `TO-${secret}@EXAMPLE.com`],
+    cc: [`cc-${secret}@example.com`, `to-${secret}@example.com`],
+    bcc: [`bcc-${secret}@münchen.example`],
+    from: `"Shop, ${secret}" <shop@example.org>`,
+    reply_to: 'help@example.org',
+    subject: `About ${secret}`,
+    text: `The text is ${secret}.`,
+    html: `<p>${secret}</p>`,
+    headers: { 'X-Order': secret, 'in-reply-to': '<a@example.com>' },
+    list_unsubscribe_url: `https://example.com/${secret}`,
+    attachments: [{ ...FILE, filename: `${secret}.txt` }],
+  }
+  const { status, body, headers } = await email({ ...given, tags: ['one', 'two', 'one'], metadata: { a: 1 } })
+  const nobody = { status: null, code: null, message: null }
+  expect([status, body]).toMatchObject([
+    202,
+    {
+      ...given,
+      channel: 'email',
+      status: 'queued',
+      to: [given.to[0]],
+      cc: [given.cc[0]],
+      tags: ['one', 'two'],
+      attachments: [{ filename: `${secret}.txt`, content_type: 'text/plain', size: 5 }],
+      recipients: [
+        { address: `to-${secret}@example.com`, ...nobody },
+        { address: `cc-${secret}@example.com`, ...nobody },
+        { address: `bcc-${secret}@münchen.example`, ...nobody },
+      ],
+      provider: 'smtp',
+      provider_reference: null,
+      failure: null,
+      body: null,
+      segments: null,
+      encoding: null,
+      price: null,
+      send_at: null,
+      sent_at: null,
+      metadata: { a: 1 },
+    },
+  ])
+  expect(headers.get('location')).toBe(`/v1/messages/${body.id}`)
+  expect((await client.get(`/v1/messages/${body.id}`)).body).toEqual(body)
+  const tables = ['messages', 'message_attachments', 'jobs', 'events', 'idempotency_keys', 'message_limits']
+  for (const table of tables) {
+    const rows = await world.sql`select to_jsonb(t)::text as row from ${world.sql(table)} t`
+    expect([table, rows.filter(({ row }) => row.includes(secret))]).toEqual([table, []])
+  }
+})
+
+test('an SMS is accepted and shown', async () => {
+  const { status, body } = await sms({ from: 'Shop', validity_s: 60 })
+  expect([status, body]).toMatchObject([
+    202,
+    {
+      ...SMS,
+      channel: 'sms',
+      status: 'queued',
+      from: 'Shop',
+      segments: 1,
+      encoding: 'GSM-7',
+      validity_s: 60,
+      provider: 'twilio',
+      recipients: null,
+      price: null,
+      subject: null,
+      text: null,
+    },
+  ])
+  expect((await sms()).body.from).toBe(MESSAGE_SENDERS.TWILIO_FROM)
+  const [row] = await world.sql`select sender from messages where id = ${body.id}`
+  expect(row!['sender']).toBe(createAddressHash(world.env['ADDRESS_KEY']!)('sms', 'Shop'))
+})
+
+test.each([
+  ['a', 160, 'GSM-7', 1],
+  ['a', 161, 'GSM-7', 2],
+  ['a', 306, 'GSM-7', 2],
+  ['a', 307, 'GSM-7', 3],
+  ['€', 80, 'GSM-7', 1],
+  ['€', 81, 'GSM-7', 2],
+  // 76 pairs fit into a part of 153.
+  ['€', 152, 'GSM-7', 2],
+  ['€', 153, 'GSM-7', 3],
+  ['名', 70, 'UCS-2', 1],
+  ['名', 71, 'UCS-2', 2],
+  ['😀', 35, 'UCS-2', 1],
+  ['😀', 36, 'UCS-2', 2],
+  // 33 pairs fit into a part of 67.
+  ['😀', 66, 'UCS-2', 2],
+  ['😀', 67, 'UCS-2', 3],
+  ['ç', 1, 'UCS-2', 1],
+  ['Ç', 160, 'GSM-7', 1],
+] as const)('of %s %i are %s in %i parts', (character, times, encoding, segments) => {
+  expect(segmentsOf(character.repeat(times))).toEqual({ encoding, segments })
+})
+
+test('a pair at the end of a part goes into the next one', () => {
+  expect(segmentsOf(`${'a'.repeat(159)}€`)).toEqual({ encoding: 'GSM-7', segments: 2 })
+  expect(segmentsOf(`${'a'.repeat(152)}€${'a'.repeat(152)}`)).toEqual({ encoding: 'GSM-7', segments: 3 })
+  expect(segmentsOf(`${'名'.repeat(66)}😀${'名'.repeat(66)}`)).toEqual({ encoding: 'UCS-2', segments: 3 })
+})
+
+const VALID =
+  `+4915112345678 +4930123456 +43664123456 +41791234567 +33612345678 +31612345678 +32470123456 +34612345678
+  +351912345678 +393123456789 +390612345678 +447911123456 +442071234567 +353851234567 +4520123456 +4740123456 +46701234567
+  +358401234567 +48501234567 +420601123456 +36201234567 +302101234567 +905321234567 +79161234567 +77012345678 +12025550123
+  +14165550123 +18765551234 +15005550006 +15005550001 +525512345678 +5511961234567 +5491123456789 +56961234567
+  +573211234567 +61412345678 +6421123456 +819012345678 +8613812345678 +85251234567 +886912345678 +821012345678
+  +919812345678 +6591234567 +66812345678 +6281234567890 +639171234567 +84912345678 +971501234567 +966512345678
+  +972502345678 +201001234567 +2348021234567 +254712123456 +27711234567 +212650123456`.split(/\s+/)
+const INVALID = [
+  '',
+  '4915112345678',
+  '004915112345678',
+  '+',
+  '+0',
+  '+015112345678',
+  '+49',
+  '+491',
+  '+49151',
+  '+4915112345678901',
+  '+49 151 12345678',
+  '+49-151-12345678',
+  '+49(151)12345678',
+  '+4915112345678 ',
+  ' +4915112345678',
+  '+4915112345678\n',
+  '+49151123456a8',
+  '+４９15112345678',
+  'tel:+4915112345678',
+  '+4915112345678;ext=1',
+  '+4915112345678,+4915112345679',
+  '+1',
+  '+1202555',
+  '+1202555012',
+  '+120255501234',
+  '+11234567890',
+  '+10005551234',
+  '+15551234567',
+  '+999123456789',
+  '+2101234567890',
+  '+3361234567',
+  '+336123456789',
+  '+441234',
+  '+12345',
+  '+99999999999',
+  '+000000000000',
+  '+1e10',
+  'abc',
+  17,
+  null,
+  ['+4915112345678'],
+]
+
+test('numbers are those that their country has', async () => {
+  expect([VALID.length, INVALID.length]).toEqual([56, 41])
+  const tried = async (numbers: unknown[]) => {
+    const messages = numbers.map((to) => ({ ...SMS, to, idempotency_key: freshKey() }))
+    const { status, body } = await client.post('/v1/messages/sms/batch', { messages })
+    expect(status).toBe(200)
+    return body.map((item: any, nth: number) => [numbers[nth], item.status, item.error?.param])
+  }
+  expect(await tried(VALID)).toEqual(VALID.map((number) => [number, 202, undefined]))
+  expect(await tried(INVALID)).toEqual(INVALID.map((number) => [number, 400, 'to']))
+})
+
+const BREAKS = ['\r\nBcc: eve@example.com', '\n', '\r', '\t', '\u0001', '\u007f', '\u0085', '\u2028']
+const NO_ADDRESS =
+  `|ada|ada@|@example.com|ada@example|ada@exa mple.com|a da@example.com|ada@@example.com|ada@-example.com
+ada@example..com|.ada@example.com|ada.@example.com|ada@127.0.0.1|ada@[::1]|ada@ü/x.com|Ada <ada@example.com|Ada <>
+Eve, Ada <ada@example.com>|eve@example.com, ada@example.com|Ada (x) <ada@example.com>|ada@exam\u202eple.com|jürgen@example.com
+A: <ada@example.com>|"Ada" Eve" <ada@example.com>| ada@example.com|Ada <ada@example.com> x`.split(/[|\n]/)
+
+const addresses = (field: string, list = false): [string, unknown[]] => [
+  list ? `${field}.0` : field,
+  [
+    ...NO_ADDRESS,
+    `${'a'.repeat(65)}@example.com`,
+    `ada@${'a.'.repeat(130)}com`,
+    ...BREAKS.flatMap((text) => [
+      `ada@example.com${text}`,
+      `A${text}da <ada@example.com>`,
+      `"A${text}" <ada@example.com>`,
+    ]),
+    17,
+    {},
+  ].map((value) => (list ? [value] : value)),
+]
+
+describe('what no email may hold is refused, and nothing is written', () => {
+  test.each<[string, unknown[]]>([
+    addresses('to', true),
+    addresses('cc', true),
+    addresses('bcc', true),
+    addresses('from'),
+    addresses('reply_to'),
+    ['to', [undefined, [], 'ada@example.com', Array.from({ length: 51 }, (_, n) => `a${n}@example.com`)]],
+    ['subject', [undefined, null, '', 'x'.repeat(999), ...BREAKS.map((text) => `Shipped${text}`)]],
+    ['text', [undefined, '', 17, 'x'.repeat(1_000_001)]],
+    ['html', ['', 17]],
+    ['variables', [{ name: 'Ada' }]],
+    ['headers', [17, ['X-A'], Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`X-${n}`, 'x']))]],
+    ...[
+      'Bcc',
+      'To',
+      'From',
+      'Subject',
+      'Content-Type',
+      'List-Unsubscribe',
+      'X',
+      'X-',
+      'X-a b',
+      'X-a:',
+      'X-ä',
+      '',
+    ].map((name): [string, unknown[]] => [`headers.${name}`, [{ [name]: 'x' }]]),
+    ...BREAKS.map((text): [string, unknown[]] => [`headers.X-A${text}`, [{ [`X-A${text}`]: 'x' }]]),
+    [
+      'headers.X-A',
+      [...['', ...BREAKS].map((text) => ({ 'X-A': text })), { 'X-A': 17 }, { 'x-a': 'x', 'X-A': 'y' }],
+    ],
+    ['tags', [Array(11).fill('x'), 'x']],
+    ['tags.0', [[''], ['x'.repeat(65)], [17], ...BREAKS.map((text) => [`a${text}`])]],
+    [
+      'attachments.0.filename',
+      ['', '../a', 'a/b', 'a\\b', '..', 'x'.repeat(256), ...BREAKS.map((text) => `a${text}b`)].map(
+        (filename) => [{ ...FILE, filename }],
+      ),
+    ],
+    [
+      'attachments.0.content_type',
+      [
+        '',
+        'text',
+        'text/',
+        'text/plain;',
+        'text/plain; x',
+        'a b/c',
+        ...BREAKS.map((text) => `text/plain${text}`),
+      ].map((content_type) => [{ ...FILE, content_type }]),
+    ],
+    [
+      'attachments.0.content',
+      ['a', 'aGVsbG8', 'aGVsbG9=', 'aGVs bG8=', 'aGVsbG8=\n', 'aGVsbG8-', 'aGVsbG8=aGVs', 17].map(
+        (content) => [{ ...FILE, content }],
+      ),
+    ],
+    ['attachments', [Array.from({ length: 51 }, () => FILE)]],
+    [
+      'list_unsubscribe_url',
+      [
+        'http://example.com',
+        'https://',
+        'https://a b',
+        'https://a>b',
+        'mailto:a@b.c',
+        `https://a/${'x'.repeat(2048)}`,
+        ...BREAKS.map((text) => `https://example.com${text}/`),
+      ],
+    ],
+    ['send_at', ['tomorrow', '2026-02-30T00:00:00Z', later(-1), later(31), 17]],
+    ['nope', [1]],
+  ])('%s', async (param, values) => {
+    const [field] = param.split('.') as [string]
+    const before = await written()
+    for (const value of values) {
+      const { status, body } = await email({ [field]: value })
+      expect([value, status, body.error?.code, body.error?.param]).toEqual([
+        value,
+        400,
+        'invalid_request',
+        param.slice(0, 100),
+      ])
+    }
+    expect(await written()).toEqual(before)
+  })
+})
+
+test('what no SMS may be is refused', async () => {
+  for (const [param, values] of Object.entries({
+    body: [undefined, '', 'x'.repeat(1601), '😀'.repeat(1601), 17],
+    from: ['', '+0', '15005550006', 'MG_', 'much too long', '12345', ' Shop', 'Shop\n', 'Shöp'],
+    validity_s: [0, 36_001, 1.5, '60'],
+    send_at: [later(-1), later(31)],
+    variables: [{}],
+    subject: ['x'],
+  }))
+    for (const value of values) {
+      const { status, body } = await sms({ [param]: value })
+      expect([param, value, status, body.error?.param]).toEqual([param, value, 400, param])
+    }
+  expect((await sms({ body: '😀'.repeat(1600), from: `MG${'0'.repeat(32)}` })).status).toBe(202)
+})
+
+test('what looks strange and is right is accepted', async () => {
+  const others = [
+    '"Lovelace, Ada" <ada@example.com>',
+    "o'neil+x@example.co.uk",
+    '<a@b.co>',
+    'Ada 👩‍💻 Bär <x@xn--p1ai.example>',
+  ]
+  const attachments = [
+    {
+      filename: 'Rechnung für Ada.pdf',
+      content_type: 'application/vnd.x+json; charset="utf-8"; v=1',
+      content: '',
+    },
+  ]
+  const { status, body } = await email({
+    to: others,
+    bcc: ['ada@例え.テスト'],
+    attachments,
+    list_unsubscribe_url: 'https://example.com/a?b=c&d=%20#e',
+    subject: 'Grüße 👋',
+  })
+  expect([status, body.to, body.attachments[0].size]).toEqual([202, others, 0])
+  const both = await email({
+    text: undefined,
+    html: '<p>x</p>',
+    to: Array.from({ length: 50 }, (_, n) => `a${n}@example.com`),
+  })
+  expect([both.status, both.body.recipients.length]).toEqual([202, 50])
+})
+
+test('a message is from an address of the domains, and an SMS goes to the countries, that are allowed', async () => {
+  const idempotency_key = freshKey()
+  const first = await email({ idempotency_key, from: 'x@other.example' })
+  const call = { idempotency_key: freshKey() }
+  expect((await sms(call)).status).toBe(202)
+  const strict = await apiWith({
+    EMAIL_FROM_DOMAINS: ['Shop.example', 'xn--mnchen-3ya.example'],
+    SMS_COUNTRIES: ['FR', 'US'],
+  })
+  const refused = await email({ from: 'Ada <x@other.example>' }, ASYNC, strict)
+  expect([refused.status, refused.body.error]).toMatchObject([
+    400,
+    { code: 'invalid_request', param: 'from', message: 'Email may not be from addresses at other.example.' },
+  ])
+  expect((await email({ from: 'x@sub.shop.example' }, ASYNC, strict)).status).toBe(400)
+  for (const from of ['x@SHOP.example', 'Ada <x@münchen.example>', undefined])
+    expect([from, (await email({ from }, ASYNC, strict)).status]).toEqual([from, 202])
+  expect(await sms({}, ASYNC, strict)).toMatchObject({
+    status: 422,
+    body: { error: { code: 'destination_not_allowed', param: 'to', context: { country: 'DE' } } },
+  })
+  expect((await sms({ to: '+33612345678' }, ASYNC, strict)).status).toBe(202)
+  // What was taken before is replayed, whatever is allowed now.
+  const replayed = await email({ idempotency_key, from: 'x@other.example' }, ASYNC, strict)
+  expect([replayed.status, replayed.body, replayed.headers.get('idempotent-replayed')]).toEqual([
+    202,
+    first.body,
+    'true',
+  ])
+  expect((await sms(call, ASYNC, strict)).headers.get('idempotent-replayed')).toBe('true')
+})
+
+test('what is scheduled or suppressed is answered at once, by 201', async () => {
+  const send_at = later(29)
+  const scheduled = await sms({ send_at }, {})
+  expect([scheduled.status, scheduled.body.status]).toEqual([201, 'scheduled'])
+  expect(Date.parse(scheduled.body.send_at)).toBe(Date.parse(send_at))
+  expect(await jobOf(scheduled.body.id)).toMatchObject({
+    run_at: expect.stringContaining(send_at.slice(0, 10)),
+    rung_at: null,
+    request: { retries: true },
+  })
+
+  await suppress('email', 'gone@example.com')
+  await suppress('email', 'away@example.com')
+  const some = await email({ to: ['Gone <GONE@example.com>'], cc: ['ada@example.com'], attachments: [FILE] })
+  expect(some.body).toMatchObject({
+    status: 'queued',
+    recipients: [
+      { address: 'GONE@example.com', status: 'suppressed' },
+      { address: 'ada@example.com', status: null },
+    ],
+  })
+  const all = await email(
+    { to: ['gone@example.com'], bcc: ['away@example.com'], attachments: [FILE], send_at },
+    {},
+  )
+  expect([all.status, all.body.status]).toEqual([201, 'suppressed'])
+  expect(await jobOf(all.body.id)).toBe(undefined)
+  const files =
+    await world.sql`select message_id from message_attachments where message_id in (${some.body.id}, ${all.body.id})`
+  expect(files.map(({ message_id }) => message_id)).toEqual([some.body.id])
+
+  const stranger = await world.clientOf()
+  expect((await email({ to: ['gone@example.com'] }, ASYNC, stranger)).body.status).toBe('queued')
+})
+
+type Change = (id: string) => Promise<unknown>
+/** Sends an email whose caller waits, changes it, and answers what the caller gets. */
+async function changed(change: Change): Promise<Answer & { id: string; idempotency_key: string }> {
+  const idempotency_key = freshKey()
+  const waiting = email({ idempotency_key }, { prefer: 'wait=20' })
+  const id = await until('the email is there', async () => {
+    const [row] = await world.sql<{ id: string }[]>`
+      select id from messages where idempotency_key = ${idempotency_key}`
+    return row?.id
+  })
+  await change(id)
+  return { ...(await waiting), id, idempotency_key }
+}
+const ended = async (id: string, state: string, error: Record<string, string> | null = null) =>
+  await world.sql`
+    update jobs set state = ${state}, last_error = ${world.sql.json(error)},
+      unknown_since = case when ${state} = 'unknown' then now() end,
+      finished_at = case when ${state} <> 'unknown' then now() end
+    where subject_id = ${id}`
+const sent = async (id: string) =>
+  await world.sql`update messages set status = 'sent', sent_at = now() where id = ${id}`
+
+test('who waits is told that it was not sent, and so is who repeats it; unless it turns out that it was', async () => {
+  const provider_said = { provider_code: '550', provider_message: 'No.' }
+  const message = 'No such mailbox.'
+  const answer = await changed(async (id) => {
+    const failure = { code: 'recipient_refused', message, provider_code: '550' }
+    await world.sql`update messages set status = 'failed', failure = ${world.sql.json(failure)} where id = ${id}`
+    await ended(id, 'failed', { code: 'email_send_failed', message, ...provider_said })
+  })
+  const { id, idempotency_key } = answer
+  const expected = {
+    status: 500,
+    body: { error: { code: 'email_send_failed', message, context: { message_id: id, ...provider_said } } },
+  }
+  expect(answer).toMatchObject(expected)
+  expect(await email({ idempotency_key }, {})).toMatchObject(expected)
+  expect(await jobOf(id)).toMatchObject({ request: { retries: false } })
+  await sent(id)
+  const now = await email({ idempotency_key }, {})
+  expect([now.status, now.body.id, now.body.status]).toEqual([201, id, 'sent'])
+})
+
+test('while nobody knows whether it was sent the wait goes on for a moment', async () => {
+  const [unknown, found, given_up] = await Promise.all([
+    changed(async (id) => {
+      await world.sql`update messages set status = 'unknown' where id = ${id}`
+      await ended(id, 'unknown')
+    }),
+    changed(async (id) => {
+      await ended(id, 'unknown')
+      await sent(id)
+    }),
+    changed(async (id) => await ended(id, 'discarded')),
+  ])
+  expect(unknown).toMatchObject({ status: 202, body: { status: 'unknown' } })
+  expect(found).toMatchObject({ status: 201, body: { status: 'sent' } })
+  expect(given_up).toMatchObject({ status: 500, body: { error: { code: 'email_send_failed' } } })
+})
+
+test('200 requests with one key are one message, and the key means another on the other route', async () => {
+  const idempotency_key = freshKey()
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => email({ idempotency_key, attachments: [FILE] })),
+  )
+  expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
+  expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
+  const rows = await world.sql`select id from messages where idempotency_key = ${idempotency_key}`
+  expect(rows).toHaveLength(1)
+  expect((await email({ idempotency_key, attachments: [{ ...FILE, content: '' }] })).body.error.code).toBe(
+    'idempotency_key_reused',
+  )
+  expect((await sms({ idempotency_key })).status).toBe(202)
+  const { body } = await client.get(`/v1/idempotency_keys/${idempotency_key}`)
+  expect(body.map(({ route, resource, status }: any) => [route, resource, status])).toEqual([
+    ['POST /v1/messages/sms', 'message', 'under_way'],
+    ['POST /v1/messages/email', 'message', 'under_way'],
+  ])
+})
+
+test('of many messages each is accepted or refused by itself, in their order', async () => {
+  await suppress('email', 'quiet@example.com')
+  const twice = { ...EMAIL, idempotency_key: freshKey() }
+  const before = await email({ idempotency_key: freshKey() })
+  const replayed = { ...EMAIL, idempotency_key: before.body.idempotency_key }
+  const key = () => ({ idempotency_key: freshKey() })
+  const messages = [
+    { ...EMAIL, ...key() },
+    { ...EMAIL, ...key(), to: ['nobody'] },
+    { ...EMAIL },
+    { ...EMAIL, ...key(), send_at: later(1) },
+    { ...EMAIL, ...key(), to: ['quiet@example.com'] },
+    { ...EMAIL, ...key(), send_at: later(-1) },
+    twice,
+    twice,
+    { ...twice, text: 'Other.' },
+    replayed,
+    { ...EMAIL, ...key(), text: undefined, template: 'nobody' },
+    17,
+    null,
+  ]
+  const { status, body } = await client.post('/v1/messages/email/batch', { messages })
+  expect(status).toBe(200)
+  expect(
+    body.map((item: any) => [item.status, item.message?.status ?? item.error.code, item.error?.param]),
+  ).toEqual([
+    [202, 'queued', undefined],
+    [400, 'invalid_request', 'to.0'],
+    [400, 'invalid_request', 'idempotency_key'],
+    [201, 'scheduled', undefined],
+    [201, 'suppressed', undefined],
+    [400, 'invalid_request', 'send_at'],
+    [202, 'queued', undefined],
+    [202, 'queued', undefined],
+    [422, 'idempotency_key_reused', 'idempotency_key'],
+    [202, 'queued', undefined],
+    [404, 'template_not_found', 'template'],
+    [400, 'invalid_request', 'message'],
+    [400, 'invalid_request', 'message'],
+  ])
+  expect([body[6].message.id, body[9].message]).toEqual([body[7].message.id, before.body])
+  expect(body[1].error).toMatchObject({
+    request_id: expect.any(String),
+    doc_url: expect.stringContaining('#invalid_request'),
+  })
+  // The key is the same on the route for one.
+  expect((await email(twice)).headers.get('idempotent-replayed')).toBe('true')
+  for (const wrong of [
+    {},
+    { messages: [] },
+    { messages: Array.from({ length: 101 }, () => SMS) },
+    { messages: {} },
+  ])
+    for (const route of ['email', 'sms'])
+      expect((await client.post(`/v1/messages/${route}/batch`, wrong)).status).toBe(400)
+})
+
+/** Begins the windows of a tenant so late that none ends while a test runs. */
+async function stopClock(tenant_id: string) {
+  await world.sql`update message_limits set window_start = window_start + interval '1 day' where tenant_id = ${tenant_id}`
+}
+const countOf = (answers: Answer[], status: number) =>
+  answers.filter((answer) => answer.status === status).length
+
+test('of 100 messages at once as many are accepted as the limit of a minute leaves', async () => {
+  const { key, tenant_id } = await world.clientOf()
+  const limited = await apiWith({ MESSAGES_PER_MINUTE: 30 }, key)
+  expect((await email({}, ASYNC, limited)).status).toBe(202)
+  await stopClock(tenant_id)
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, n) =>
+      n % 3 === 0 ? sms({}, ASYNC, limited) : email({}, ASYNC, limited),
+    ),
+  )
+  expect([countOf(answers, 202), countOf(answers, 429)]).toEqual([29, 71])
+  const refused = answers.find(({ status }) => status === 429)!
+  expect(refused.body.error).toMatchObject({
+    code: 'rate_limited',
+    context: { limit: { of: 'tenant', messages: 30, window_s: 60 } },
+  })
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(60)
+  const [row] = await world.sql`
+    select (select count(*) from messages where tenant_id = ${tenant_id}) as messages,
+      (select count(*) from jobs where tenant_id = ${tenant_id}) as jobs,
+      (select count(*) from events where tenant_id = ${tenant_id}) as events,
+      (select count(*) from idempotency_keys where tenant_id = ${tenant_id}) as keys`
+  expect(row).toEqual({ messages: 30, jobs: 30, events: 30, keys: 30 })
+  // The next window begins empty.
+  await world.sql`update message_limits set window_start = now() - interval '2 minutes' where tenant_id = ${tenant_id} and scope = 'minute'`
+  expect((await email({}, ASYNC, limited)).status).toBe(202)
+})
+
+test('and so it is with the limit of a destination, whichever other destinations there are', async () => {
+  const { key, tenant_id } = await world.clientOf()
+  const limited = await apiWith({ MESSAGES_PER_DESTINATION_HOUR: 10 }, key)
+  expect((await email({}, ASYNC, limited)).status).toBe(202)
+  await stopClock(tenant_id)
+  const others = (n: number) => ({ to: [`a${n}@example.com`], cc: ['ADA@example.com'] })
+  const messages = Array.from({ length: 50 }, (_, n) => ({
+    ...EMAIL,
+    ...others(n),
+    idempotency_key: freshKey(),
+  }))
+  const [batch, ...answers] = await Promise.all([
+    limited.post('/v1/messages/email/batch', { messages }),
+    ...Array.from({ length: 50 }, (_, n) => email(others(100 + n), ASYNC, limited)),
+  ])
+  const statuses = [...batch.body.map(({ status }: any) => status), ...answers.map(({ status }) => status)]
+  expect([202, 429].map((status) => statuses.filter((each) => each === status).length)).toEqual([9, 91])
+  const refused = await email(others(1), ASYNC, limited)
+  expect(refused.body.error.context).toEqual({
+    limit: { of: 'destination', messages: 10, window_s: 3600 },
+    address: 'ADA@example.com',
+  })
+  expect((await email({ to: ['b@example.com'] }, ASYNC, limited)).status).toBe(202)
+})
+
+test('a message is canceled until it leaves', async () => {
+  const scheduled = (await email({ send_at: later(1) })).body
+  const idempotency_key = freshKey()
+  const cancel = async (id: string, body?: object, by = client) =>
+    await by.post(`/v1/messages/${id}/cancel`, body)
+  const stranger = await world.clientOf()
+  expect((await cancel(scheduled.id, undefined, stranger)).body.error.code).toBe('message_not_found')
+  const canceled = await cancel(scheduled.id, { idempotency_key })
+  expect([canceled.status, canceled.body]).toEqual([
+    200,
+    { ...scheduled, status: 'canceled', updated_at: canceled.body.updated_at },
+  ])
+  const again = await cancel(scheduled.id, { idempotency_key })
+  expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([
+    200,
+    canceled.body,
+    'true',
+  ])
+  const events =
+    await world.sql`select type from events where subject_id = ${scheduled.id} order by created_at`
+  expect(events.map(({ type }) => type)).toEqual(['message.created', 'message.canceled'])
+
+  expect((await cancel((await sms()).body.id)).body.status).toBe('canceled')
+  const leaving = (await sms()).body.id
+  await world.sql`update messages set status = 'sending' where id = ${leaving}`
+  expect(await cancel(leaving)).toMatchObject({
+    status: 409,
+    body: { error: { code: 'message_not_cancelable', context: { status: 'sending' } } },
+  })
+  const race = await Promise.all(Array.from({ length: 20 }, async () => await cancel(scheduled.id)))
+  expect(countOf(race, 409)).toBe(20)
+})
+
+test('lists are filtered, say nothing, and show nothing of another tenant', async () => {
+  const own = await world.clientOf()
+  const stranger = await world.clientOf()
+  const first = (await email({ tags: ['a', 'b'], cc: ['Eve <eve@example.com>'] }, ASYNC, own)).body
+  const second = (await sms({}, ASYNC, own)).body
+  const third = (await email({ tags: ['b'], to: ['bob@example.com'], send_at: later(1) }, ASYNC, own)).body
+  await email({ tags: ['a', 'b'] }, ASYNC, stranger)
+  const listed = async (query: string, by: Client = own) => {
+    const { status, body } = await by.get(`/v1/messages?${query}`)
+    expect([query, status]).toEqual([query, 200])
+    return body.map(({ id }: any) => id)
+  }
+  expect(await listed('')).toEqual([third.id, second.id, first.id])
+  for (const [query, ...found] of [
+    ['channel=sms', second],
+    ['channel=email', third, first],
+    ['status=scheduled', third],
+    ['status=queued&channel=email', first],
+    ['status=sent'],
+    ['status=failed'],
+    ['to=ADA@example.com', first],
+    ['to=eve@example.com', first],
+    [`to=${encodeURIComponent(SMS.to)}`, second],
+    ['to=nobody@example.com'],
+    ['tag=b', third, first],
+    ['tag=b&to=ada@example.com', first],
+    ['tag=A'],
+    [`created_from=${second.created_at}&created_to=${third.created_at}`, second],
+    [`before=${second.created_at}`, first],
+  ] as [string, ...{ id: string }[]][])
+    expect([query, await listed(query)]).toEqual([query, found.map(({ id }) => id)])
+  const [, , plain] = (await own.get('/v1/messages')).body
+  expect(plain).toEqual({ ...first, text: null })
+  for (const query of ['to=x', 'to=a%20b', 'tag=', 'channel=fax', 'status=lost', 'nope=1'])
+    expect([query, (await own.get(`/v1/messages?${query}`)).status]).toEqual([query, 400])
+  for (const path of ['', '/timeline'])
+    expect((await stranger.get(`/v1/messages/${first.id}${path}`)).body.error.code).toBe('message_not_found')
+  const timeline = (await own.get(`/v1/messages/${first.id}/timeline`)).body
+  expect(timeline.map(({ name }: any) => name)).toEqual(['message.created'])
+})
+
+test('files are stored once and sealed, and a large email is taken where other requests are not', async () => {
+  const content = randomBytes(3 * 1024 * 1024).toString('base64')
+  const { status, body } = await email({ attachments: [FILE, { ...FILE, content }] })
+  expect([status, body.attachments.map(({ size }: any) => size)]).toEqual([202, [5, 3 * 1024 * 1024]])
+  const files =
+    await world.sql`select nth, length(content) as length from message_attachments where message_id = ${body.id} order by nth`
+  expect(files.map(({ nth }) => nth)).toEqual([0, 1])
+  expect(files[1]!['length']).toBeGreaterThan(content.length)
+  expect(JSON.stringify(await jobOf(body.id)).length).toBeLessThan(2_000)
+  const [row] = await world.sql`select length(content) as length from messages where id = ${body.id}`
+  expect(row!['length']).toBeLessThan(2_000)
+  expect((await sms({ metadata: 'x'.repeat(300 * 1024) })).status).toBe(413)
+  const huge = await email({ text: 'x'.repeat(15 * 1024 * 1024) })
+  expect([huge.status, huge.body.error.message]).toEqual([413, 'The body is above 15728640 bytes.'])
+})
+
+test('once its text is erased the message shows whom it went to, and no text', async () => {
+  const { body } = await email({ attachments: [FILE], headers: { 'X-A': 'b' } })
+  await world.sql`update messages set content = null, redacted_at = now() where id = ${body.id}`
+  const erased = (await client.get(`/v1/messages/${body.id}`)).body
+  expect(erased).toEqual({
+    ...body,
+    text: null,
+    headers: null,
+    attachments: null,
+    redacted_at: expect.any(String),
+  })
+})
+
+test('a template that is not there is said so', async () => {
+  const none = { text: undefined, subject: undefined, template: 'nobody' }
+  expect((await email(none)).body.error).toMatchObject({ code: 'template_not_found', param: 'template' })
+  expect((await email({ ...none, html: 'x' })).body.error).toMatchObject({
+    code: 'invalid_request',
+    param: 'template',
+  })
+  expect((await sms({ body: undefined, template: 'nobody' })).body.error.code).toBe('template_not_found')
+})

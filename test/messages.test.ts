@@ -1,0 +1,546 @@
+// Messages on their way: begun once, settled by what is heard of them, and kept from whom they must not reach.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { bareAddress } from '#core/addresses.ts'
+import { newId } from '#core/ids.ts'
+import { createVault } from '#core/secrets.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { resolveAsFailed } from '#domain/interventions/act.ts'
+import { beginMessages } from '#domain/messages/begin.ts'
+import { suppressionPlace } from '#domain/suppressions/suppression.ts'
+import { everyRow } from '#test/databases.ts'
+import {
+  acceptMessage,
+  hashOf,
+  postEmail,
+  postTwilio,
+  SENDER,
+  shouted,
+  standsAs,
+  suppressionsOf,
+  type Wanted,
+} from '#test/messages.ts'
+import { eventually } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const [TOKEN, OLD_TOKEN] = ['token-of-now', 'token-of-before']
+const [SECRET, OLD_SECRET] = [0, 1].map(() => `whsec_${randomBytes(32).toString('base64')}`) as [
+  string,
+  string,
+]
+/** Where Twilio reaches the webhooks host, behind a proxy. */
+const HOOKS = 'https://hooks.shop.example'
+const SIGNED = { token: TOKEN, url: HOOKS }
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({
+    notifications: false,
+    env: {
+      WEBHOOKS_URL: HOOKS,
+      TWILIO_AUTH_TOKEN: `${TOKEN},${OLD_TOKEN}`,
+      EMAIL_WEBHOOK_SECRET: `${SECRET},${OLD_SECRET}`,
+      // Nothing can be sent.
+      SMTP_URL: '',
+      TWILIO_ACCOUNT_SID: '',
+    },
+  })
+})
+afterAll(async () => await world?.close())
+
+let numbers = 0
+const freshNumber = () => `+1555300${String((numbers += 1)).padStart(4, '0')}`
+const freshAddress = () => `ada${(numbers += 1)}@example.com`
+const freshSid = () => `SM${randomBytes(16).toString('hex')}`
+
+/** A message that may have been sent: its worker was lost while the provider was asked. */
+async function lost(wanted: Wanted): Promise<string> {
+  const id = await acceptMessage(world, { ...wanted, due_in_s: 3600 })
+  await world.sql`update messages set status = 'sending', updated_at = now() where id = ${id}`
+  return id
+}
+
+/** A message that its provider has taken. */
+async function sent(wanted: Wanted): Promise<string> {
+  const id = await acceptMessage(world, { ...wanted, due_in_s: 3600 })
+  const taken = wanted.channel === 'sms' ? null : 'accepted'
+  await world.sql`
+    with job as (update jobs set state = 'succeeded', outcome = 'done', finished_at = now(), first_sent_at = now()
+      where subject_id = ${id})
+    update messages m set status = 'sent', sent_at = now(), provider_reference = ${freshSid()},
+      recipients = (select jsonb_agg(r || jsonb_build_object('status', ${taken}::text)) from jsonb_array_elements(m.recipients) r)
+    where id = ${id}`
+  await world.sql`
+    insert into events (tenant_id, id, type, subject_id, data)
+    select tenant_id, ${newId()}, 'message.sent', id, '{}' from messages where id = ${id}`
+  return id
+}
+
+const callback = async (id: string, sid: string, status: string, more: Record<string, string> = {}) =>
+  await postTwilio(
+    world,
+    `/twilio?m=${id}`,
+    { MessageSid: sid, MessageStatus: status, To: '+15553009999', From: SENDER, ...more },
+    SIGNED,
+  )
+const word = async (from: string, body: string, more: Record<string, string> = {}) =>
+  await postTwilio(
+    world,
+    '/twilio',
+    { MessageSid: freshSid(), SmsStatus: 'received', From: from, To: SENDER, Body: body, ...more },
+    SIGNED,
+  )
+const told = async (type: string, message_id: string, address: string, more: Record<string, string> = {}) =>
+  await postEmail(world, { type, data: { message_id, address, ...more } }, { secret: SECRET })
+
+/** Resolves when all that was told so far is applied. Looks at what is unknown are due for an hour. */
+async function applied(): Promise<void> {
+  await eventually(async () => {
+    const [row] = await world.sql<{ open: number }[]>`
+      select count(*) as open from jobs where name = 'notification.apply' and finished_at is null`
+    expect(row!.open).toBe(0)
+  })
+}
+
+async function becomes(id: string, stands: object): Promise<Stands> {
+  return await eventually(async () => {
+    const now = await standsAs(world, id)
+    expect(now).toMatchObject(stands)
+    return now
+  })
+}
+
+type Stands = Awaited<ReturnType<typeof standsAs>>
+
+describe('a message begins', () => {
+  /** The job, held by this test. */
+  async function held(id: string): Promise<{ job_id: string; lease_token: string }> {
+    const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
+      update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
+        run_at = now(), lease_until = now() + interval '1 minute'
+      where subject_id = ${id} returning id as job_id, lease_token`
+    return job!
+  }
+  const begin = async (id: string, lease: { job_id: string; lease_token: string }) =>
+    (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
+      lease.job_id,
+    )
+
+  test('once, for the holder of its lease, and without whom was suppressed meanwhile', async () => {
+    const [ada, grace] = [freshAddress(), freshAddress()]
+    const id = await acceptMessage(world, {
+      channel: 'email',
+      to: [ada],
+      envelope: { cc: [grace] },
+      due_in_s: 3600,
+    })
+    const [suppression, vault] = [newId(), createVault(world.env['ENCRYPTION_KEY']!)]
+    await world.sql`
+      insert into suppressions (tenant_id, id, channel, address, sealed, reason)
+      values (${world.tenant_id}, ${suppression}, 'email', ${hashOf(world)('email', shouted(grace))},
+        ${vault.seal(grace, suppressionPlace(world.tenant_id, suppression))}, 'manual')`
+    const lease = await held(id)
+    expect(await begin(id, { ...lease, lease_token: newId() })).toBeUndefined()
+    expect(await begin(id, lease)).toMatchObject({ begun: true, status: 'sending' })
+    expect(await begin(id, lease)).toMatchObject({ begun: false, status: 'sending' })
+    expect(await standsAs(world, id)).toMatchObject({ status: 'sending', recipients: [null, 'suppressed'] })
+
+    const for_grace = await acceptMessage(world, { channel: 'email', to: [grace], due_in_s: 3600 })
+    expect(await begin(for_grace, await held(for_grace))).toMatchObject({
+      begun: false,
+      status: 'suppressed',
+    })
+    expect(await standsAs(world, for_grace)).toMatchObject({
+      status: 'suppressed',
+      events: ['created', 'suppressed'],
+    })
+    await world.sql`update jobs set lease_until = now() where subject_id in (${id}, ${for_grace})`
+    await becomes(for_grace, { job: 'succeeded' })
+    await becomes(id, { status: 'unknown', job: 'unknown' })
+  })
+
+  test('or was canceled: of twenty of each, every one is either', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        acceptMessage(world, { channel: 'sms', to: [freshNumber()], due_in_s: 3600 }),
+      ),
+    )
+    const raced = await Promise.all(
+      ids.map(async (id) => {
+        const lease = await held(id)
+        const [begun, canceled] = await Promise.all([
+          begin(id, lease),
+          world.sql`update messages set status = 'canceled' where id = ${id} and status in ('scheduled', 'queued')`,
+        ])
+        return [begun?.begun === true, canceled.count === 1]
+      }),
+    )
+    expect(raced.filter(([begun, canceled]) => begun === canceled)).toEqual([])
+    // That cancellation announces nothing.
+    await world.sql`delete from events where subject_id = any(${ids}::uuid[])`
+    await world.sql`delete from jobs where subject_id = any(${ids}::uuid[])`
+    await world.sql`delete from messages where id = any(${ids}::uuid[])`
+  })
+})
+
+describe('where nothing can be sent', () => {
+  test.each(['email', 'sms'] as const)('an %s for which somebody waits has failed', async (channel) => {
+    const to = channel === 'email' ? freshAddress() : freshNumber()
+    const id = await acceptMessage(world, { channel, to: [to], retries: false })
+    await becomes(id, {
+      status: 'failed',
+      job: 'failed',
+      outcome: 'declined',
+      error: { code: `${channel}_send_failed`, provider_message: expect.stringContaining('configured') },
+      events: ['created', 'failed'],
+    })
+  })
+
+  test('another waits until it can', async () => {
+    const id = await acceptMessage(world, { channel: 'sms', to: [freshNumber()] })
+    await eventually(async () => {
+      const [job] = await world.sql`
+        select a.outcome, j.state, round(extract(epoch from j.run_at - a.ended_at)) as again_s, m.status
+        from jobs j join job_attempts a on a.job_id = j.id join messages m on m.id = j.subject_id
+        where j.subject_id = ${id}`
+      expect({ ...job }).toEqual({
+        outcome: 'misconfigured',
+        state: 'ready',
+        again_s: '30',
+        status: 'queued',
+      })
+    })
+  })
+
+  test('one that was canceled ends its job, and sends nothing', async () => {
+    const id = await acceptMessage(world, { channel: 'sms', to: [freshNumber()], due_in_s: 3600 })
+    await world.sql`update messages set status = 'canceled' where id = ${id}`
+    await world.sql`
+      insert into events (tenant_id, id, type, subject_id, data)
+      values (${world.tenant_id}, ${newId()}, 'message.canceled', ${id}, '{}')`
+    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
+    await becomes(id, { status: 'canceled', job: 'succeeded' })
+    const [job] = await world.sql`select first_sent_at from jobs where subject_id = ${id}`
+    expect({ ...job }).toEqual({ first_sent_at: null })
+  })
+
+  test('an email whose worker was lost is unknown, is looked for thrice, and then an operator decides', async () => {
+    const id = await acceptMessage(world, { channel: 'email', to: [freshAddress()], due_in_s: 3600 })
+    await world.sql`update messages set status = 'sending' where id = ${id}`
+    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
+    await becomes(id, { status: 'unknown', job: 'unknown', parked: false, events: ['created', 'unknown'] })
+    await world.sql`
+      update jobs set run_at = now(), unknown_since = now() - interval '61 minutes' where subject_id = ${id}`
+    await becomes(id, { status: 'unknown', failure: 'not_resolved', parked: true })
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
+    await resolveAsFailed(world.sql, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' })
+    expect(await standsAs(world, id)).toMatchObject({
+      status: 'failed',
+      job: 'failed',
+      error: { code: 'email_send_failed' },
+      events: ['created', 'unknown', 'failed'],
+    })
+  })
+})
+
+describe('what Twilio posts', () => {
+  test('is answered with TwiML, stored once, and without numbers', async () => {
+    const [id, sid] = [await lost({ channel: 'sms', to: [freshNumber()] }), freshSid()]
+    for (const _again of [1, 2])
+      expect(await callback(id, sid, 'delivered')).toMatchObject({
+        status: 200,
+        text: '<Response/>',
+        type: expect.stringContaining('text/xml'),
+      })
+    const stored = await world.sql`select kind, state from notifications where object_id = ${sid}`
+    expect(stored).toHaveLength(1)
+    await becomes(id, {
+      status: 'delivered',
+      reference: sid,
+      job: 'succeeded',
+      events: ['created', 'delivered'],
+    })
+  })
+
+  test('is refused when it is not signed, and believed of either token', async () => {
+    const parameters = { MessageSid: freshSid(), MessageStatus: 'sent' }
+    const posted = async (signed: { token: string; url: string }) =>
+      (await postTwilio(world, `/twilio?m=${newId()}`, parameters, signed)).status
+    expect(await posted({ token: 'another', url: HOOKS })).toBe(400)
+    // The host that a request names is anybody's to say.
+    expect(await posted({ token: TOKEN, url: world.config.WEBHOOKS_URL! })).toBe(400)
+    expect(await posted({ token: OLD_TOKEN, url: HOOKS })).toBe(200)
+    expect((await postTwilio(world, '/twilio', { a: 'b' }, SIGNED)).status).toBe(400)
+  })
+
+  test.each([
+    ['sent', ['sent']],
+    ['delivered', ['sent', 'delivered']],
+    ['delivered', ['delivered', 'sent', 'queued']],
+    ['undelivered', ['undelivered', 'sent']],
+    ['delivered', ['undelivered', 'delivered', 'failed']],
+    ['failed', ['failed', 'sent', 'queued']],
+    ['delivered', ['delivered', 'read', 'failed']],
+  ])('makes it %s, told as %j', async (status, words) => {
+    const [id, sid] = [await lost({ channel: 'sms', to: [freshNumber()] }), freshSid()]
+    for (const each of words) {
+      await callback(id, sid, each, { ErrorCode: '30003' })
+      await applied()
+    }
+    await becomes(id, { status, reference: sid, job: status === 'failed' ? 'failed' : 'succeeded' })
+    const failed = status === 'undelivered' || status === 'failed'
+    expect((await standsAs(world, id)).failure).toBe(failed ? 'unreachable' : null)
+  })
+
+  test('corrects what we took for failed; what it said had failed stays so, and its caller is told', async () => {
+    const id = await acceptMessage(world, { channel: 'sms', to: [freshNumber()], retries: false })
+    await becomes(id, { status: 'failed' })
+    const sid = freshSid()
+    await callback(id, sid, 'sent')
+    await becomes(id, { status: 'sent', failure: null })
+    await callback(id, sid, 'delivered')
+    expect((await becomes(id, { status: 'delivered' })).events).toEqual([
+      'created',
+      'failed',
+      'sent',
+      'delivered',
+    ])
+
+    const [other, other_sid] = [await lost({ channel: 'sms', to: [freshNumber()] }), freshSid()]
+    await callback(other, other_sid, 'failed', { ErrorCode: '21614' })
+    await becomes(other, {
+      status: 'failed',
+      failure: 'invalid_number',
+      job: 'failed',
+      error: { code: 'sms_send_failed', provider_code: '21614' },
+    })
+  })
+
+  test('a hundred callbacks at once, in any order, say what the last would', async () => {
+    const each = await Promise.all(
+      Array.from(
+        { length: 20 },
+        async () => [await lost({ channel: 'sms', to: [freshNumber()] }), freshSid()] as const,
+      ),
+    )
+    const words = ['queued', 'sent', 'undelivered', 'delivered', 'sent']
+    await Promise.all(
+      each.flatMap(([id, sid], nth) =>
+        words.map((_word, step) => callback(id, sid, words[(nth + step * 2) % 5]!)),
+      ),
+    )
+    await applied()
+    for (const [id, sid] of each)
+      expect((await becomes(id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
+  })
+
+  test('of a message that is not ours changes nothing', async () => {
+    const sid = freshSid()
+    await callback(newId(), sid, 'delivered')
+    const other = await lost({ channel: 'email', to: [freshAddress()] })
+    await callback(other, freshSid(), 'delivered')
+    await applied()
+    const states = await world.sql`select state from notifications where object_id = ${sid}`
+    expect([...states]).toEqual([{ state: 'ignored' }])
+    expect(await standsAs(world, other)).toMatchObject({ status: 'sending' })
+    await world.sql`update jobs set run_at = now() where subject_id = ${other}`
+    await becomes(other, { status: 'unknown' })
+  })
+})
+
+describe('a person who answers', () => {
+  test('STOP gets no more from anybody who wrote from that number, and START lifts it', async () => {
+    const [number, other] = [freshNumber(), await world.clientOf()]
+    const service = `MG${'0'.repeat(32)}`
+    const ours = await sent({ channel: 'sms', to: [number] })
+    const theirs = await sent({ channel: 'sms', to: [number], tenant_id: other.tenant_id, from: service })
+    const elsewhere = await world.clientOf()
+    await sent({ channel: 'sms', to: [number], tenant_id: elsewhere.tenant_id, from: '+15557654321' })
+
+    for (const said of ['help', 'what?', 'stop please'])
+      expect((await word(number, said, { MessagingServiceSid: service })).status).toBe(200)
+    await applied()
+    expect(await suppressionsOf(world, 'sms', number)).toEqual([])
+
+    await Promise.all([1, 2, 3].map(() => word(number, ' stop\n', { MessagingServiceSid: service })))
+    await applied()
+    const found = await suppressionsOf(world, 'sms', number)
+    expect(
+      found.map(({ tenant_id, reason, lifted }) => `${tenant_id} ${reason} ${lifted}`).toSorted(),
+    ).toEqual([world.tenant_id, other.tenant_id].map((each) => `${each} opt_out false`).toSorted())
+    for (const { tenant_id, id, sealed } of found)
+      expect(createVault(world.env['ENCRYPTION_KEY']!).open(sealed!, suppressionPlace(tenant_id, id))).toBe(
+        number,
+      )
+    const named = await world.sql<{ message_id: string }[]>`
+      select data ->> 'message_id' as message_id from events
+      where type = 'suppression.created' and subject_id = any(${found.map(({ id }) => id)}::uuid[])`
+    expect(named.map(({ message_id }) => message_id).toSorted()).toEqual([ours, theirs].toSorted())
+
+    const next = await acceptMessage(world, { channel: 'sms', to: [number] })
+    await becomes(next, { status: 'suppressed', job: 'succeeded' })
+    // Twilio's own judgement wins over the words.
+    await word(number, 'I changed my mind', { MessagingServiceSid: service, OptOutType: 'START' })
+    await applied()
+    const left = await suppressionsOf(world, 'sms', number)
+    expect(left.map(({ lifted, sealed }) => [lifted, sealed])).toEqual([
+      [true, null],
+      [true, null],
+    ])
+    const lifted = await world.sql`
+      select from events where type = 'suppression.deleted' and subject_id = any(${found.map(({ id }) => id)}::uuid[])`
+    expect(lifted.count).toBe(2)
+  })
+
+  test('START does not lift what its tenant has suppressed', async () => {
+    const number = freshNumber()
+    await sent({ channel: 'sms', to: [number] })
+    await word(number, 'STOP')
+    await applied()
+    await world.sql`
+      update suppressions set reason = 'manual' where address = ${hashOf(world)('sms', number)}`
+    await word(number, 'START')
+    await applied()
+    expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'manual', lifted: false }])
+  })
+})
+
+describe('what is told of an email', () => {
+  test('a hard bounce suppresses the address; when all have bounced it is undelivered', async () => {
+    const [ada, grace] = [`Ada <${freshAddress()}>`, freshAddress()]
+    const id = await sent({ channel: 'email', to: [ada, grace] })
+    const diagnostic = `550 5.1.1 <${bareAddress(ada)}>: no such mailbox`
+    const bounce = { bounce: 'hard', diagnostic }
+    expect((await told('email.bounced', id, shouted(ada), bounce)).status).toBe(200)
+    await becomes(id, {
+      status: 'sent',
+      recipients: ['bounced', 'accepted'],
+      events: ['created', 'sent', 'bounced'],
+    })
+    // Told again, under another id.
+    await told('email.bounced', id, bareAddress(ada), bounce)
+    await applied()
+    expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
+      { reason: 'hard_bounce', lifted: false },
+    ])
+    const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
+    expect({ ...kept }).toEqual({ code: '550 5.1.1' })
+    await told('email.bounced', id, grace, { bounce: 'hard' })
+    await becomes(id, {
+      status: 'undelivered',
+      failure: 'recipient_refused',
+      recipients: ['bounced', 'bounced'],
+      events: ['created', 'sent', 'bounced', 'undelivered', 'bounced'],
+    })
+  })
+
+  test('a complaint suppresses too, also after it was delivered; a soft bounce is only noted', async () => {
+    const [ada, grace] = [freshAddress(), freshAddress()]
+    const id = await sent({ channel: 'email', to: [ada], envelope: { bcc: [grace] } })
+    await told('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
+    await told('email.delivered', id, ada)
+    await becomes(id, { status: 'sent', recipients: ['delivered', 'accepted'] })
+    await told('email.delivered', id, grace)
+    await becomes(id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
+    await told('email.complained', id, grace)
+    await becomes(id, {
+      status: 'delivered',
+      recipients: ['delivered', 'bounced'],
+      events: ['created', 'sent', 'delivered', 'complained'],
+    })
+    await told('email.delivered', id, grace)
+    await applied()
+    expect(await standsAs(world, id)).toMatchObject({ recipients: ['delivered', 'bounced'] })
+    expect(await suppressionsOf(world, 'email', grace)).toMatchObject([{ reason: 'complaint' }])
+    expect(await suppressionsOf(world, 'email', ada)).toEqual([])
+    const filed = await world.sql`select from notifications where subject_id = ${id} and state = 'applied'`
+    expect(filed.count).toBe(5)
+  })
+
+  test.each([
+    ['email.delivered', 'delivered'],
+    ['email.bounced', 'undelivered'],
+    ['email.complained', 'undelivered'],
+  ])('%s settles one of which nobody knows whether it was sent', async (type, status) => {
+    const ada = freshAddress()
+    const id = await lost({ channel: 'email', to: [ada] })
+    await told(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
+    expect((await becomes(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
+  })
+
+  test('of somebody whom it did not go to, or of no message of ours, changes nothing', async () => {
+    const id = await sent({ channel: 'email', to: [freshAddress()] })
+    const stranger = freshAddress()
+    await told('email.complained', id, stranger)
+    await told('email.complained', newId(), stranger)
+    expect((await told('email.opened', id, stranger)).status).toBe(200)
+    await applied()
+    expect(await standsAs(world, id)).toMatchObject({ status: 'sent', recipients: ['accepted'] })
+    expect(await suppressionsOf(world, 'email', stranger)).toEqual([])
+  })
+
+  test('is refused with another secret, or five minutes off; either secret counts, and each id once', async () => {
+    const event = { type: 'email.delivered', data: { message_id: newId(), address: freshAddress() } }
+    const other = `whsec_${randomBytes(32).toString('base64')}`
+    const aged = (seconds: number) => new Date(Date.now() + seconds * 1000)
+    for (const refused of [
+      { secret: other },
+      { secret: SECRET, at: aged(-310) },
+      { secret: SECRET, at: aged(310) },
+    ])
+      expect(await postEmail(world, event, refused)).toMatchObject({
+        status: 400,
+        body: { error: { code: 'invalid_signature' } },
+      })
+    const taken = { secret: OLD_SECRET, id: 'msg_once', at: aged(-290) }
+    expect(await postEmail(world, event, taken)).toEqual({ status: 200, body: { received: true } })
+    expect(await postEmail(world, event, taken)).toEqual({
+      status: 200,
+      body: { received: true, duplicate: true },
+    })
+    for (const wrong of [
+      {},
+      { type: 'email.bounced', data: { ...event.data } },
+      { type: 'email.delivered' },
+      [],
+    ])
+      expect(await postEmail(world, wrong, { secret: SECRET })).toMatchObject({
+        status: 400,
+        body: { error: { code: 'invalid_request' } },
+      })
+  })
+})
+
+test('old texts and attachments are erased once settled, and old counts forgotten', async () => {
+  const files = { content: { attachments: [{ filename: 'a.txt', content_type: 'text/plain', size: 1 }] } }
+  const old = await sent({ channel: 'email', to: [freshAddress()], ...files, attachments: ['YQ=='] })
+  const open = await acceptMessage(world, { channel: 'sms', to: [freshNumber()], due_in_s: 3600 })
+  await world.sql`
+    insert into message_limits (tenant_id, scope, window_start, used) values
+    (${world.tenant_id}, 'old', now() - interval '3 hours', 1), (${world.tenant_id}, 'new', now(), 1)`
+  await world.sql`
+    update messages set created_at = created_at - interval '91 days' where id in (${old}, ${open})`
+  await eventually(async () => {
+    const rows = await world.sql`
+      select id, content is null as erased, redacted_at is not null as said,
+        (select count(*) from message_attachments a where a.message_id = m.id) as files
+      from messages m where id in (${old}, ${open}) order by id`
+    expect(rows.map((row) => ({ ...row }))).toEqual([
+      { id: old, erased: true, said: true, files: 0 },
+      { id: open, erased: false, said: false, files: 0 },
+    ])
+    const limits = await world.sql`select scope from message_limits where tenant_id = ${world.tenant_id}`
+    expect(limits.map(({ scope }) => scope)).toEqual(['new'])
+  })
+  await world.sql`update messages set created_at = created_at + interval '91 days' where id in (${old}, ${open})`
+})
+
+test('no table names anybody, and the books are in order', async () => {
+  await applied()
+  const rows = await everyRow(world.sql)
+  expect(rows).toContain('sms.delivered')
+  // Accounts of the suite have no addresses like these.
+  expect(rows.match(/\+1555300\d{4}|ada\d+@example|on its way|no such mailbox|changed my mind/i)).toBe(null)
+  const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
+  expect(problems).toEqual([])
+})
