@@ -17,6 +17,8 @@ export const twilioNotifications: NotificationRoute = {
   route: twilioRoute,
 }
 
+/** Of a form: an SMS has 1,600 characters at most, and the signature is of what the whole form says, so it is read for anybody. */
+const FORM_BYTES = 64 * 1024
 /** Nothing is to be answered to the person. */
 const NO_ANSWER = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
@@ -27,7 +29,7 @@ function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take)
   // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
   const origin = webhooksUrl(config)
   const refuse = refusing(SMS.provider, log)
-  app.post(twilioNotifications.path, async (request, reply) => {
+  app.post(twilioNotifications.path, { bodyLimit: FORM_BYTES }, async (request, reply) => {
     if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
     const posted = new URLSearchParams(rawBody(request).toString('utf8'))
     const signature = headerOf(request, 'x-twilio-signature')
