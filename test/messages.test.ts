@@ -271,6 +271,8 @@ describe('what Twilio posts', () => {
     expect(await posted({ token: TOKEN, url: world.config.WEBHOOKS_URL! })).toBe(400)
     expect(await posted({ token: OLD_TOKEN, url: HOOKS })).toBe(200)
     expect((await postTwilio(world, '/twilio', { a: 'b' }, SIGNED)).status).toBe(400)
+    // It would be taken apart before it is known to be Twilio's.
+    expect((await postTwilio(world, '/twilio', { a: 'b'.repeat(64 * 1024) }, SIGNED)).status).toBe(413)
   })
 
   test.each([

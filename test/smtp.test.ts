@@ -148,6 +148,19 @@ describe('Each end of a conversation', () => {
       failure: { code: 'connection_failed', provider_code: '535 5.7.8' },
     })
   })
+
+  test('What is answered to a login is not passed on: it may repeat the password', async () => {
+    const code = '535 5.7.8 No user emulator with AGVtdWxhdG9yAHJpZ2h0'
+    await server.fault({ match: { method: 'AUTH' }, fault: { refuse_400: true, code } })
+    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+      kind: 'misconfigured',
+      failure: {
+        code: 'connection_failed',
+        message: 'The server refused our login.',
+        provider_code: '535 5.7.8',
+      },
+    })
+  })
 })
 
 describe('Recipients', () => {
@@ -379,6 +392,13 @@ describe('What arrives', () => {
         text: 'one \n\n.two\r three\n\n\n',
         html: '<p>Käse</p>',
         list_unsubscribe_url: 'https://sluice.example/out',
+        attachments: [
+          {
+            filename: 'inner.eml',
+            content_type: 'message/rfc822',
+            content: Buffer.from('Subject: Inner\n\n.\r.'),
+          },
+        ],
       }),
       NOBODY,
     )

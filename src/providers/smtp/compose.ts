@@ -68,7 +68,7 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
       filename: oneLine(filename),
       contentType: oneLine(content_type),
       contentDisposition: 'attachment',
-      content,
+      content: isPlain(content_type) ? withLineEndsOf(content) : content,
     })),
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -96,6 +96,15 @@ function mailbox(address: string): { name: string; address: string } {
 /** What is in a header must not begin another. */
 function oneLine(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ')
+}
+
+/** Whether nodemailer writes a file as it is, not in base64: an email within the email. */
+function isPlain(content_type: string): boolean {
+  return /^message\//i.test(content_type)
+}
+
+function withLineEndsOf(content: Buffer): Buffer {
+  return Buffer.from(withLineEnds(content.toString('latin1')), 'latin1')
 }
 
 /** A bare CR would become another line end on the way, which the signature does not cover. */
