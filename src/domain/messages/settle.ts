@@ -12,7 +12,9 @@ import { suppressing } from '../suppressions/settle.ts'
 import { isOpenMessage } from './subject.ts'
 import { nothingTold, type MessageTold } from './told.ts'
 
-/** The settlement of a job with what it was told of a message, and with the notification that brought this, if one did. */
+/**
+ * The settlement of a job with what it was told of a message, and with the notification that brought this, if one did.
+ */
 export type MessageSettlement = Settlement & { told: MessageTold; notification_id: string | null }
 
 /** The error for a caller who waits for a message that was not sent. */
@@ -31,11 +33,11 @@ const CAME_BACK: MessageFailure = {
 const ASKED_AFTER = '1 minute'
 
 /**
- * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the same
- * message. Words may come late, twice and in any order: the result is the same. What its provider has taken was sent, also
- * where we took it for failed; what was canceled or suppressed before it left stays so. The job of a message that a
- * notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for the
- * others nothing was written.
+ * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the
+ * same message. Words may come late, twice and in any order: the result is the same. What its provider has taken was
+ * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. The job of a message
+ * that a notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for
+ * the others nothing was written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
@@ -206,8 +208,8 @@ function announced(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Makes the waiting jobs of messages due that a notification has settled. A job that is locked is being performed, and is
- * settled behind this one.
+ * Makes the waiting jobs of messages due that a notification has settled. A job that is locked is being performed, and
+ * is settled behind this one.
  */
 function wakingJobs(sql: Sql | Tx): Fragment {
   return sql`
