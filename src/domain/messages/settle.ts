@@ -131,8 +131,8 @@ function seeing(sql: Sql | Tx): Fragment {
 function hearing(sql: Sql | Tx): Fragment {
   return sql`
     recipient as (
-      select seen.job_id, seen.word, seen.has_left, seen.has_left or (seen.said = 'refused' and seen.was_open) as counts,
-        e.nth, e.was, news.recipient as news
+      select seen.job_id, seen.word, seen.has_left, e.nth, e.was, news.recipient as news,
+        seen.has_left or (seen.said = 'refused' and seen.was_open) as counts
       from seen
       cross join lateral jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
       left join lateral (
