@@ -139,8 +139,8 @@ export async function accept<T extends { status: string }>(
 }
 
 /**
- * The same for one of several requests that are answered together, without a wait: the status that it would be answered with
- * by itself, and the resource.
+ * The same for one of several requests that are answered together, without a wait: the status that it would be answered
+ * with by itself, and the resource.
  */
 export async function acceptOneOfMany<T extends { status: string }>(
   context: ApiContext,

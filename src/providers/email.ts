@@ -36,8 +36,8 @@ export type SendOutcome<Sent> =
 
 export type EmailProvider = {
   /**
-   * Sends an email once. `refused`: recipients for whom the server did not take it, while it did for others. No text that
-   * comes back names an address. Throws NotStarted where a pause, or the end of the worker, kept it from leaving.
+   * Sends an email once. `refused`: recipients for whom the server did not take it, while it did for others. No text
+   * that comes back names an address. Throws NotStarted where a pause, or the end of the worker, kept it from leaving.
    */
   sendEmail(email: OutgoingEmail, signal: AbortSignal): Promise<SendOutcome<{ refused: RefusedRecipient[] }>>
   close(): Promise<void>

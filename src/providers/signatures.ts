@@ -43,9 +43,9 @@ export function verifyStripe(
 }
 
 /**
- * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with or without the
- * standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body. `tokens`: several during a
- * rotation. Throws for no input.
+ * Checks an `X-Twilio-Signature` header. `url`: where Twilio was told to call, with its query; a signature over it with
+ * or without the standard port passes too, as in Twilio's own libraries. `parameters`: those of the form in the body.
+ * `tokens`: several during a rotation. Throws for no input.
  */
 export function verifyTwilio(
   url: string,
@@ -105,8 +105,9 @@ export type StandardHeaders = {
 }
 
 /**
- * Checks the headers of a Standard Webhook over the raw bytes of the body. `secrets`: whole `whsec_...` strings, several
- * during a rotation. `now_s`: unix seconds; 300 off, past or future, still pass. `stale` is said only of a true signature.
+ * Checks the headers of a Standard Webhook over the raw bytes of the body. `secrets`: whole `whsec_...` strings,
+ * several during a rotation. `now_s`: unix seconds; 300 off, past or future, still pass. `stale` is said only of a true
+ * signature.
  */
 export function verifyStandard(
   raw: Buffer,

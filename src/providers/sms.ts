@@ -14,11 +14,10 @@ export type OutgoingSms = {
 }
 
 /**
- * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but `failed` may
- * be corrected by any but `sending`, which may have been on its way for longer.
+ * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but
+ * `failed` may be corrected by any but `sending`, which may have been on its way for longer.
  */
-const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
-export type SmsStatus = (typeof SMS_STATUSES)[number]
+export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 
 /** An SMS as its provider has it. */
 export type ProviderSms = {

@@ -41,8 +41,8 @@ type RetryOptions = {
    */
   unanswered?: boolean
   /**
-   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not looked up,
-   * it begins anew.
+   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not
+   * looked up, it begins anew.
    */
   afresh?: boolean
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */

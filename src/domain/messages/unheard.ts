@@ -13,8 +13,8 @@ export type UnheardSms = {
 }
 
 /**
- * Takes SMS of which the provider is to be asked now, at most `limit`. Each is asked of again when it is about twice as old;
- * one of which all is known, or that is too old, not any more.
+ * Takes SMS of which the provider is to be asked now, at most `limit`. Each is asked of again when it is about twice as
+ * old; one of which all is known, or that is too old, not any more.
  */
 export async function takeUnheard(sql: Sql, limit: number): Promise<UnheardSms[]> {
   const rows = await sql<(UnheardSms & { wanted: boolean })[]>`

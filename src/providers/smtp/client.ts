@@ -79,8 +79,8 @@ function limited(given: AbortSignal, deadline_ms: number): { cut: AbortSignal; o
 }
 
 /**
- * A kept connection may have been ended by the server while it was idle. Where it was lost before the server had the text,
- * nothing was sent, and the email goes over a new one.
+ * A kept connection may have been ended by the server while it was idle. Where it was lost before the server had the
+ * text, nothing was sent, and the email goes over a new one.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
   const { envelope, message, permit, cut } = conversation

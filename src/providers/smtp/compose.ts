@@ -28,7 +28,10 @@ const SIGNED = [
   'List-Unsubscribe-Post',
 ].join(':')
 
-/** Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave unsigned. */
+/**
+ * Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave
+ * unsigned.
+ */
 export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
   if (dkim === null) return compose
   if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY: must be an RSA key, PEM.')
