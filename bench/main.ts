@@ -10,6 +10,7 @@ import { growth } from './measures/growth.ts'
 import { life } from './measures/life.ts'
 import { list } from './measures/list.ts'
 import type { Measure } from './measures/measure.ts'
+import { messages } from './measures/messages.ts'
 import { payouts } from './measures/payouts.ts'
 import { queue } from './measures/queue.ts'
 import { start } from './measures/start.ts'
@@ -23,6 +24,7 @@ const MEASURES: Measure[] = [
   captures,
   life,
   payouts,
+  messages,
   webhooks,
   backlog,
   queue,
@@ -44,7 +46,7 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --json FILE      the rows as JSON
 --markdown       the table as Markdown
 --profile DIR    CPU profiles of the product's processes, for Chrome's developer tools, and the statements on which PostgreSQL
-                 spent most time; with \`life\` and \`payouts\` also for each payment or payout (the run is slower)
+                 spent most time; with \`life\`, \`payouts\` and \`messages\` also for each of those (the run is slower)
 
 It needs redis-server or valkey-server on the PATH; everything else it starts itself, on free ports and in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.

@@ -12,7 +12,18 @@ export type Row = {
   /** Of a `cost`: microseconds by program. */
   cpu?: Record<string, number>
 }
-type Unit = 'req/s' | 'payments/s' | 'payouts/s' | 'jobs/s' | 'requests' | 'ms' | 's' | 'MB' | 'us CPU' | '%'
+type Unit =
+  | 'req/s'
+  | 'payments/s'
+  | 'payouts/s'
+  | 'messages/s'
+  | 'jobs/s'
+  | 'requests'
+  | 'ms'
+  | 's'
+  | 'MB'
+  | 'us CPU'
+  | '%'
 
 /** At least `times` the floor. */
 export function atLeast(row: Bare, floor: Floor, times: number): Row {

@@ -4,7 +4,10 @@ import { type Arbitrary, array, asyncProperty, check, constantFrom } from 'fast-
 import { routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import type { RawAnswer } from '#test/raw.ts'
 import { problemsWith } from './checks.ts'
-import { notices, signed, unsigned, type Notice } from './notifications.ts'
+import { emailNotifier } from './notifications/email.ts'
+import { isForged, signed, unsigned, type Notice, type Notifier } from './notifications/notice.ts'
+import { stripeNotifier } from './notifications/stripe.ts'
+import { twilioNotifier } from './notifications/twilio.ts'
 import { requestsFor } from './requests.ts'
 import type { Lived } from './stories/asker.ts'
 import { live, storiesOf } from './stories/live.ts'
@@ -25,6 +28,8 @@ export type Finding = {
 
 /** What was done so far, for a progress line. */
 export type Tally = { property: string; requests: number; statuses: Map<number, number> }
+
+const NOTIFIERS = [stripeNotifier, twilioNotifier, emailNotifier]
 
 type Property = {
   name: string
@@ -123,16 +128,13 @@ function allProperties(target: Target, tally: Tally): Property[] {
           },
         ]
       : []),
-    ...(target.webhooks
-      ? [
-          {
-            name: 'POST /stripe',
-            share: 2,
-            cases: notices,
-            holds: async (notice: Notice) => await takesNotice(target, target.webhooks!, tally, notice),
-          },
-        ]
-      : []),
+    ...NOTIFIERS.flatMap((notifier) => {
+      const secret = target.webhooks?.secrets[notifier.name]
+      if (secret === undefined) return []
+      const host = { url: target.webhooks!.url, secret }
+      const holds = async (notice: Notice) => await takesNotice(target, notifier, host, tally, notice)
+      return [{ name: `POST /${notifier.name}`, share: 2, cases: notifier.cases, holds }]
+    }),
     story('payments', 0.5, paymentStories, (each) => livePayment(target, each)),
     ...STORY_NOUNS.map((noun) => story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each))),
   ]
@@ -181,25 +183,34 @@ async function endsAll(
   }
 }
 
-/** Whatever it claims, a notification moves nothing that the processor does not confirm; what is refused is not stored. */
+/**
+ * What is refused is not stored and moves nothing. Whatever it claims, a notification moves nothing that its provider does not
+ * confirm, unless it is genuine and believed.
+ */
 async function takesNotice(
   target: Target,
-  { url, secret }: { url: string; secret: string },
+  notifier: Notifier,
+  host: { url: string; secret: string },
   tally: Tally,
   notice: Notice,
 ): Promise<void> {
-  const sent = signed(await target.concrete(unsigned(notice)), notice.signature, secret)
+  const concrete = await target.concrete(unsigned(notifier, notice))
+  const sent = signed(notifier, concrete, notice.signature, host)
   const [before, known] = [await target.stored(), await target.notifications()]
-  const answer = await answered(url, sent, tally)
+  const answer = await answered(host.url, sent, tally)
   const [after, kept] = [await target.stored(), await target.notifications()]
-  const { status, body } = answer
+  const { status, body, text } = answer
   const { code = '', message = '' } = body?.error ?? {}
-  const told = status < 400 ? body?.received === true : /^[a-z_]+$/.test(code) && /\w/.test(message)
+  // Twilio reads its own XML.
+  const taken = body?.received === true || text.includes('<Response')
+  const told = status < 400 ? taken : /^[a-z_]+$/.test(code) && /\w/.test(message)
   const problems = told ? [] : ['it does not say what became of it']
   if (status >= 500 || status === 0) problems.push(`no notification may end in ${status}`)
+  if (status < 400 && isForged(notice.signature)) problems.push('nobody signed it, and it was taken')
   if (status >= 400 && kept !== known) problems.push('it was refused and stored')
-  if (after !== before) problems.push('it changed what only the processor can change')
-  if (problems.length > 0) throw wrong(problems, answer, url, sent)
+  if (after !== before && (status >= 400 || !notifier.believed))
+    problems.push('it changed what only the processor can change')
+  if (problems.length > 0) throw wrong(problems, answer, host.url, sent)
 }
 
 /** A 429 says nothing about the request itself, so the request is sent again. */

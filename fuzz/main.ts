@@ -5,7 +5,7 @@ import { startPostgres } from '#start/postgres.ts'
 import { makeFolder } from '#test/folders.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound, type Finding, type Tally } from './campaign.ts'
-import { deployedTarget, runningTarget, type Target } from './target.ts'
+import { deployedTarget, FUZZED_VARIABLES, runningTarget, type Target } from './target.ts'
 
 const HELP = `npm run fuzz: every operation of the OpenAPI document, with what nobody should send.
 
@@ -28,8 +28,10 @@ It starts a system of its own, in processes on free ports, with its data in a te
 --url URL             its API
 --key KEY             a key of a tenant that nobody else uses, with every scope
 --other-key KEY       another tenant's, for records that must stay hidden
---webhooks-url URL    its webhooks host, and
---webhook-secret S    the secret that notifications are signed with
+--webhooks-url URL    its webhooks host, and what notifications there are signed with:
+--webhook-secret S    Stripe's
+--email-secret S      those of email
+--twilio-token S      Twilio's
 What is stored is then judged by the newest 100 records of each kind alone, and nobody acts at the processor.
 
 Exit code: 0, or 1 when something was found: the seed, the path and the shrunk request as a command are printed.`
@@ -48,12 +50,11 @@ const { values } = parseArgs({
     'other-key': { type: 'string' },
     'webhooks-url': { type: 'string' },
     'webhook-secret': { type: 'string' },
+    'email-secret': { type: 'string' },
+    'twilio-token': { type: 'string' },
     help: { type: 'boolean', short: 'h', default: false },
   },
 })
-
-/** Short enough to wait for, long enough for a slow machine. */
-const REQUEST_TIMEOUT_MS = 2_000
 
 async function main(): Promise<void> {
   if (values.help) return void process.stdout.write(`${HELP}\n`)
@@ -85,7 +86,11 @@ async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
       key: values.key,
       other_key: values['other-key'],
       webhooks_url: values['webhooks-url'],
-      webhook_secret: values['webhook-secret'],
+      secrets: {
+        stripe: values['webhook-secret'],
+        email: values['email-secret'],
+        twilio: values['twilio-token'],
+      },
     })
     return { target, close: () => Promise.resolve() }
   }
@@ -105,7 +110,7 @@ async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
       queue,
       server_url: postgres.url,
       webhooks: true,
-      env: { REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS) },
+      env: FUZZED_VARIABLES,
     })
     closers.push(() => deployment.close())
     const worker = await deployment.startWorker()

@@ -1,5 +1,7 @@
 // Valid values of fields whose schema does not say enough: references to what there is, tokens of providers, JSON.
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
+import type { DocumentedRoute } from '#test/documentation.ts'
+import { MESSAGE_MEANINGS } from './message-meanings.ts'
 
 /** Texts for a language model; the emulator does as those in brackets say. */
 const prompt = constantFrom(
@@ -35,8 +37,10 @@ const SCHEMAS: unknown[] = [
   { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' },
 ]
 
-/** What a field of this name means. */
-export const MEANINGS: Record<string, Arbitrary<unknown>> = {
+/** By the names of fields. */
+export type Meanings = Record<string, Arbitrary<unknown>>
+
+const MEANINGS: Meanings = {
   idempotency_key: oneof(
     { weight: 9, arbitrary: constant('@{fresh}') },
     { weight: 1, arbitrary: constant('@{key}') },
@@ -68,7 +72,26 @@ export const MEANINGS: Record<string, Arbitrary<unknown>> = {
     maxLength: 5,
   }),
   schema: constantFrom(...SCHEMAS),
+  // One that is there would have to be made for each of them.
+  template: constantFrom(null, null, null, 'nobody'),
+  variables: constant(null),
+  send_at: constantFrom(null, new Date(Date.now() + 86_400_000).toISOString()),
+  html: constantFrom(null, '<p>Hello</p>'),
+  body: constantFrom('Your order has shipped.', '😀'.repeat(36)),
+  headers: constantFrom(null, { 'X-Order': 'A-17' }, { References: '<a@example.com>' }),
+  attachments: constantFrom(
+    null,
+    [],
+    [{ filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }],
+  ),
+  list_unsubscribe_url: constantFrom(null, 'https://example.com/unsubscribe'),
   metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => tidy(value)),
+}
+
+/** What fields mean in requests of this operation. */
+export function meaningsFor({ path }: DocumentedRoute): Meanings {
+  const own = Object.entries(MESSAGE_MEANINGS).find(([place]) => path.startsWith(place))
+  return own === undefined ? MEANINGS : { ...MEANINGS, ...own[1] }
 }
 
 /** JSON without what the API refuses in any JSON. */

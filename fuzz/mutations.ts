@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib'
 import { type Arbitrary, constant, constantFrom, nat, oneof, tuple } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { badBytes, badHeaderValue, badQuery, badSegment, badText, badToken } from './values.ts'
+import { badBytes, badHeaderValue, badQuery, badSegment, badText, badToken, INJECTED } from './values.ts'
 import { binary } from './wire.ts'
 
 /** A request in its parts, before it is written down. */
@@ -28,6 +28,10 @@ const OTHERS = [
   'kyc',
   'dispute',
   'ai_task',
+  'email',
+  'sms',
+  'template',
+  'suppression',
   'held',
   'captured',
   'refund',
@@ -203,6 +207,14 @@ function otherField(names: string[]): Arbitrary<Mutation> {
         ),
       ),
     },
+    {
+      weight: 1,
+      arbitrary: tuple(name, nat({ max: 40 }), lineEnd).map(([each, at, end]) =>
+        change((fields) =>
+          fields.map(([own, value]) => [own, own === each ? broken(value, at, end) : value]),
+        ),
+      ),
+    },
     { weight: 1, arbitrary: name.map((each) => change((fields) => without(fields, each))) },
     {
       weight: 1,
@@ -223,6 +235,18 @@ function inside(json: string, at: number, token: string): string {
   if (pairs.length === 0) return `{"a":${token}}`
   const spoilt = at % pairs.length
   return `{${pairs.map(([name, each], index) => `${JSON.stringify(name)}:${index === spoilt ? token : each}`).join(',')}}`
+}
+
+/** Where a text becomes a header, what follows would be one of its own. */
+const lineEnd = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}: 1${end}`)
+
+/** The JSON with this piece in each of its texts. */
+function broken(json: string, at: number, piece: string): string {
+  const put = (text: string) =>
+    text.slice(0, at % (text.length + 1)) + piece + text.slice(at % (text.length + 1))
+  return JSON.stringify(parsed(json), (_name, value: unknown) =>
+    typeof value === 'string' ? put(value) : value,
+  )
 }
 
 function parsed(json: string): unknown {

@@ -15,14 +15,14 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { MEANINGS, tidy } from './meanings.ts'
+import { meaningsFor, tidy, type Meanings } from './meanings.ts'
 import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
 /**
  * What stands for a thing that the fuzzed system has, and is put in when the request is sent: each of those in `things.ts`, as
  * `@{customer}` or `@{held}`, also as `@{other.customer}` of another tenant; `@{key}`, a key that was used; `@{fresh}`, one that was
- * not; `@{api_key}`. `@{upper.held}` is the same id in capitals.
+ * not; `@{api_key}`; `@{in_an_hour}`. `@{upper.held}` is the same id in capitals.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
 
@@ -42,16 +42,17 @@ export function requestsFor(document: any, route: DocumentedRoute): Arbitrary<Se
 
 function validDraft(document: any, route: DocumentedRoute): Arbitrary<Draft> {
   const schemas = bodySchemas(document, route)
+  const known = { document, meanings: meaningsFor(route) }
   const body =
     schemas.length === 0
       ? constant(null)
-      : oneof(...schemas.map((schema) => validObject(document, schema))).map((value) => Object.entries(value))
+      : oneof(...schemas.map((schema) => validObject(known, schema))).map((value) => Object.entries(value))
   const queries = (route.operation.parameters ?? []).filter((each: any) => each.in === 'query')
   const query = uniqueArray(
     queries.length === 0
       ? constant(null)
       : constantFrom<any>(...queries).chain((each) =>
-          validValue(document, each.schema, each.name).map((value) => [each.name, value] as const),
+          validValue(known, each.schema, each.name).map((value) => [each.name, value] as const),
         ),
     { maxLength: 3, selector: (pair) => pair?.[0] },
   )
@@ -99,6 +100,9 @@ const PLACES: Record<string, string[]> = {
   '/v1/wallet/top_ups/': ['top_up'],
   '/v1/compliance/kyc/': ['kyc', 'kyc', 'decided_kyc'],
   '/v1/ai/tasks/': ['ai_task'],
+  '/v1/messages/templates/': ['template'],
+  '/v1/messages/suppressions/': ['suppression'],
+  '/v1/messages/': ['scheduled', 'email', 'sms', 'scheduled_sms'],
   '/v1/idempotency_keys/': ['key'],
 }
 
@@ -158,26 +162,29 @@ function resolved(document: any, schema: any): any {
   )
 }
 
-function validObject(document: any, schema: any): Arbitrary<Record<string, unknown>> {
+/** What a request is made by. */
+type Known = { document: any; meanings: Meanings }
+
+function validObject(known: Known, schema: any): Arbitrary<Record<string, unknown>> {
   const required = new Set<string>([...(schema.required ?? []), 'idempotency_key'])
   const fields = Object.entries<any>(schema.properties ?? {}).map(([name, each]) => {
-    const value = validValue(document, each, name).map((valid) => [name, valid] as const)
+    const value = validValue(known, each, name).map((valid) => [name, valid] as const)
     return required.has(name) ? value : option(value, { freq: 2 })
   })
   return tuple(...fields).map((pairs) => Object.fromEntries(pairs.filter((pair) => pair !== null)))
 }
 
 /** A value that the schema takes; what it cannot say is known by the field's name. */
-function validValue(document: any, given: any, name: string): Arbitrary<unknown> {
-  const schema = resolved(document, given)
-  const meant = MEANINGS[name]
+function validValue(known: Known, given: any, name: string): Arbitrary<unknown> {
+  const schema = resolved(known.document, given)
+  const meant = known.meanings[name]
   if (meant !== undefined && schema.additionalProperties === undefined) return meant
   if (schema.const !== undefined) return constant(schema.const)
   if (schema.enum !== undefined) return constantFrom(...schema.enum)
   const choices = Array.isArray(schema.type)
     ? schema.type.map((type: string) => ({ ...schema, type }))
     : (schema.anyOf ?? schema.oneOf)
-  if (choices !== undefined) return oneof(...choices.map((each: any) => validValue(document, each, name)))
+  if (choices !== undefined) return oneof(...choices.map((each: any) => validValue(known, each, name)))
   switch (schema.type) {
     case 'null':
       return constant(null)
@@ -187,14 +194,14 @@ function validValue(document: any, given: any, name: string): Arbitrary<unknown>
     case 'number':
       return integer({ min: schema.minimum ?? 1, max: Math.min(schema.maximum ?? 2000, 2000) })
     case 'array':
-      return array(validValue(document, schema.items ?? {}, name), {
+      return array(validValue(known, schema.items ?? {}, name), {
         minLength: schema.minItems ?? 0,
         maxLength: 3,
       })
     case 'object':
       return schema.properties === undefined
         ? dictionary(constantFrom('a', 'b'), string({ maxLength: 5 }), { maxKeys: 2 })
-        : validObject(document, schema)
+        : validObject(known, schema)
     case 'string':
       return validText(schema)
     default:

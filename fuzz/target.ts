@@ -9,8 +9,9 @@ import type { Provider } from '#test/providers.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
+import type { Notifier } from './notifications/notice.ts'
 import { PLACEHOLDER } from './requests.ts'
-import { createThings } from './things.ts'
+import { createThings, inAnHour } from './things.ts'
 import type { Sent } from './wire.ts'
 
 /** Stands in everything that the other tenant has: no answer may hold it. */
@@ -18,12 +19,21 @@ const MARK = 'belongs-to-another-tenant'
 /** Between two looks at a system whose jobs cannot be seen. */
 const STILL_MS = 150
 
+/** Variables of a system that is fuzzed: what has no end is ended soon, and no limit of messages is met. */
+export const FUZZED_VARIABLES = {
+  REQUEST_TIMEOUT_MS: '2000',
+  MESSAGES_PER_MINUTE: '1000000',
+  MESSAGES_PER_DESTINATION_HOUR: '1000000',
+}
+
+type Secrets = Record<Notifier['name'], string | undefined>
+
 export type Target = {
   url: string
   document: any
   client: Client
-  /** Where and how to send notifications; null: they are not fuzzed. */
-  webhooks: { url: string; secret: string } | null
+  /** Where to send notifications, and what those of each provider are signed with; null: they are not fuzzed. */
+  webhooks: { url: string; secrets: Secrets } | null
   /** What stands only in records of the other tenant. */
   foreign: string[]
   /** The processor, whose hand stories can force; null: it cannot be reached. */
@@ -74,7 +84,14 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     ...(await targetOf(client, other)),
     foreign: [MARK, neighbour.tenant_id],
     processor,
-    webhooks: { url: deployment.webhooks.url, secret: processor.webhook_secret },
+    webhooks: {
+      url: deployment.webhooks.url,
+      secrets: {
+        stripe: env['STRIPE_WEBHOOK_SECRET'],
+        twilio: env['TWILIO_AUTH_TOKEN'],
+        email: env['EMAIL_WEBHOOK_SECRET'],
+      },
+    },
     impatient: Number(env['REQUEST_TIMEOUT_MS'] ?? 30_000) < 10_000,
     async stored() {
       await settled()
@@ -118,12 +135,12 @@ export async function runningTarget(options: {
   key: string
   other_key?: string | undefined
   webhooks_url?: string | undefined
-  webhook_secret?: string | undefined
+  secrets: Secrets
 }): Promise<Target> {
   const url = options.url.replace(/\/+$/, '')
   const client = createClient(url, options.key)
   const other = options.other_key === undefined ? null : createClient(url, options.other_key)
-  const { webhooks_url, webhook_secret } = options
+  const { webhooks_url, secrets } = options
   const shown = async () => {
     const lists = await Promise.all(
       [client, ...(other ? [other] : [])].flatMap((each) => [
@@ -136,6 +153,9 @@ export async function runningTarget(options: {
         each.get('/v1/wallet/top_ups?limit=100'),
         each.get('/v1/disputes?limit=100'),
         each.get('/v1/ai/tasks?limit=100'),
+        each.get('/v1/messages?limit=100'),
+        each.get('/v1/messages/suppressions?limit=100'),
+        each.get('/v1/messages/templates?limit=100'),
       ]),
     )
     return JSON.stringify(lists.map(({ body }) => body))
@@ -144,10 +164,7 @@ export async function runningTarget(options: {
     ...(await targetOf(client, other)),
     foreign: [MARK],
     processor: null,
-    webhooks:
-      webhooks_url === undefined || webhook_secret === undefined
-        ? null
-        : { url: webhooks_url.replace(/\/+$/, ''), secret: webhook_secret },
+    webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
     impatient: false,
     async stored() {
       // A refund that is under way shows nowhere: what looks the same twice is taken to be settled.
@@ -180,6 +197,7 @@ async function targetOf(
   async function valueOf(name: string): Promise<string> {
     if (name === 'fresh') return freshKey()
     if (name === 'api_key') return client.key
+    if (name === 'in_an_hour') return inAnHour()
     const [first, second] = name.split('.') as [string, string | undefined]
     if (first === 'upper') return (await own.find(second!)).toUpperCase()
     if (first === 'other') return others ? await others.find(second!) : '0198f6f0-1234-7000-8000-123456789abd'

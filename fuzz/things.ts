@@ -1,5 +1,7 @@
 // What a tenant has when it is fuzzed: records of each noun, in the states that requests meet.
+import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Channel } from '#core/addresses.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { startVerification } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
@@ -15,6 +17,11 @@ export type Marks = {
   payment?: Record<string, unknown>
   customer?: Record<string, unknown>
   record?: Record<string, unknown>
+}
+
+/** A time at which nothing that is fuzzed is still there. */
+export function inAnHour(): string {
+  return new Date(Date.now() + 3_600_000).toISOString()
 }
 
 /** What a tenant has, made when it is first needed and again when it was used up. */
@@ -46,6 +53,11 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       if (found?.amount_withdrawn_minor === 1000) return found
       await sleep(20)
     }
+  }
+  const message = async (channel: Channel, content: object): Promise<any> => {
+    const to = channel === 'email' ? [await find('address')] : await find('number')
+    const body = { idempotency_key: freshKey(), to, ...content, ...record }
+    return (await client.post(`/v1/messages/${channel}`, body, WAITS)).body
   }
   const makers: Record<string, () => Promise<string>> = {
     customer: person,
@@ -79,6 +91,30 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       const body = { idempotency_key: freshKey(), kind: 'generate', input, ...record }
       return (await client.post('/v1/ai/tasks', body, WAITS)).body.id
     },
+    address: () => Promise.resolve(`${freshKey()}@example.com`),
+    number: () => Promise.resolve(`+1415${randomInt(2_000_000, 10_000_000)}`),
+    sender: async () => (await message('sms', { body: 'Hello' })).from,
+    email: async () => (await message('email', { subject: 'Hello', text: JSON.stringify(record) })).id,
+    sms: async () => (await message('sms', { body: JSON.stringify(record) })).id,
+    sms_reference: async () => (await message('sms', { body: 'Hello' })).provider_reference,
+    scheduled: async () => {
+      return (await message('email', { subject: 'Later', text: 'Later', send_at: inAnHour() })).id
+    },
+    scheduled_sms: async () => (await message('sms', { body: 'Later', send_at: inAnHour() })).id,
+    async template() {
+      const body = {
+        name: freshKey(),
+        channel: 'email',
+        subject: 'Hello {{ name }}',
+        text: 'Hello',
+        ...record,
+      }
+      return (await client.post('/v1/messages/templates', body)).body.id
+    },
+    async suppression() {
+      const body = { channel: 'email', address: `${freshKey()}@example.com`, ...record }
+      return (await client.post('/v1/messages/suppressions', body)).body.id
+    },
     held,
     captured: async () => (await capture()).id,
     async refunded() {
@@ -101,17 +137,18 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       return idempotency_key
     },
   }
+  async function find(name: string): Promise<string> {
+    const known = made.get(name)
+    if (known !== undefined) return known
+    const make = makers[name]
+    // A placeholder that was spoiled stands for nothing.
+    if (make === undefined) return `@{${name}}`
+    const id = await make()
+    made.set(name, id)
+    return id
+  }
   return {
-    async find(name: string): Promise<string> {
-      const known = made.get(name)
-      if (known !== undefined) return known
-      const make = makers[name]
-      // A placeholder that was spoiled stands for nothing.
-      if (make === undefined) return `@{${name}}`
-      const id = await make()
-      made.set(name, id)
-      return id
-    },
+    find,
     /** Lets go what stands in this text. */
     forget(text: string): void {
       for (const [name, id] of made) if (text.includes(id)) made.delete(name)

@@ -19,12 +19,11 @@ import {
 } from '#domain/areas.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })
+  world = await createWorld({ parts: ['api'] })
 })
 afterAll(async () => await world?.close())
 

@@ -19,7 +19,6 @@ import { createLog } from '#core/log.ts'
 import type { Part } from '#core/run.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
-import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -28,7 +27,7 @@ let world: World
 const parts: Part[] = []
 
 beforeAll(async () => {
-  world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })
+  world = await createWorld({ parts: ['api'] })
 })
 afterAll(async () => {
   for (const part of parts) await part.close()

@@ -125,11 +125,7 @@ test(
     )
     expect(created.status, created.text).toBe(202)
     const parts = Object.values(await partsOf(folder.path))
-<<<<<<< HEAD
-    expect(parts).toHaveLength(6)
-=======
     expect(parts).toHaveLength(['api', 'webhooks', 'worker', ...Object.keys(EMULATORS)].length)
->>>>>>> h-twilio
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await killed.end('SIGKILL')
     await until('its parts are gone', () =>

@@ -15,7 +15,6 @@ import { readDocument, routesOf } from '#test/documentation.ts'
 import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
 import { decide, verificationOf, startVerification } from '#test/verifications.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
-import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { startProxy } from '#test/proxy.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -32,7 +31,7 @@ let documented: Map<string, string[]>
 const closers: (() => Promise<unknown>)[] = []
 
 beforeAll(async () => {
-  world = await createWorld({ env: MESSAGE_SENDERS })
+  world = await createWorld()
   client = world.client
   const routes = routesOf(await readDocument(client))
   documented = new Map(routes.map(({ method, path, codes }) => [`${method} ${path}`, codes]))

@@ -5,7 +5,7 @@ import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
 import { live } from '../fuzz/stories/live.ts'
 import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
-import { deployedTarget, type Target } from '../fuzz/target.ts'
+import { deployedTarget, FUZZED_VARIABLES, type Target } from '../fuzz/target.ts'
 
 const RUNS = 8
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
   deployment = await createDeployment({
     queue: 'redis',
     webhooks: true,
-    env: { REQUEST_TIMEOUT_MS: '2000' },
+    env: FUZZED_VARIABLES,
   })
   const worker = await deployment.startWorker()
   const api = await deployment.startApi()
@@ -42,6 +42,8 @@ test('every operation, the notifications and stories are fuzzed', () => {
     ...names,
     'requests without an end',
     'POST /stripe',
+    'POST /twilio',
+    'POST /email',
     ...nouns.map((name) => `stories of ${name}`),
   ])
 })

@@ -102,9 +102,15 @@ async function applied(): Promise<void> {
   })
 }
 
-async function becomes(id: string, stands: object): Promise<void> {
-  await eventually(async () => expect(await standsAs(world, id)).toMatchObject(stands))
+async function becomes(id: string, stands: object): Promise<Stands> {
+  return await eventually(async () => {
+    const now = await standsAs(world, id)
+    expect(now).toMatchObject(stands)
+    return now
+  })
 }
+
+type Stands = Awaited<ReturnType<typeof standsAs>>
 
 describe('a message begins', () => {
   /** The job, held by this test. */
@@ -293,7 +299,12 @@ describe('what Twilio posts', () => {
     await callback(id, sid, 'sent')
     await becomes(id, { status: 'sent', failure: null })
     await callback(id, sid, 'delivered')
-    await becomes(id, { status: 'delivered', events: ['created', 'failed', 'sent', 'delivered'] })
+    expect((await becomes(id, { status: 'delivered' })).events).toEqual([
+      'created',
+      'failed',
+      'sent',
+      'delivered',
+    ])
 
     const [other, other_sid] = [await lost({ channel: 'sms', to: [freshNumber()] }), freshSid()]
     await callback(other, other_sid, 'failed', { ErrorCode: '21614' })
@@ -319,7 +330,8 @@ describe('what Twilio posts', () => {
       ),
     )
     await applied()
-    for (const [id, sid] of each) await becomes(id, { status: 'delivered', reference: sid, job: 'succeeded' })
+    for (const [id, sid] of each)
+      expect((await becomes(id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
   })
 
   test('of a message that is not ours changes nothing', async () => {
@@ -353,9 +365,9 @@ describe('a person who answers', () => {
     await Promise.all([1, 2, 3].map(() => word(number, ' stop\n', { MessagingServiceSid: service })))
     await applied()
     const found = await suppressionsOf(world, 'sms', number)
-    expect(found.map(({ tenant_id, reason, lifted }) => [tenant_id, reason, lifted]).toSorted()).toEqual(
-      [world.tenant_id, other.tenant_id].map((each) => [each, 'opt_out', false]).toSorted(),
-    )
+    expect(
+      found.map(({ tenant_id, reason, lifted }) => `${tenant_id} ${reason} ${lifted}`).toSorted(),
+    ).toEqual([world.tenant_id, other.tenant_id].map((each) => `${each} opt_out false`).toSorted())
     for (const { tenant_id, id, sealed } of found)
       expect(createVault(world.env['ENCRYPTION_KEY']!).open(sealed!, suppressionPlace(tenant_id, id))).toBe(
         number,
@@ -453,7 +465,7 @@ describe('what is told of an email', () => {
     const ada = freshAddress()
     const id = await lost({ channel: 'email', to: [ada] })
     await told(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
-    await becomes(id, { status, reference: `<${id}@shop.example>`, job: 'succeeded' })
+    expect((await becomes(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
   })
 
   test('of somebody whom it did not go to, or of no message of ours, changes nothing', async () => {

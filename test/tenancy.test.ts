@@ -5,7 +5,6 @@ import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
-import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -19,7 +18,7 @@ let routes: DocumentedRoute[]
 let owned: Record<string, string>
 
 beforeAll(async () => {
-  world = await createWorld({ env: MESSAGE_SENDERS })
+  world = await createWorld()
   stranger = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
   const customer = await made('/v1/customers', { name: 'Ada', email: 'ada@example.com', external_id: 'x-1' })

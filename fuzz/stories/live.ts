@@ -4,10 +4,11 @@ import { type Arbitrary, array, boolean, constantFrom, nat, record } from 'fast-
 import { freshKey } from '#test/client.ts'
 import type { RawAnswer } from '#test/raw.ts'
 import type { Target } from '../target.ts'
-import { signed } from '../notifications.ts'
-import { send } from '../wire.ts'
+import { signed } from '../notifications/notice.ts'
+import { stripeNotifier } from '../notifications/stripe.ts'
+import { send, type Sent } from '../wire.ts'
 import { asker, type Ask, type Lived } from './asker.ts'
-import type { Noun, Resource } from './nouns.ts'
+import type { Noun, Resource, Told } from './noun.ts'
 
 type Story = {
   drawn: unknown
@@ -48,7 +49,7 @@ export async function live(target: Target, noun: Noun, story: Story): Promise<Li
 
 /** Makes a move; answers what was wrong with what came of it. `alone`: nothing else was under way. */
 async function make(
-  { processor }: Target,
+  target: Target,
   ask: Ask,
   { moves, referenceOf }: Noun,
   { name, again }: { name: string; again: boolean },
@@ -60,9 +61,10 @@ async function make(
     const reference = referenceOf?.(resource) ?? null
     // What it does not allow in this state it refuses.
     if (reference !== null)
-      await processor?.control('POST', move.path(reference), { status: move.status }).catch(() => {})
+      await target.processor?.control('POST', move.path(reference), { status: move.status }).catch(() => {})
     return []
   }
+  if (move.by === 'notifier') return await tell(target, move, resource)
   const { method = 'POST', path, body, may } = move
   const content = method === 'DELETE' ? null : { ...body?.(resource) }
   if (content !== null && method === 'POST') Object.assign(content, { idempotency_key: freshKey() })
@@ -77,6 +79,22 @@ async function make(
   return repeated.headers.get('idempotent-replayed') === 'true' && repeated.status < 300
     ? []
     : [`${what}, repeated with its key after ${answer.status}: ${repeated.status} ${repeated.text}`]
+}
+
+async function tell({ webhooks }: Target, { notifier, notice }: Told, resource: Resource): Promise<string[]> {
+  const secret = webhooks?.secrets[notifier.name]
+  if (webhooks === null || secret === undefined) return []
+  const { target, type, body } = notice(resource)
+  const sent: Sent = {
+    operation: `POST /${notifier.name}`,
+    method: 'POST',
+    target,
+    headers: [['content-type', type]],
+    body,
+    framing: 'length',
+  }
+  const answer = await send(webhooks.url, signed(notifier, sent, GENUINE, { url: webhooks.url, secret }))
+  return answer.status === 200 ? [] : [`${target} did not take ${body}: ${answer.status} ${answer.text}`]
 }
 
 function reachable({ next }: Noun, before: string, after: string, seen = new Set<string>()): boolean {
@@ -96,7 +114,8 @@ async function retold(
   order: number[],
 ): Promise<string[]> {
   const { processor, webhooks } = target
-  if (processor === null || webhooks === null) return []
+  const secret = webhooks?.secrets.stripe
+  if (processor === null || webhooks === null || secret === undefined) return []
   const stored = await target.stored()
   const before = (await ask('GET', place)).body
   const reference = referenceOf?.(before) ?? null
@@ -108,7 +127,8 @@ async function retold(
   const answers = await Promise.all(
     [...events, ...events].map(async (event, index) => {
       const id = `evt_fuzz_${freshKey()}_${index}`
-      return await send(webhooks.url, signed(asNotification({ ...event, id }), GENUINE, webhooks.secret))
+      const sent = asNotification({ ...event, id })
+      return await send(webhooks.url, signed(stripeNotifier, sent, GENUINE, { url: webhooks.url, secret }))
     }),
   )
   const refused = answers

@@ -1,45 +1,11 @@
 // The nouns whose stories are told: how each begins, what is done to it, and which of its states may follow which.
-import { type Arbitrary, constantFrom, record } from 'fast-check'
+import { constantFrom, record } from 'fast-check'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import type { Ask } from './asker.ts'
+import { messages } from './messages.ts'
+import { post, statusOf, whenIn, type Asked, type Done, type Move, type Noun, type Resource } from './noun.ts'
 
-/** A resource as it was answered. */
-export type Resource = Record<string, any>
-
-/** What is asked of the API; `may`: the statuses that it may be answered with, by the resource as it was before. */
-type Asked = {
-  by: 'tenant'
-  method?: 'POST' | 'PATCH' | 'DELETE'
-  path: (resource: Resource) => string
-  body?: (resource: Resource) => object
-  may: (resource: Resource) => number[]
-}
-/** What somebody does at the provider, by its control API; it may be refused there. */
-type Done = { by: 'provider'; path: (reference: string) => string; status: string }
-type Move = Asked | Done
-
-export type Noun = {
-  name: string
-  drawn: Arbitrary<any>
-  /** Makes one, and answers where it is read; null where the provider made none. */
-  begin: (ask: Ask, drawn: any, settled: () => Promise<unknown>) => Promise<string | null>
-  moves: Record<string, Move>
-  stateOf: (resource: Resource) => string
-  /** The states that may follow each, at once or through others. */
-  next: Record<string, string[]>
-  referenceOf?: (resource: Resource) => string | null
-}
-
-const post = async (ask: Ask, path: string, body: object): Promise<Resource> => {
-  const answer = await ask('POST', path, { idempotency_key: freshKey(), ...body })
-  if (answer.status !== 201) throw new Error(`POST ${path} was not answered 201: ${answer.text}`)
-  return answer.body
-}
-const statusOf = ({ status }: Resource): string => status
-const whenIn = (open: string[], may: number[]) => (resource: Resource) => {
-  return open.includes(resource['status']) ? may : [409]
-}
 const byProvider = (path: (reference: string) => string, statuses: string[]): Record<string, Done> =>
   Object.fromEntries(statuses.map((status) => [status, { by: 'provider', path, status }]))
 
@@ -285,6 +251,7 @@ export const STORY_NOUNS: Noun[] = [
   verifications,
   disputes,
   aiTasks,
+  messages,
   parties('recipient', {
     by: 'tenant',
     path: () => '/v1/payouts',

@@ -36,7 +36,7 @@ const schemas: Record<string, JsonSchema> = {
         type: 'string',
         format: 'uuid',
         description:
-          'Our id of the message. It is in the header `X-Sluice-Message-Id` of the email, and begins its Message-ID.',
+          'Our id of the message. It is in the header `X-Sluice-Message-ID` of the email, and begins its Message-ID.',
         examples: [EVENT.data.message_id],
       },
       address: { type: 'string', description: 'The recipient.', examples: [EVENT.data.address] },

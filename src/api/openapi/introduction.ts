@@ -1,7 +1,7 @@
 // What the OpenAPI document says before its operations.
 import { ERRORS } from '#core/errors.ts'
 import type { ListedGuide } from '../guides/library.ts'
-import { STRIPE_SENDER } from './stripe.ts'
+import { PROCESSOR_SENDER } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
 const SOUGHT: Record<string, string> = {
@@ -13,7 +13,7 @@ const SOUGHT: Record<string, string> = {
   kyc: 'KYC, identity, onboarding',
   messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
-  [STRIPE_SENDER.guide.name]: 'news and no news',
+  [PROCESSOR_SENDER.guide.name]: 'news and no news',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 

@@ -5,15 +5,15 @@ import { byComponentName, componentName, HEADERS } from './components.ts'
 import { INFO } from './document.ts'
 import type { JsonSchema } from './schemas.ts'
 import { EMAIL_SENDER } from './email.ts'
-import { STRIPE_SENDER } from './stripe.ts'
-import { TWILIO_SENDER } from './twilio.ts'
+import { PROCESSOR_SENDER } from './stripe.ts'
+import { SMS_SENDER } from './twilio.ts'
 
-const SENDERS = [STRIPE_SENDER, TWILIO_SENDER, EMAIL_SENDER]
+const SENDERS = [PROCESSOR_SENDER, SMS_SENDER, EMAIL_SENDER]
 
 const DESCRIPTION = `
 Where processors and other providers send their notifications; a host of its own, on which nothing else is served. A notification is verified over the
 bytes as they came, stored once, and answered 200; what follows from it is done later. One that was stored before is answered 200
-and does nothing. ${STRIPE_SENDER.guide.link} says how to set up the processor's.
+and does nothing. ${PROCESSOR_SENDER.guide.link} says how to set up the processor's.
 `
 
 /** Status, code and meaning of each refusal. */

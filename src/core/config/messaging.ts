@@ -102,7 +102,7 @@ export const MESSAGING_VARIABLES = {
       .string()
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
       .optional(),
-    '<32 hexadecimal digits>',
+    '0123456789abcdef0123456789abcdef',
     'token of that account, which also signs its callbacks; several, during rotation, separated by commas: the first is used, all are believed. The API only has to know that there is one',
     ['api', 'webhooks', 'worker'],
   ],

@@ -38,7 +38,8 @@ export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fr
     ), ${counted!} as (
       select w.*, c.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${most}
           as fits,
-        greatest(1, ceil(extract(epoch from c.window_start - clock_timestamp()) + ${window_s}))::integer as retry_after_s
+        greatest(1, ceil(extract(epoch from c.window_start - clock_timestamp()) + ${window_s}))::integer
+          as retry_after_s
       from ${wanted_by!} w join ${counter!} c on c.tenant_id = w.tenant_id and c.scope = w.scope
     )`
 }

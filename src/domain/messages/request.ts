@@ -114,8 +114,8 @@ export async function requestMessages(
       ) s
       group by a.nth
     ), m as (
-      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients, terms,
-        tags, provider, segments, encoding, send_at, metadata)
+      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
+        terms, tags, provider, segments, encoding, send_at, metadata)
       select a.tenant_id, a.message_id, a.idempotency_key, ${channel},
         case when r.suppressed then 'suppressed' when a.send_at is null then 'queued' else 'scheduled' end,
         a.envelope, a.content, a.sender, r.recipients, a.terms, a.tags, ${PROVIDER_OF[channel]}, a.segments, a.encoding,

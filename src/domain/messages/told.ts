@@ -54,7 +54,7 @@ export function nothingTold(ids: { tenant_id: string; message_id: string }): Omi
 }
 
 /** What a person has answered to an SMS, by a word that has a meaning. */
-export const SMS_WORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
+const SMS_WORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
 
 const hash = z.string().max(64)
 

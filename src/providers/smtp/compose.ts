@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers'
 import { bareAddress } from '#core/addresses.ts'
 import { ConfigError } from '#core/config.ts'
 import type { OutgoingEmail } from '../email.ts'
-import { asciiDomain } from './envelope.ts'
+import { inAscii } from './envelope.ts'
 
 export type Dkim = { domain: string; selector: string; private_key: string }
 
@@ -90,7 +90,7 @@ function mailbox(address: string): { name: string; address: string } {
   const bare = bareAddress(address)
   const name = address.trim() === bare ? '' : address.slice(0, address.lastIndexOf('<')).trim()
   const quoted = /^"(.*)"$/s.exec(name)?.[1]
-  return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: asciiDomain(oneLine(bare)) }
+  return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: inAscii(oneLine(bare)) }
 }
 
 /** What is in a header must not begin another. */

@@ -1,6 +1,5 @@
 // Whom the server is told that an email is from and for, which its headers need not say.
-import { domainToASCII } from 'node:url'
-import { bareAddress } from '#core/addresses.ts'
+import { asciiDomain, bareAddress } from '#core/addresses.ts'
 import type { OutgoingEmail } from '../email.ts'
 
 export type Envelope = {
@@ -13,13 +12,13 @@ export type Envelope = {
 }
 
 export function envelopeOf({ from, recipients }: OutgoingEmail, size: number): Envelope {
-  const given = new Map(recipients.map((recipient) => [asciiDomain(bareAddress(recipient)), recipient]))
-  return { from: asciiDomain(bareAddress(from)), to: [...given.keys()], size, given }
+  const given = new Map(recipients.map((recipient) => [inAscii(bareAddress(recipient)), recipient]))
+  return { from: inAscii(bareAddress(from)), to: [...given.keys()], size, given }
 }
 
 /** Many servers know domains only as the DNS writes them. */
-export function asciiDomain(address: string): string {
+export function inAscii(address: string): string {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)
-  return /[^\0-\x7f]/.test(domain) ? `${address.slice(0, at)}@${domainToASCII(domain) || domain}` : address
+  return `${address.slice(0, at)}@${asciiDomain(domain) || domain}`
 }

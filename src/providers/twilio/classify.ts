@@ -6,7 +6,7 @@ import { NotStarted } from '../permit.ts'
 import { twilioFailure } from './failures.ts'
 import { TwilioRefusal } from './messages.ts'
 
-type Kind = 'limited' | 'misconfigured' | 'refused'
+type ErrorKind = 'limited' | 'misconfigured' | 'refused'
 
 const LIMITED = 20429
 /** Of our credentials, and of an account that is suspended or may not do this. */
@@ -15,7 +15,7 @@ const MISCONFIGURED = [20003, 20005, 20006]
 const OF_MESSAGES = /^21\d{3}$/
 
 /** What an error answer means. All of them say that nothing was sent. */
-function kindOf({ status, code }: TwilioRefusal): Kind {
+function kindOf({ status, code }: TwilioRefusal): ErrorKind {
   if (status === 429 || code === LIMITED) return 'limited'
   if (OF_MESSAGES.test(String(code))) return 'refused'
   return status === 401 || status === 403 || MISCONFIGURED.includes(code ?? 0) ? 'misconfigured' : 'refused'

@@ -19,8 +19,9 @@ const AT_ONCE = 500
 export function followMessages(context: WorkerContext, retention_days: number): Loop {
   const { sql, sms, log } = context
   let closing = false
+  const closed = () => closing
   const whole = async (step: () => Promise<number>) => {
-    while ((await step()) === AT_ONCE && !closing);
+    while ((await step()) === AT_ONCE && !closed());
   }
   const loops = [
     every(

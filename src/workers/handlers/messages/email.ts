@@ -7,11 +7,11 @@ import { sendEmail } from '#jobs/messages.ts'
 import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { addressesOf, messageIdOf, openContent, openEnvelope } from './parts.ts'
-import { idsOf, mayBeSent, notFound, taken, type MessageJob, type Sending } from './sending.ts'
+import { recipientAddresses, messageIdOf, openContent, openEnvelope } from './parts.ts'
+import { idsOf, mayBeSent, notFound, taken, type MessageJob, type MessageSender } from './sending.ts'
 
 /** By this a relay that tells of bounces can name the message, also where it gives emails Message-IDs of its own. */
-const OUR_HEADER = 'X-Sluice-Message-Id'
+const OUR_HEADER = 'X-Sluice-Message-ID'
 const NOT_CONFIGURED = {
   kind: 'misconfigured',
   failure: {
@@ -21,7 +21,7 @@ const NOT_CONFIGURED = {
   },
 } as const
 
-export const sendingEmail: Sending = {
+export const sendsEmail: MessageSender = {
   channel: 'email',
   last_look_ms: sendEmail.retry.looks_ms.at(-1)!,
   send,
@@ -32,7 +32,7 @@ async function send(
   context: WorkerContext,
   job: MessageJob,
   message: BegunMessage,
-): ReturnType<Sending['send']> {
+): ReturnType<MessageSender['send']> {
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
   const email = await emailOf(context, job, message)
@@ -63,7 +63,9 @@ async function emailOf(
   const ids = idsOf(job)
   const envelope = openEnvelope(vault, ids, sealed)
   const content = openContent(vault, ids, sealed_content)
-  const open = addressesOf(envelope).filter((_address, nth) => recipients[nth]?.status !== 'suppressed')
+  const open = recipientAddresses(envelope).filter(
+    (_address, nth) => recipients[nth]?.status !== 'suppressed',
+  )
   const own = Object.entries(content.headers ?? {}).filter(
     ([name]) => name.toLowerCase() !== OUR_HEADER.toLowerCase(),
   )
@@ -101,5 +103,5 @@ async function look(_context: WorkerContext, job: MessageJob, { status }: BegunM
   if (job.call.reference !== null)
     return taken(job, 'email', { ...TAKEN, provider_reference: job.call.reference })
   if (status === 'sending') return mayBeSent(job, 'the worker was lost while it was sent')
-  return notFound(job, sendingEmail, 'nobody has said whether it was sent')
+  return notFound(job, sendsEmail, 'nobody has said whether it was sent')
 }

@@ -49,7 +49,7 @@ function parsed<T>(schema: z.ZodType<T>, text: string, what: string): T {
 }
 
 /** The addresses of an email, in the order in which its row has their hashes. */
-export function addressesOf({ to, cc, bcc }: MessageEnvelope): string[] {
+export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
   return [...to, ...(cc ?? []), ...(bcc ?? [])]
 }
 

@@ -1,4 +1,5 @@
 // What sending an email and sending an SMS have in common: it begins once, and each outcome is told of the message.
+import assert from 'node:assert/strict'
 import type { Channel } from '#core/addresses.ts'
 import { batcherOf } from '#core/batch.ts'
 import { ERRORS } from '#core/errors.ts'
@@ -9,7 +10,7 @@ import type { StoredRecipient } from '#domain/messages/message.ts'
 import { SEND_FAILED, settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
 import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
 import type { SuppressionOf } from '#domain/suppressions/settle.ts'
-import type { sendEmail, sendSms } from '#jobs/messages.ts'
+import type { sendEmail } from '#jobs/messages.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { SendOutcome } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -18,30 +19,31 @@ import { settling, type Told } from '../../settle.ts'
 import type { JobOf } from '../handler.ts'
 import { UnreadableParts } from './parts.ts'
 
-export type MessageJob = JobOf<typeof sendEmail> | JobOf<typeof sendSms>
+/** The jobs of both channels look alike. */
+export type MessageJob = JobOf<typeof sendEmail>
 
 /** How messages of one channel are sent, and looked for when they may have been. */
-export type Sending = {
+export type MessageSender = {
   channel: Channel
   /** One call. What may have reached the provider does not throw. */
   send(
     context: WorkerContext,
     job: MessageJob,
     message: BegunMessage,
-  ): Promise<SendOutcome<Sent> & Partial<Refused>>
+  ): Promise<SendOutcome<SentMessage> & Partial<RefusedMessage>>
   /** Finds out what became of a message that may have been sent. */
   look(context: WorkerContext, job: MessageJob, message: BegunMessage): Promise<Decision>
   /** How long after it became unknown it is last looked for. */
   last_look_ms: number
 }
 /** What the provider has taken, as it is told of the message. */
-export type Sent = Pick<
+export type SentMessage = Pick<
   MessageTold,
   'said' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
 > & {
   recipients?: StoredRecipient[]
 }
-type Refused = { refusals: StoredRecipient[]; suppresses: SuppressionOf | null }
+type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf | null }
 
 /** Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. */
 const AGAIN_MS = [5_000, 30_000, 120_000, 600_000]
@@ -64,11 +66,15 @@ const begin = batcherOf<MessageToBegin, BegunMessage | undefined>(
 )
 
 /** Sends a message that was not sent yet; looks for one that may have been; ends the job of one that is settled. */
-export async function sendOnce(context: WorkerContext, job: MessageJob, sending: Sending): Promise<Decision> {
+export async function sendOnce(
+  context: WorkerContext,
+  job: MessageJob,
+  sender: MessageSender,
+): Promise<Decision> {
   const { id: job_id, lease_token } = job
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
-  if (message.begun) return await attempt(context, job, message, sending)
+  if (message.begun) return await attempt(context, job, message, sender)
   switch (message.status) {
     case 'canceled':
     case 'suppressed':
@@ -78,9 +84,9 @@ export async function sendOnce(context: WorkerContext, job: MessageJob, sending:
     case 'undelivered':
       return done({ reference: message.provider_reference })
     case 'failed':
-      return failed(errorOf(sending.channel, message.failure))
+      return failed(errorOf(sender.channel, message.failure))
     default:
-      return await sending.look(context, job, message)
+      return await sender.look(context, job, message)
   }
 }
 
@@ -88,10 +94,10 @@ async function attempt(
   context: WorkerContext,
   job: MessageJob,
   message: BegunMessage,
-  sending: Sending,
+  sender: MessageSender,
 ): Promise<Decision> {
   try {
-    return decide(job, sending.channel, await sending.send(context, job, message))
+    return decide(job, sender.channel, await sender.send(context, job, message))
   } catch (error) {
     // Nothing has left in any of these cases.
     if (error instanceof NotStarted)
@@ -103,7 +109,11 @@ async function attempt(
   }
 }
 
-function decide(job: MessageJob, channel: Channel, sent: SendOutcome<Sent> & Partial<Refused>): Decision {
+function decide(
+  job: MessageJob,
+  channel: Channel,
+  sent: SendOutcome<SentMessage> & Partial<RefusedMessage>,
+): Decision {
   const { refusals = [], suppresses = null } = sent
   const refuse = (failure: MessageFailure) =>
     failed(errorOf(channel, failure), {
@@ -129,6 +139,8 @@ function decide(job: MessageJob, channel: Channel, sent: SendOutcome<Sent> & Par
       return retries ? corrected(job, sent.failure.message) : refuse(sent.failure)
     case 'ambiguous':
       return mayBeSent(job, sent.reason)
+    default:
+      return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
   }
 }
 
@@ -144,7 +156,7 @@ function corrected(job: MessageJob, reason: string): Decision {
 }
 
 /** The provider has taken it. An SMS that it took may have failed by now. */
-export function taken(job: MessageJob, channel: Channel, sent: Sent): Decision {
+export function taken(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
   const reference = sent.provider_reference
   const tells = tell(job, sent)
   return sent.said === 'failed'
@@ -158,7 +170,7 @@ export function mayBeSent(job: MessageJob, reason: string): Decision {
 }
 
 /** It was not found. After the last look an operator decides. */
-export function notFound(job: MessageJob, { last_look_ms }: Sending, reason: string): Decision {
+export function notFound(job: MessageJob, { last_look_ms }: MessageSender, reason: string): Decision {
   if ((job.unknown_ms ?? 0) < last_look_ms) return mayBeSent(job, reason)
   const message = 'Whether it was sent could not be found out.'
   return park(reason, {

@@ -8,13 +8,21 @@ import { SealError } from '#core/secrets.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, unanswered, type Decision } from '../../decision.ts'
 import { openContent, openEnvelope, suppressionOf } from './parts.ts'
-import { idsOf, mayBeSent, notFound, taken, type MessageJob, type Sending, type Sent } from './sending.ts'
+import {
+  idsOf,
+  mayBeSent,
+  notFound,
+  taken,
+  type MessageJob,
+  type MessageSender,
+  type SentMessage,
+} from './sending.ts'
 
 /** The provider's clock and ours may differ by this much. */
 const CLOCKS_APART_S = 300
 const NO_PROVIDER = 'No provider of SMS is configured.'
 
-export const sendingSms: Sending = {
+export const sendsSms: MessageSender = {
   channel: 'sms',
   last_look_ms: sendSms.retry.looks_ms.at(-1)!,
   send,
@@ -25,7 +33,7 @@ async function send(
   context: WorkerContext,
   job: MessageJob,
   message: BegunMessage,
-): ReturnType<Sending['send']> {
+): ReturnType<MessageSender['send']> {
   const { sms: provider, config, vault } = context
   if (provider === null)
     return {
@@ -47,7 +55,7 @@ async function send(
 }
 
 /** What the provider says of an SMS, as it is told of the message. */
-export function smsTold({ reference, status, provider_status, failure, price }: ProviderSms): Sent {
+function smsTold({ reference, status, provider_status, failure, price }: ProviderSms): SentMessage {
   return {
     said: status === 'sending' ? 'sent' : status,
     provider_reference: reference,
@@ -71,10 +79,10 @@ async function look(context: WorkerContext, job: MessageJob, message: BegunMessa
   const reference = message.provider_reference ?? job.call.reference
   if (reference !== null) {
     if (await isOfAnother(sql, { message_id, provider: SMS.provider, reference }))
-      return notFound(job, sendingSms, `${reference} is another message`)
+      return notFound(job, sendsSms, `${reference} is another message`)
     const looked = await provider.findSms(reference)
     if (looked.kind !== 'done') return unanswered(looked)
-    if (looked.value === null) return notFound(job, sendingSms, `the provider does not know ${reference}`)
+    if (looked.value === null) return notFound(job, sendsSms, `the provider does not know ${reference}`)
     return taken(job, 'sms', smsTold(looked.value))
   }
   const looked = await search(context, provider, job, message)
@@ -84,7 +92,7 @@ async function look(context: WorkerContext, job: MessageJob, message: BegunMessa
   // A list may show it later, or have lost it.
   return message.status === 'sending'
     ? mayBeSent(job, 'the worker was lost while it was sent')
-    : notFound(job, sendingSms, 'the provider has not shown the message yet; it may still exist')
+    : notFound(job, sendsSms, 'the provider has not shown the message yet; it may still exist')
 }
 
 /** The message in the provider's list: of the same text to the same number, and none that is known to be another. */

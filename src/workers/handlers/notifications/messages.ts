@@ -11,11 +11,11 @@ import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { addressesOf, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
+import { recipientAddresses, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
 import { settlingMessage } from '../messages/sending.ts'
 import { over } from './parked.ts'
 
-type News<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
+type NewsAbout<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
 
 const settlingWord = settling<Told<WordSettlement>>(
   'settle_word',
@@ -36,14 +36,9 @@ export async function applyMessageNews(
   const news = messageNews.safeParse(notification.payload).data
   if (news === undefined) return over(notification, 'ignored')
   try {
-    switch (news.about) {
-      case 'sms':
-        return await applySms(context, notification, news)
-      case 'email':
-        return await applyEmail(context, notification, news)
-      case 'word':
-        return await applyWord(context, notification, news)
-    }
+    if (news.about === 'sms') return await applySms(context, notification, news)
+    if (news.about === 'email') return await applyEmail(context, notification, news)
+    return await applyWord(context, notification, news)
   } catch (error) {
     // The key of what is to be sealed again is missing.
     if (error instanceof SealError) return retry(error.message, { why: 'misconfigured' })
@@ -54,7 +49,7 @@ export async function applyMessageNews(
 async function applySms(
   { sql }: WorkerContext,
   notification: StoredNotification,
-  { message_id, reference, status, provider_status, failure }: News<'sms'>,
+  { message_id, reference, status, provider_status, failure }: NewsAbout<'sms'>,
 ): Promise<Decision> {
   const { provider } = notification
   const message = await findHeardMessage(sql, { message_id, provider, reference })
@@ -91,14 +86,14 @@ const OUTCOMES = {
 async function applyEmail(
   { sql, vault, hashOf }: WorkerContext,
   notification: StoredNotification,
-  { message_id, address: hash, said, code }: News<'email'>,
+  { message_id, address: hash, said, code }: NewsAbout<'email'>,
 ): Promise<Decision> {
   const { provider } = notification
   const message = await findHeardMessage(sql, { message_id, provider, reference: null })
   if (message === undefined) return over(notification, 'ignored')
   const { tenant_id } = message
   const envelope = openEnvelope(vault, { tenant_id, message_id }, message.envelope)
-  const address = addressesOf(envelope).find((each) => hashOf('email', each) === hash)
+  const address = recipientAddresses(envelope).find((each) => hashOf('email', each) === hash)
   // Nobody whom the message went to.
   if (address === undefined) return over(notification, 'ignored', { of: keyOf(message) })
   const outcome = OUTCOMES[said]
@@ -117,7 +112,7 @@ async function applyEmail(
 
 function recipientOf(
   address: string,
-  said: Exclude<News<'email'>['said'], 'soft_bounce'>,
+  said: Exclude<NewsAbout<'email'>['said'], 'soft_bounce'>,
   code: string | null,
 ): StoredRecipient {
   if (said === 'delivered') return { address, status: 'delivered', code: null, message: null }
@@ -137,7 +132,7 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 async function applyWord(
   { sql, vault }: WorkerContext,
   notification: StoredNotification,
-  { word, from, received_by }: News<'word'>,
+  { word, from, received_by }: NewsAbout<'word'>,
 ): Promise<Decision> {
   const writers = await findWriters(sql, { from, received_by })
   const tenants = writers.map(({ tenant_id, message_id, envelope }) => {

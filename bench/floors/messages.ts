@@ -1,0 +1,55 @@
+// Floor: nodemailer's pool and Twilio's SDK by themselves. `GET /email?seconds=5` and `GET /sms?seconds=5` send for that long and
+// answer how many messages were sent.
+import { CHANNELS, type Channel } from '#core/addresses.ts'
+import { createTransport } from 'nodemailer'
+import twilio from 'twilio'
+import RequestClient from 'twilio/lib/base/RequestClient.js'
+import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
+import { need, serve } from './serve.ts'
+
+/** As many as the product's worker has under way. */
+const IN_FLIGHT = 100
+const TWILIO = 'https://api.twilio.com'
+
+/** The SDK has no other way to be sent elsewhere. Node's agent keeps connections, and opens as many as are asked for. */
+class Elsewhere extends RequestClient {
+  override request<T>(options: RequestClient.RequestOptions<T>) {
+    return super.request<T>({ ...options, uri: options.uri.replace(TWILIO, need('TWILIO_API_BASE')) })
+  }
+}
+
+const transport = createTransport({
+  url: need('SMTP_URL'),
+  pool: true,
+  // As the product does with a server on this machine.
+  ignoreTLS: true,
+  maxConnections: Number(need('SMTP_CONNECTIONS')),
+  maxMessages: Infinity,
+})
+const client = twilio(need('TWILIO_ACCOUNT_SID'), need('TWILIO_AUTH_TOKEN'), { httpClient: new Elsewhere() })
+
+const SEND: Record<Channel, () => Promise<unknown>> = {
+  email: () => transport.sendMail({ from: need('EMAIL_FROM'), to: newAddress('email'), ...EMAIL_TEXTS }),
+  sms: () => client.messages.create({ from: need('TWILIO_FROM'), to: newAddress('sms'), body: SMS_TEXT }),
+}
+
+await serve((app) => {
+  for (const channel of CHANNELS) {
+    app.get<{ Querystring: { seconds: string } }>(`/${channel}`, async ({ query }) => {
+      return { sent: await sendFor(Number(query.seconds), SEND[channel]) }
+    })
+  }
+})
+
+async function sendFor(seconds: number, send: () => Promise<unknown>): Promise<number> {
+  const until = performance.now() + seconds * 1000
+  let sent = 0
+  const sendUntilThen = async () => {
+    while (performance.now() < until) {
+      await send()
+      sent += 1
+    }
+  }
+  await Promise.all(Array.from({ length: IN_FLIGHT }, sendUntilThen))
+  return sent
+}

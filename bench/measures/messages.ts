@@ -1,0 +1,90 @@
+// Messages: accepted and sent, against nodemailer and Twilio's SDK by themselves, which send to the same emulators.
+import { join } from 'node:path'
+import type { Channel } from '#core/addresses.ts'
+import { alternate } from '../compare.ts'
+import { forgetStatements, writeStatements } from '../statements.ts'
+import type { System } from '../system.ts'
+import { atLeast, below, cost, info, type Row } from '../table.ts'
+import { durableFloor } from './customers.ts'
+import type { Measure } from './measure.ts'
+import { acceptAt, sendAlone, sendThrough } from './messages/sending.ts'
+
+/** No limit of a tenant is reached. */
+const NO_LIMITS = { MESSAGES_PER_MINUTE: '1000000', MESSAGES_PER_DESTINATION_HOUR: '1000000' }
+/** The same for both sides. */
+const POOL = { SMTP_CONNECTIONS: '5' }
+const CHANNELS = [
+  ['email', 'Email', 'nodemailer alone'],
+  ['sms', 'SMS', "Twilio's SDK alone"],
+] as const
+
+export const messages: Measure = {
+  name: 'messages',
+  about:
+    "email and SMS, accepted and sent, against nodemailer and Twilio's SDK alone; accepting with respond-async",
+  async run(system) {
+    await using api = await system.startProduct('api', NO_LIMITS)
+    await using worker = await system.startProduct('worker', POOL)
+    await using floor = await system.startFloor('messages', POOL)
+    void worker
+    const rows: Row[] = []
+    for (const [channel, name, alone] of CHANNELS) {
+      const urls = { product: api.url, floor: String(floor.told['url']) }
+      const { rows: sent, rate } = await measureSending(system, urls, { channel, name, alone })
+      rows.push(...sent, ...(await measureAccepting(system, api.url, { channel, name, rate: rate / 2 })))
+    }
+    return rows
+  },
+}
+
+/** Answers the rows, and how many messages a second the product sent. */
+async function measureSending(
+  system: System,
+  urls: { product: string; floor: string },
+  { channel, name, alone }: { channel: Channel; name: string; alone: string },
+): Promise<{ rows: Row[]; rate: number }> {
+  const { seconds, rounds, profile, log } = system.options
+  log(`sending ${name}`)
+  const sides = (run_s: number) => ({
+    floor: () => sendAlone(urls.floor, channel, run_s),
+    product: () => sendThrough(system, urls.product, channel, run_s),
+  })
+  await alternate(1, sides(Math.min(3, seconds)))
+  const { floor, product } = await alternate(rounds, sides(seconds))
+  if (profile !== null) {
+    await forgetStatements(system.sql)
+    const { count } = await sendThrough(system, urls.product, channel, seconds)
+    await writeStatements(system.sql, join(profile, `statements-${channel}.txt`), count)
+  }
+  const row = { measure: 'messages', unit: 'messages/s', name: `${name}, accepted and sent` } as const
+  const rows = [
+    info({ ...row, name: `Floor: ${alone}`, measured: floor.rate }),
+    atLeast({ ...row, measured: product.rate }, { name: alone, value: floor.rate }, 0.6),
+    info({ ...row, name: `${name}, accepted meanwhile`, measured: product.accepted }),
+    cost({ ...row, name: `Floor: ${alone}` }, floor),
+    cost(row, product, { ...floor, name: alone }),
+  ]
+  return { rows, rate: product.rate }
+}
+
+async function measureAccepting(
+  system: System,
+  url: string,
+  { channel, name, rate }: { channel: Channel; name: string; rate: number },
+): Promise<Row[]> {
+  const { seconds, rounds, log } = system.options
+  log(`accepting ${name}`)
+  await using durable = await durableFloor(system)
+  await durable.run(Math.min(3, seconds))
+  const { floor, product } = await alternate(rounds, {
+    floor: () => durable.at(rate, seconds),
+    product: () => acceptAt(system, url, channel, { rate, seconds }),
+  })
+  const measured = {
+    measure: 'messages',
+    unit: 'ms',
+    name: `${name} with respond-async, accept p99 at ${Math.round(rate)}/s`,
+    measured: product.p99_ms,
+  } as const
+  return [below(measured, 15), info(measured, { name: 'durable floor', value: floor.p99_ms })]
+}

@@ -1,0 +1,106 @@
+// Valid values of the fields of messages, templates and suppressions, by the paths that they are sent to.
+import { type Arbitrary, array, constant, constantFrom, oneof } from 'fast-check'
+
+/** What the emulator does with these, it says by their domains. */
+const address = constantFrom(
+  '@{address}',
+  '@{address}',
+  'Ada <@{address}>',
+  '"Lovelace, Ada" <@{address}>',
+  'Ада <@{fresh}@example.com>',
+  '@{fresh}@EXAMPLE.com',
+  'a@bounce.example',
+  'a@reject.example',
+  'a@lost.example',
+)
+const addresses = array(address, { minLength: 1, maxLength: 3 })
+/** The same by the numbers; the others are somebody's. */
+const number = constantFrom(
+  '@{number}',
+  '@{number}',
+  '@{number}',
+  '+15005550001',
+  '+15005550004',
+  '+15005550009',
+  '+15005550500',
+  '+15005550599',
+)
+
+const line = constantFrom(
+  'Hello',
+  'Ваш заказ',
+  'é'.repeat(200),
+  'a\tb',
+  '=?utf-8?Q?=0D=0AX:_1?=',
+  '{{ name }}',
+)
+const text = constantFrom(
+  'Hello',
+  '.',
+  '.\n.\n',
+  'From me\n\n.\r\nQUIT\r\n',
+  'a'.repeat(1200),
+  '名'.repeat(70),
+  '€'.repeat(81),
+)
+/** Templates, some of which cost more than they should. */
+const liquid = constantFrom(
+  'Hello {{ name }}',
+  'Hello',
+  '{% if nobody %}x{% endif %}',
+  '{{ nobody.address }}',
+  '{{ name | nofilter }}',
+  '{{ name',
+  '{% include "x" %}',
+  '{% render "/etc/passwd" %}',
+  '{% layout "x" %}',
+  '{{ constructor.constructor }}{{ name.__proto__ }}',
+  '{% for i in (1..1000000000) %}x{% endfor %}',
+  '{% assign a = "x" %}{% for i in (1..60) %}{% assign a = a | append: a %}{% endfor %}{{ a }}',
+  `${'{% if true %}'.repeat(500)}${'{% endif %}'.repeat(500)}`,
+)
+const variables = constantFrom<unknown>(
+  { name: 'Ada' },
+  { name: '<b>\r\nX: 1' },
+  {},
+  { name: { toString: 1 } },
+)
+const soon = constant('@{in_an_hour}')
+
+const SENDING = { template: constantFrom('@{template}', 'nobody'), variables, send_at: soon }
+const EMAIL = {
+  ...SENDING,
+  to: addresses,
+  cc: addresses,
+  bcc: addresses,
+  from: constantFrom('Shop <mail@shop.example>', 'mail@shop.example'),
+  reply_to: address,
+  subject: line,
+  text,
+  html: constantFrom('<p>Hello</p>', '<a href="http://{{ name }}">x</a>'),
+  headers: constantFrom({ 'X-Order': 'A-17' }, { References: '<a@b>', Precedence: 'bulk' }, {}),
+  tags: array(constantFrom('a', 'b', 'ü'), { maxLength: 2 }),
+  filename: constantFrom('a.txt', 'Rechnung für Ada.pdf', '../../etc/passwd', '"'),
+  content_type: constantFrom('text/plain', 'application/pdf'),
+  content: constantFrom('SGVsbG8=', Buffer.alloc(3000, 'a').toString('base64')),
+  list_unsubscribe_url: constant('https://shop.example/unsubscribe?who=1'),
+}
+const SMS = { ...SENDING, to: number, body: text, from: constantFrom('@{sender}', 'Shop', '+15005550006') }
+const TEMPLATES = {
+  name: constantFrom('@{fresh}', '@{fresh}', '@{fresh}', 'welcome'),
+  subject: liquid,
+  text: liquid,
+  html: liquid,
+  body: liquid,
+  variables,
+}
+const SUPPRESSIONS = { address: oneof(constantFrom('@{fresh}@example.com', '@{address}'), number) }
+
+/** By the beginning of the path, the longest first. */
+export const MESSAGE_MEANINGS: Record<string, Record<string, Arbitrary<unknown>>> = {
+  '/v1/messages/email': EMAIL,
+  '/v1/messages/sms': SMS,
+  '/v1/messages/templates': TEMPLATES,
+  '/v1/messages/suppressions': SUPPRESSIONS,
+  '/v1/messages': { to: oneof(address, number), tag: constantFrom('a', 'ü') },
+}

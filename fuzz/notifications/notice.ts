@@ -1,0 +1,144 @@
+// Notifications as nobody should send them: what those of all providers have in common.
+import { type Arbitrary, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
+import { badBytes, badHeaderValue, badSegment, badToken } from '../values.ts'
+import { binary, type Sent } from '../wire.ts'
+
+/** How a body is signed; `header`: with this instead. */
+export type Signature =
+  | { kind: 'genuine' | 'wrong_secret' | 'no_secret' | 'missing' | 'twice'; age_s: number }
+  | { kind: 'header'; header: string }
+
+export type Notice = { body: string; signature: Signature; method: string; path: string; type: string | null }
+
+/** Who notifies us. */
+export type Notifier = {
+  /** Of the webhooks host, as in `secrets` of a target. */
+  name: 'stripe' | 'twilio' | 'email'
+  /** Whether what is genuine is believed as it stands, and may move what it is about; else its provider is asked. */
+  believed: boolean
+  /** Every kind of request to its route. */
+  cases: Arbitrary<Notice>
+  /** The headers that sign these bytes, sent to this URL at this time (Unix, in seconds). */
+  sign: (bytes: Buffer, how: { url: string; secret: string; t: number; twice: boolean }) => Headers
+  /** The header that a bad signature stands in. */
+  header: string
+}
+type Headers = Sent['headers']
+
+const WRONG_SECRET = `whsec_${Buffer.from('nobody knows this secret').toString('base64')}`
+
+/** Requests of these bodies to this path, with any signature; some to another path, or as what they are not. */
+export function noticesOf(
+  paths: Arbitrary<string>,
+  type: string,
+  bodies: Arbitrary<string>,
+): Arbitrary<Notice> {
+  return record({
+    body: bodies,
+    signature,
+    method: oneof(
+      { weight: 15, arbitrary: constantFrom('POST') },
+      constantFrom('GET', 'PUT', 'DELETE', 'OPTIONS'),
+    ),
+    path: oneof(
+      { weight: 15, arbitrary: paths },
+      tuple(paths, badSegment).map(([path, segment]) => `${path}/${segment}`),
+    ),
+    type: oneof(
+      { weight: 5, arbitrary: constantFrom(type) },
+      constantFrom('text/plain', 'application/json', 'application/x-www-form-urlencoded', null),
+    ),
+  })
+}
+
+/** These texts, some of them spoiled, and what is no notification at all. */
+export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
+  return oneof(
+    { weight: 6, arbitrary: texts.map(binary) },
+    { weight: 1, arbitrary: badToken.map(binary) },
+    { weight: 1, arbitrary: badBytes },
+    {
+      weight: 1,
+      arbitrary: tuple(texts, nat({ max: 300 }), badBytes).map(([text, at, bytes]) => {
+        const whole = binary(text)
+        return whole.slice(0, at) + bytes + whole.slice(at)
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: constantFrom('', '['.repeat(100_000), `"${'x'.repeat(1100 * 1024)}"`, ' '.repeat(500_000)),
+    },
+  )
+}
+
+export type Fields = [name: string, json: string][]
+
+/** Leaves fields as they are, or puts anything in the place of one of `names`. */
+export function spoiling(names: string[]): Arbitrary<(fields: Fields) => Fields> {
+  const spoil = tuple(constantFrom(...names), badToken).map(([name, token]) => (fields: Fields): Fields => [
+    ...fields.filter(([each]) => each !== name),
+    [name, token],
+  ])
+  return oneof(
+    { weight: 3, arbitrary: constant((fields: Fields) => fields) },
+    { weight: 2, arbitrary: spoil },
+  )
+}
+
+export function asFields(object: Record<string, unknown>): Fields {
+  return Object.entries(object).map(([name, value]) => [name, JSON.stringify(value)])
+}
+
+/** The fields as the JSON of an object. */
+export function written(fields: Fields): string {
+  return `{${fields.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
+}
+
+const genuine: Arbitrary<Signature> = constantFrom<Signature>({ kind: 'genuine', age_s: 0 })
+const signature: Arbitrary<Signature> = oneof(
+  { weight: 5, arbitrary: genuine },
+  {
+    weight: 1,
+    arbitrary: record({
+      kind: constantFrom('genuine', 'wrong_secret', 'no_secret', 'missing', 'twice'),
+      age_s: constantFrom(0, 299, 301, -301, 1e9),
+    }),
+  },
+  { weight: 1, arbitrary: badHeaderValue.map((header): Signature => ({ kind: 'header', header })) },
+)
+
+/** The notice as a request; its placeholders must be filled before it is signed. */
+export function unsigned({ name }: Notifier, { body, method, path, type }: Notice): Sent {
+  const headers = type === null ? [] : [['content-type', type] as const]
+  const target = path.replaceAll(/[^\x21-\x7e]/gu, (each) => encodeURIComponent(each))
+  return { operation: `POST /${name}`, method, target, headers, body, framing: 'length' }
+}
+
+/** The request with the signature that it shall have; `webhooks_url`: where the host is. */
+export function signed(
+  { sign, header }: Notifier,
+  sent: Sent,
+  how: Signature,
+  { url: webhooks_url, secret }: { url: string; secret: string },
+): Sent {
+  if (how.kind === 'missing') return sent
+  const bytes = Buffer.from(sent.body ?? '', 'latin1')
+  const key = how.kind === 'wrong_secret' ? WRONG_SECRET : how.kind === 'no_secret' ? '' : secret
+  const t = Math.floor(Date.now() / 1000) - (how.kind === 'header' ? 0 : how.age_s)
+  const own = sign(bytes, {
+    url: `${webhooks_url}${sent.target}`,
+    secret: key,
+    t,
+    twice: how.kind === 'twice',
+  })
+  const headers = how.kind === 'header' ? own.filter(([name]) => name !== header) : own
+  return {
+    ...sent,
+    headers: [...sent.headers, ...headers, ...(how.kind === 'header' ? [[header, how.header] as const] : [])],
+  }
+}
+
+/** Whether nobody but us could have believed that it is genuine. */
+export function isForged(how: Signature): boolean {
+  return how.kind === 'wrong_secret' || how.kind === 'no_secret' || how.kind === 'missing'
+}

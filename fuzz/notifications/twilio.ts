@@ -1,0 +1,79 @@
+// Twilio's status callbacks, and SMS that come in, as nobody should send them.
+import { createHmac } from 'node:crypto'
+import { type Arbitrary, array, constantFrom, oneof, record, tuple } from 'fast-check'
+import { NOBODYS } from '../mutations.ts'
+import { badSegment, badText } from '../values.ts'
+import { noticesOf, spoiledBodies, type Notifier } from './notice.ts'
+
+const STATUSES = ['queued', 'sending', 'sent', 'delivered', 'undelivered', 'failed', 'read', 'lost', '']
+const WORDS = ['STOP', ' stop ', 'START', 'HELP', 'Hello', 'STOP it', '']
+
+type Params = Record<string, string>
+
+const callback: Arbitrary<Params> = record({
+  MessageSid: constantFrom('@{sms_reference}', '@{sms_reference}', `SM${'0'.repeat(32)}`, 'SM1', ''),
+  MessageStatus: constantFrom(...STATUSES),
+  ErrorCode: constantFrom('', '30003', '30008', '21610', '99999999999999999999', 'x'),
+  To: constantFrom('@{number}', '+15005550006', 'x'),
+  From: constantFrom('@{sender}', 'MG00000000000000000000000000000000', 'x'),
+})
+const inbound: Arbitrary<Params> = record({
+  MessageSid: constantFrom('SM@{fresh}', 'SM1'),
+  SmsStatus: constantFrom('received'),
+  From: constantFrom('@{number}', '@{number}', '+15005550006', 'x', ''),
+  To: constantFrom('@{sender}', '@{sender}', 'x', ''),
+  Body: oneof(constantFrom(...WORDS), badText),
+  OptOutType: constantFrom('', 'STOP', 'START', 'HELP', 'x'),
+})
+
+const NAMES = ['MessageSid', 'MessageStatus', 'AccountSid', 'To', 'From', 'Body', '__proto__', 'a[b]', '']
+
+const text = tuple(
+  oneof(callback, inbound),
+  array(tuple(constantFrom(...NAMES), badText), { maxLength: 1 }),
+  constantFrom('@{account}', '@{account}', '@{account}', 'AC0', ''),
+).map(([params, more, AccountSid]) =>
+  [...Object.entries({ AccountSid, ...params }), ...more]
+    .map(([name, value]) => `${encodeURIComponent(name)}=${escaped(value)}`)
+    .join('&'),
+)
+
+// A placeholder stays one.
+function escaped(value: string): string {
+  return value
+    .split(/(@\{[\w.]+\})/)
+    .map((part) => (part.startsWith('@{') ? part : encodeURIComponent(part)))
+    .join('')
+}
+
+const path = oneof(
+  {
+    weight: 9,
+    arbitrary: constantFrom(
+      '/twilio?m=@{sms}',
+      '/twilio?m=@{sms}',
+      '/twilio?m=@{email}',
+      '/twilio?m=@{other.sms}',
+      `/twilio?m=${NOBODYS}`,
+      '/twilio?m=',
+      '/twilio?m=1&m=2',
+      '/twilio',
+      '/twilio',
+    ),
+  },
+  { weight: 1, arbitrary: badSegment.map((segment) => `/twilio?m=${segment}`) },
+)
+
+export const twilioNotifier: Notifier = {
+  name: 'twilio',
+  believed: true,
+  cases: noticesOf(path, 'application/x-www-form-urlencoded', spoiledBodies(text)),
+  header: 'x-twilio-signature',
+  sign(bytes, { url, secret, twice }) {
+    const params = Array.from(new URLSearchParams(bytes.toString('latin1')))
+    const sorted = params.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    const signed = url + sorted.map(([name, value]) => name + value).join('')
+    const signature = createHmac('sha1', secret).update(signed, 'utf8').digest('base64')
+    return [['x-twilio-signature', twice ? `${signature},${signature}` : signature]]
+  },
+}

@@ -1,0 +1,184 @@
+// Messages as callers send them: once each, by real servers, whatever those answer.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { resolveAsDone } from '#domain/interventions/act.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { freshKey, type Answer } from '#test/client.ts'
+import { everyRow } from '#test/databases.ts'
+import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
+import { eventually } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => (world = await createWorld()))
+afterAll(async () => await world?.close())
+
+const ASYNC = { prefer: 'respond-async' }
+const sms = async (to: string, headers?: Record<string, string>): Promise<Answer> =>
+  await world.client.post(
+    '/v1/messages/sms',
+    { to, body: 'The parcel is secret.', idempotency_key: freshKey() },
+    headers,
+  )
+const email = async (
+  to: string[],
+  headers?: Record<string, string>,
+  body: Record<string, unknown> = {},
+): Promise<Answer> =>
+  await world.client.post(
+    '/v1/messages/email',
+    { to, subject: 'A secret', text: 'The parcel is secret.', idempotency_key: freshKey(), ...body },
+    headers,
+  )
+
+async function becomes(id: string, stands: object) {
+  return await eventually(async () => {
+    const now = await standsAs(world, id)
+    expect(now).toMatchObject(stands)
+    return now
+  })
+}
+
+/** How often Twilio really sent one to this number. */
+const smsTo = async (to: string): Promise<any[]> => {
+  const query = `/messages?to=${encodeURIComponent(to)}`
+  const found: any[] = await world.provider('twilio').control('GET', query)
+  return found
+}
+/** What the server has got for this address. */
+const emailsTo = async (to: string): Promise<any[]> =>
+  await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to)}`)
+
+/** Makes the job of a message due now. */
+const hurry = async (id: string) =>
+  await world.sql`update jobs set run_at = now() where subject_id = ${id} and finished_at is null`
+
+let numbers = 0
+const freshNumber = () => `+1415555${String(2000 + (numbers += 1))}`
+
+describe('an SMS', () => {
+  test('is sent while its caller waits, and delivered as its callbacks say', async () => {
+    const to = freshNumber()
+    const { status, body } = await sms(to)
+    expect([status, body.provider_reference]).toEqual([201, expect.stringMatching(/^SM/)])
+    const { events } = await becomes(body.id, { status: 'delivered', job: 'succeeded' })
+    expect([events[0], events.at(-1)]).toEqual(['created', 'delivered'])
+    expect(await smsTo(to)).toHaveLength(1)
+  })
+
+  test.each([
+    ['+15005550001', 'invalid_number', '21211'],
+    ['+15005550002', 'unreachable', '21612'],
+    ['+15005550003', 'provider_error', '21408'],
+    ['+15005550009', 'invalid_number', '21614'],
+  ])('that Twilio refuses has failed at once, to %s', async (to, code, provider_code) => {
+    const { status, body } = await sms(to)
+    expect([status, body.error.code, body.error.context.provider_code]).toEqual([
+      502,
+      'sms_send_failed',
+      provider_code,
+    ])
+    await becomes(body.error.context.message_id, {
+      status: 'failed',
+      failure: code,
+      events: ['created', 'failed'],
+    })
+    expect(JSON.stringify(body)).not.toContain(to)
+  })
+
+  test('to somebody who has opted out suppresses the number', async () => {
+    expect((await sms('+15005550004')).status).toBe(502)
+    expect(await suppressionsOf(world, 'sms', '+15005550004')).toMatchObject([{ reason: 'opt_out' }])
+    expect((await sms('+15005550004')).body).toMatchObject({ status: 'suppressed' })
+  })
+
+  test('whose answer is lost is unknown, is never sent again, and is found by its callback', async () => {
+    const { status, body } = await sms('+15005550599')
+    // Its callbacks may come while the caller still waits.
+    expect([201, 202]).toContain(status)
+    await becomes(body.id, { status: 'delivered', job: 'succeeded' })
+    expect(await smsTo('+15005550599')).toHaveLength(1)
+  })
+
+  test('of which no callback comes is found in the list', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
+    const { status, body } = await sms(to)
+    expect([status, body.status]).toEqual([202, 'unknown'])
+    await hurry(body.id)
+    await becomes(body.id, { job: 'succeeded', reference: expect.stringMatching(/^SM/) })
+    expect(await smsTo(to)).toHaveLength(1)
+    await twilio.control('POST', '/callbacks', { paused: false })
+    await becomes(body.id, { status: 'delivered' })
+  })
+})
+
+describe('an email', () => {
+  test('is sent once, with our ids', async () => {
+    const { status, body } = await email(['Ada <ada@example.com>'], {}, { headers: { 'X-Order': '17' } })
+    expect([status, body.status]).toEqual([201, 'sent'])
+    const [got] = await emailsTo('ada@example.com')
+    expect(got.raw).toContain(`X-Sluice-Message-ID: ${body.id}`)
+    expect(got.raw).toContain(body.provider_reference)
+    expect(body.provider_reference).toBe(`<${body.id}@sluice.example>`)
+  })
+
+  test('that some recipients refuse is sent to the others; that all refuse has failed', async () => {
+    const { status, body } = await email(['grace@example.com', 'no@bounce.example'])
+    expect([status, body.recipients.map((each: any) => each.status)]).toEqual([201, ['accepted', 'refused']])
+    const refused = await email(['nobody@bounce.example'])
+    expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
+    await becomes(refused.body.error.context.message_id, { status: 'failed', recipients: ['refused'] })
+  })
+
+  test('that certainly was not sent is tried five times where nobody waits', async () => {
+    const { body } = await email(['alan@defer.example'], ASYNC)
+    for (const waits_s of [5, 30, 120, 600]) {
+      await eventually(async () => {
+        const [job] = await world.sql<{ in_s: number; state: string }[]>`
+          select extract(epoch from run_at - now())::float8 as in_s, state from jobs where subject_id = ${body.id}`
+        expect(job).toMatchObject({ state: 'ready' })
+        expect(job!.in_s).toBeGreaterThan(waits_s - 4)
+        expect(job!.in_s).toBeLessThanOrEqual(waits_s)
+      })
+      expect(await standsAs(world, body.id)).toMatchObject({ status: 'queued', recipients: [null] })
+      await hurry(body.id)
+    }
+    const { events } = await becomes(body.id, { status: 'failed', job: 'failed', recipients: ['refused'] })
+    expect(events).toEqual(['created', 'failed'])
+    // Who waits hears of it at once.
+    expect((await email(['alan@defer.example'])).status).toBe(500)
+  })
+
+  test('whose answer is lost is unknown, until an operator has found it', async () => {
+    const { status, body } = await email(['grace@lost.example'])
+    expect([status, body.status]).toEqual([202, 'unknown'])
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+    await resolveAsDone(
+      world.sql,
+      { job_id: job!.id, who: 'ada', reason: 'the log of the relay' },
+      `<${body.id}@sluice.example>`,
+    )
+    await becomes(body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted'] })
+    expect(await emailsTo('grace@lost.example')).toHaveLength(1)
+  })
+
+  test('that is held up by a pause is not sent, and goes on as it was', async () => {
+    const pause = { queue: 'messages' }
+    await pauseJobs(world.sql, pause)
+    const { body } = await email(['alan@example.com'], ASYNC)
+    expect(await standsAs(world, body.id)).toMatchObject({ status: 'queued' })
+    await resumeJobs(world.sql, pause)
+    await becomes(body.id, { status: 'sent' })
+  })
+})
+
+test('no table names anybody, and the books are in order', async () => {
+  const rows = await everyRow(world.sql)
+  expect(rows).toContain(hashOf(world)('email', shouted('ada@example.com')))
+  expect(rows.match(/\+1(?:415|500)5\d{6}|ada@|grace@|nobody@|is secret/i)).toBe(null)
+  const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
+  expect(problems).toEqual([])
+})
