@@ -509,13 +509,15 @@ describe.concurrent('a drift', () => {
     expect([...(await world.sql`select * from drifts where payment_id = ${id}`)]).toEqual([])
   })
 
-  test('cannot be opened for a job of an unknown noun, which is logged instead', async () => {
-    const id = newId()
-    await world.sql`
-      insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
-      values (${id}, ${world.tenant_id}, 'nobody', 'parcel.send', ${id}, ${world.sql.json({ parcel_id: id })}, 1, 'unknown', now(), 'infinity')`
+  test('cannot be opened for a job of an unknown noun, which is logged instead; a message says by itself that it is unknown', async () => {
+    const ids = [newId(), newId()]
+    for (const [index, noun] of ['parcel', 'message'].entries())
+      await world.sql`
+        insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
+        values (${ids[index]!}, ${world.tenant_id}, 'nobody', ${`${noun}.send`}, ${ids[index]!},
+          ${world.sql.json({ [`${noun}_id`]: ids[index]! })}, 1, 'unknown', now(), 'infinity')`
     expect(await followUnknownJobs(world.sql)).toEqual(['parcel.send'])
-    await world.sql`delete from jobs where id = ${id}`
+    await world.sql`delete from jobs where id = any(${ids}::uuid[])`
     expect(await followUnknownJobs(world.sql)).toEqual([])
   })
 

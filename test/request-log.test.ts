@@ -31,6 +31,18 @@ async function deliver(event: object): Promise<Answer> {
   return await deployment.webhooks.post('/stripe', event, { 'stripe-signature': signature })
 }
 
+test('an email that its server refuses is no fault of ours', async () => {
+  const { client } = deployment
+  const body = { idempotency_key: freshKey(), to: ['ada@bounce.example'], subject: 'Hello', text: 'Hello.' }
+  const refused = await client.post('/v1/messages/email', body, { 'x-request-id': 'shop-4712' })
+  expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
+  const lines = await until('its line', () => {
+    const found = linesWith('shop-4712')
+    return found.some(({ msg }) => msg === 'answered') && found
+  })
+  expect(lines.map(({ msg }) => msg)).not.toContain('a request failed')
+})
+
 test('one request is one line, with what its job did under the same id', async () => {
   const { client, tenant_id } = deployment
   const created = await client.post(

@@ -9,7 +9,7 @@ import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
 import { plan } from '../torture/schedule.ts'
 import { checkSightings, sight, type Noun, type Sightings } from '../torture/sightings.ts'
-import { judgeMessages, SENT_TWICE, type SentMessage } from '../torture/verdict/messages.ts'
+import { judgeMessages, SENT_TWICE, type JudgedMessage } from '../torture/verdict/messages.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -73,8 +73,8 @@ test('what goes forward is no problem, and what goes backwards is found', () => 
 })
 
 /** A message that is sent, and what left; what the verdict says of both. */
-function judged(message: Partial<SentMessage>, times: number) {
-  const sent: SentMessage = {
+function judged(message: Partial<JudgedMessage>, times: number) {
+  const sent: JudgedMessage = {
     id: 'one',
     key: 'key',
     channel: 'sms',

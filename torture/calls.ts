@@ -171,9 +171,11 @@ type About = { payment: string; asked: Asked } | { shows: Noun }
 /** Whether it is done or refused, or may have been done without anybody knowing, which the client has to live with. */
 export function isForGood({ status, body }: Answer): boolean {
   if (status === 202) return body.status === 'unknown'
-  return (
-    status === 200 || status === 201 || REFUSALS.has(status) || SEND_FAILURES.has(body?.error?.code as string)
-  )
+  return status === 200 || status === 201 || REFUSALS.has(status) || isSendFailure(body)
+}
+
+function isSendFailure(body: Answer['body']): boolean {
+  return SEND_FAILURES.has(body?.error?.code as string)
 }
 
 /** Repeats under the same key while it is not answered, not yet (202), or told to come again (503). */
@@ -238,6 +240,7 @@ export async function ask(
     sight(seen.sightings, about.shows, answer, { ...place_asked, end })
   const status = answer?.status ?? 0
   seen.answers.set(status, (seen.answers.get(status) ?? 0) + 1)
+  if (status === 0 || (status >= 500 && !isSendFailure(answer?.body))) seen.turned_away++
   if (answer?.headers.get('idempotent-replayed') === 'true') seen.replays.push(performance.now())
   return answer
 }

@@ -18,7 +18,7 @@ export type Load = {
   seen: Seen
   /** Stories under way. */
   open(): number
-  /** How often a client was answered 5xx, or not at all. */
+  /** How often a client was not answered, or with 5xx by us and not for a provider that failed. */
   turnedAway(): number
   /** Begins no more stories; resolves when those under way have ended. */
   stop(): Promise<void>
@@ -80,11 +80,7 @@ export function startLoad(
   return {
     seen,
     open: () => open.size,
-    turnedAway: () =>
-      Array.from(seen.answers).reduce(
-        (sum, [status, count]) => sum + (status === 0 || status >= 500 ? count : 0),
-        0,
-      ),
+    turnedAway: () => seen.turned_away,
     async stop() {
       stopping.abort()
       await beginning

@@ -43,6 +43,8 @@ export type Seen = {
   requests: number
   /** Of each status how many; 0: the connection broke. */
   answers: Map<number, number>
+  /** Of those how many were not answered, or with 5xx by us and not for a provider that failed. */
+  turned_away: number
   /** When a replay was answered. */
   replays: number[]
   problems: Problem[]
@@ -57,6 +59,7 @@ export function nothingSeen(): Seen {
     accepted: new Map(),
     requests: 0,
     answers: new Map(),
+    turned_away: 0,
     replays: [],
     problems: [],
     histories: new Map(),

@@ -7,6 +7,8 @@ import { seldom } from '#core/seldom.ts'
 import type { z } from 'zod'
 import { docPath, type errorBody } from './openapi/error.ts'
 
+/** Nothing is wrong here: an area is not deployed, which is logged at the start, or a provider took no message. */
+const NO_FAULTS = new Set<ErrorCode>(['misconfigured_gateway', 'email_send_failed', 'sms_send_failed'])
 /** A field name comes from the caller and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
 
@@ -58,9 +60,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
     const refusal = asAppError(error)
     const { code, status } = refusal
-    // Areas that are not deployed are logged at the start.
-    if (status >= 500 && code !== 'misconfigured_gateway')
-      tell(code, error, { request_id, route: routeOptions?.url })
+    if (status >= 500 && !NO_FAULTS.has(code)) tell(code, error, { request_id, route: routeOptions?.url })
     return refusal
   }
 

@@ -71,6 +71,10 @@ async function special(story: Story, channel: Channel): Promise<void> {
   const answer = await send(story, channel, bodyOf(channel, key, to(story)), ends, waits ? undefined : ASYNC)
   const { status, id } = answer.status === 202 ? answer.body : {}
   if (!ends.includes('delivered') || channel === 'sms' || status !== 'unknown' || random.next() < 0.5) return
+  // Something else may have gone wrong before.
+  const query = new URLSearchParams({ to: to(story) }).toString()
+  const taken: unknown[] = await story.provider('smtp').control('GET', `/messages?${query}`)
+  if (taken.length === 0) return
   await tellOfEmail(story, { type: 'email.delivered', data: { message_id: id, address: to(story) } })
   await endsAs(story, { noun: 'message', key, id }, 'delivered')
 }

@@ -104,9 +104,10 @@ export async function tellOfEmail(
   const host = { config: { WEBHOOKS_URL: webhooks_url } }
   const signed = { secret: email_secret, id: `msg_${randomUUID()}` }
   const tell = async () =>
-    await until(`${news.type} is taken`, async () => {
-      const answer = await postEmail(host, news, signed).catch(() => null)
-      return answer?.status === 200
-    })
+    await until(
+      `${news.type} is taken`,
+      async () => (await postEmail(host, news, signed).catch(() => null))?.status === 200,
+      OUTSIDE_PATIENCE_MS,
+    )
   await Promise.all([tell(), random.next() < 0.3 && tell()])
 }

@@ -8,7 +8,7 @@ import { departuresOf, type Departure } from './departures.ts'
 export const SENT_TWICE = 'a message was sent twice'
 
 /** A message as its row and its job have it. */
-export type SentMessage = {
+export type JudgedMessage = {
   id: string
   key: string
   channel: Channel
@@ -42,7 +42,7 @@ const NEVER_LEFT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
 
 /** What contradicts itself, and how many there are about which nobody knew for a while, by how that ended. */
 export function judgeMessages(
-  messages: SentMessage[],
+  messages: JudgedMessage[],
   departures: Departure[],
 ): { problems: Problem[]; counts: MessageCounts } {
   const problems: Problem[] = []
@@ -96,7 +96,7 @@ export async function lookForAll({ sql }: System): Promise<void> {
 export async function messagesOf(system: System): Promise<ReturnType<typeof judgeMessages>> {
   const { sql } = system
   // Ours first: what is told meanwhile is then news, not a contradiction.
-  const messages = await sql<SentMessage[]>`
+  const messages = await sql<JudgedMessage[]>`
     select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
         select count(*) from jsonb_array_elements(m.recipients) as r

@@ -7,10 +7,12 @@ import type { Credentials } from '../api-keys.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
   filedBy,
+  NOUNS,
   objectOf,
   paymentOf,
   PROVIDER_NOUNS,
   providerSubjectOf,
+  statusesOfCalls,
   type ProviderNoun,
 } from '../subjects.ts'
 import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
@@ -157,7 +159,7 @@ export async function mendDrift(
  * Brings the drifts in state `unknown` in line with the jobs: one is open for each job whose effect is unknown, and
  * closed when it is known. (These jobs look again by themselves.) A drift in state `differs` is left alone, because
  * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
- * drift can be opened for them.
+ * drift can be opened for them, and does not say by itself that it is unknown.
  */
 export async function followUnknownJobs(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_NOUNS.map((noun) => {
@@ -175,6 +177,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       select r.${sql(part_of.by)} from ${sql(table)} r
       where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
   })
+  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown'))
   const rows = await sql<{ name: string }[]>`
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
@@ -201,7 +204,7 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
         where d.state <> 'differs'
           and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
-    select distinct name from unknown where subject <> all(${PROVIDER_NOUNS}::text[]) order by name`
+    select distinct name from unknown where subject <> all(${[...PROVIDER_NOUNS, ...saying]}::text[]) order by name`
   return rows.map(({ name }) => name)
 }
 
