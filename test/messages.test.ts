@@ -423,6 +423,9 @@ describe('what is told of an email', () => {
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
       { reason: 'hard_bounce', lifted: false },
     ])
+    const query = `address=${encodeURIComponent(bareAddress(ada))}`
+    const { body: shown } = await world.client.get(`/v1/messages/suppressions?${query}`)
+    expect(shown).toMatchObject([{ address: bareAddress(ada), message_id: id }])
     const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
     expect({ ...kept }).toEqual({ code: '550 5.1.1' })
     await told('email.bounced', id, grace, { bounce: 'hard' })
