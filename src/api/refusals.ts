@@ -10,6 +10,13 @@ import { docPath, type errorBody } from './openapi/error.ts'
 /** A field name comes from the caller and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
 
+/** Areas that are not deployed are logged at the start; of a message that was refused its worker has logged why. */
+const NO_FAULTS: ReadonlySet<ErrorCode> = new Set([
+  'misconfigured_gateway',
+  'email_send_failed',
+  'sms_send_failed',
+])
+
 type ErrorAnswer = { error: z.output<typeof errorBody> }
 
 export type Refusals = {
@@ -58,9 +65,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
     const refusal = asAppError(error)
     const { code, status } = refusal
-    // Areas that are not deployed are logged at the start.
-    if (status >= 500 && code !== 'misconfigured_gateway')
-      tell(code, error, { request_id, route: routeOptions?.url })
+    if (status >= 500 && !NO_FAULTS.has(code)) tell(code, error, { request_id, route: routeOptions?.url })
     return refusal
   }
 
