@@ -148,6 +148,11 @@ describe('an email', () => {
     }
     const { events } = await becomes(body.id, { status: 'failed', job: 'failed', recipients: ['refused'] })
     expect(events).toEqual(['created', 'failed'])
+    const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
+    const attempts = timeline.filter(({ kind }: any) => kind === 'attempt')
+    expect(attempts.map(({ outcome }: any) => outcome)).toEqual([...Array(4).fill('retry'), 'declined'])
+    for (const { details } of attempts)
+      expect(details.error).toMatchObject({ code: 'email_send_failed', provider_code: '451 4.3.0' })
     // Who waits hears of it at once.
     expect((await email(['alan@defer.example'])).status).toBe(500)
   })
@@ -156,6 +161,16 @@ describe('an email', () => {
     const { status, body } = await email(['grace@lost.example'])
     expect([status, body.status]).toEqual([202, 'unknown'])
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+    // It was looked for, not sent again, and is not shown as if it was.
+    await hurry(body.id)
+    const attempts = await eventually(async () => {
+      const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
+      const [call] = timeline.filter(({ kind }: any) => kind === 'provider_call')
+      const looked = timeline.filter(({ details }: any) => details.attempt === 2 && details.ended_at)
+      expect(looked).toHaveLength(1)
+      return { looked, call }
+    })
+    expect(attempts.call.details.last_sent_at).toBe(attempts.call.at)
     await resolveAsDone(
       world.sql,
       { job_id: job!.id, who: 'ada', reason: 'the log of the relay' },

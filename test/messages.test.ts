@@ -432,6 +432,9 @@ describe('what is told of an email', () => {
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
       { reason: 'hard_bounce', lifted: false },
     ])
+    const query = `address=${encodeURIComponent(bareAddress(ada))}`
+    const { body: shown } = await world.client.get(`/v1/messages/suppressions?${query}`)
+    expect(shown).toMatchObject([{ address: bareAddress(ada), message_id: id }])
     const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
     expect({ ...kept }).toEqual({ code: '550 5.1.1' })
     await told('email.bounced', id, grace, { bounce: 'hard' })
@@ -507,15 +510,24 @@ describe('what is told of an email', () => {
       status: 200,
       body: { received: true, duplicate: true },
     })
-    for (const wrong of [
-      {},
-      { type: 'email.bounced', data: { ...event.data } },
-      { type: 'email.delivered' },
-      [],
-    ])
+    // Relays are adapted by people, who are told what to mend.
+    for (const [wrong, what] of [
+      [{}, 'type is required'],
+      [{ type: 'email.bounced', data: { ...event.data } }, 'data.bounce is required'],
+      [
+        { type: 'email.bounced', data: { ...event.data, bounce: 'high' } },
+        'data.bounce must be one of hard, soft',
+      ],
+      [
+        { type: 'email.delivered', data: { ...event.data, message_id: '17' } },
+        'data.message_id must be a UUID',
+      ],
+      [{ type: 'email.delivered' }, 'data is required'],
+      [[], 'the body must be an object'],
+    ] as const)
       expect(await postEmail(world, wrong, { secret: SECRET })).toMatchObject({
         status: 400,
-        body: { error: { code: 'invalid_request' } },
+        body: { error: { code: 'invalid_request', message: `This is not an event: ${what}.` } },
       })
   })
 })

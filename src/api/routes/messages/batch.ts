@@ -56,7 +56,7 @@ const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 type Item = z.output<typeof answered>
 
 const DESCRIPTION =
-  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
+  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message; the header `Idempotency-Key` means nothing here. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
 
 /** Of many each needs a key of its own. */
 const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>

@@ -130,6 +130,7 @@ function decide(
       if (!retries || delay_ms === undefined) return refuse(sent.failure)
       return retry(sent.failure.message, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
+        said: errorOf(channel, sent.failure),
         afresh: true,
         unsent: true,
         tells: tell(job, { said: 'queued' }),

@@ -1,4 +1,5 @@
 // Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
+import { bareAddress } from '#core/addresses.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import { SealError } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
@@ -105,7 +106,11 @@ async function applyEmail(
     ...(came_back && {
       event: outcome.event,
       failure: failureOf(outcome.message, code),
-      suppresses: suppressionOf(vault, tenant_id, { address, hash, reason: outcome.reason }),
+      suppresses: suppressionOf(vault, tenant_id, {
+        address: bareAddress(address),
+        hash,
+        reason: outcome.reason,
+      }),
     }),
   })
 }
