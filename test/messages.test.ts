@@ -254,6 +254,23 @@ describe('where nothing can be sent', () => {
   })
 })
 
+test('one whose attempts were used up while it was sent is unknown to whoever asks for it, too', async () => {
+  const ada = freshAddress()
+  const id = await acceptMessage(world, { channel: 'email', to: [ada], due_in_s: 3600 })
+  await world.sql`update messages set status = 'sending' where id = ${id}`
+  await world.sql`
+    update jobs set run_at = now(), attempt = max_attempts, state = 'running', worker = 'lost', started_at = now(),
+      lease_token = gen_random_uuid(), lease_until = now(), first_sent_at = now(), last_sent_at = now()
+    where subject_id = ${id}`
+  await becomes(id, { status: 'unknown', job: 'unknown', events: ['created', 'unknown'] })
+  await world.sql`
+    update jobs set run_at = now(), unknown_since = now(), attempt = max_attempts + 1 where subject_id = ${id}`
+  await becomes(id, { status: 'unknown', parked: true })
+  await told('email.delivered', id, ada)
+  const { events } = await becomes(id, { status: 'delivered', job: 'succeeded' })
+  expect(events).toEqual(['created', 'unknown', 'delivered'])
+})
+
 describe('what Twilio posts', () => {
   test('is answered with TwiML, stored once, and without numbers', async () => {
     const [id, sid] = [await lost({ to: freshNumber() }), freshSid()]
@@ -399,6 +416,19 @@ describe('a person who answers', () => {
     const lifted = await world.sql`
       select from events where type = 'suppression.deleted' and subject_id = any(${found.map(({ id }) => id)}::uuid[])`
     expect(lifted.count).toBe(2)
+  })
+
+  test('STOP gets no more, also where what one tenant wrote to it cannot be read', async () => {
+    const [number, other] = [freshNumber(), await world.clientOf()]
+    await sent({ channel: 'sms', to: [number] })
+    const theirs = await sent({ channel: 'sms', to: [number], tenant_id: other.tenant_id })
+    const [{ envelope }] = await world.sql<[{ envelope: string }]>`
+      select envelope from messages where id = ${theirs}`
+    await world.sql`update messages set envelope = 'spoilt' where id = ${theirs}`
+    await word(number, 'STOP')
+    await applied()
+    expect(await suppressionsOf(world, 'sms', number)).toHaveLength(2)
+    await world.sql`update messages set envelope = ${envelope} where id = ${theirs}`
   })
 
   test('START does not lift what its tenant has suppressed', async () => {

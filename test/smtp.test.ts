@@ -257,11 +257,25 @@ describe('Connections', () => {
   test('Many at once go over as many connections as there may be, each once', async () => {
     const before = await greeted()
     const addresses = Array.from({ length: 100 }, (_, at) => `many-${at}@example.com`)
-    const outcomes = await Promise.all(addresses.map((address) => email.sendEmail(to([address]), NOBODY)))
+    const outcomes = await Promise.all(
+      addresses.map((address) =>
+        email.inTurn('shop', NOBODY, async () => await email.sendEmail(to([address]), NOBODY)),
+      ),
+    )
     expect(outcomes.filter(({ kind }) => kind !== 'done')).toEqual([])
     const all: any[] = await server.control('GET', '/messages')
     for (const address of addresses) expect(all.filter((each) => each.to.includes(address))).toHaveLength(1)
     expect(await greeted()).toBe(before + 2)
+  })
+
+  test('Who is no longer wanted while it waits has not begun', async () => {
+    const [leaving, held] = [new AbortController(), Promise.withResolvers<void>()]
+    const busy = [1, 2].map(() => email.inTurn('shop', NOBODY, async () => await held.promise))
+    const waiting = email.inTurn('other', leaving.signal, async () => 'begun')
+    leaving.abort()
+    await expect(waiting).rejects.toThrow(NotStarted)
+    held.resolve()
+    await Promise.all(busy)
   })
 })
 

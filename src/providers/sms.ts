@@ -36,14 +36,7 @@ export type SmsProvider = {
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
   /** Null: the provider does not know it. */
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
-  /** The SMS of this text to this number, made no earlier than `since_s` (Unix time); null when none is listed. */
-  searchSms(sms: {
-    from: string
-    to: string
-    body: string
-    since_s: number
-    /** Those that belong to others of our messages. */
-    except: string[]
-  }): Promise<Outcome<ProviderSms | null>>
+  /** The SMS of this text to this number that are listed, made no earlier than `since_s` (Unix time), the oldest first. */
+  searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   close(): Promise<void>
 }

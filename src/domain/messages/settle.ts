@@ -222,7 +222,8 @@ function wakingJobs(sql: Sql | Tx): Fragment {
       ) j
       where m.notification_id is not null and m.moves and not ${isOpenMessage(sql, 'm')}
     ), awake as (
-      update jobs j set run_at = now(), rung_at = null
+      -- One whose attempts were used up has another, which ends it.
+      update jobs j set run_at = now(), rung_at = null, max_attempts = greatest(j.max_attempts, j.attempt + 1)
       from woken where j.tenant_id = woken.tenant_id and j.id = woken.id
     )`
 }
