@@ -256,8 +256,7 @@ describe('where nothing can be sent', () => {
 
 test('one whose attempts were used up while it was sent is unknown to whoever asks for it, too', async () => {
   const ada = freshAddress()
-  const id = await acceptMessage(world, { channel: 'email', to: [ada], due_in_s: 3600 })
-  await world.sql`update messages set status = 'sending' where id = ${id}`
+  const id = await lost({ to: [ada] })
   await world.sql`
     update jobs set run_at = now(), attempt = max_attempts, state = 'running', worker = 'lost', started_at = now(),
       lease_token = gen_random_uuid(), lease_until = now(), first_sent_at = now(), last_sent_at = now()
@@ -420,8 +419,8 @@ describe('a person who answers', () => {
 
   test('STOP gets no more, also where what one tenant wrote to it cannot be read', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await sent({ channel: 'sms', to: [number] })
-    const theirs = await sent({ channel: 'sms', to: [number], tenant_id: other.tenant_id })
+    await sent({ to: number })
+    const theirs = await sent({ to: number }, clientOf(other))
     const [{ envelope }] = await world.sql<[{ envelope: string }]>`
       select envelope from messages where id = ${theirs}`
     await world.sql`update messages set envelope = 'spoilt' where id = ${theirs}`
@@ -463,7 +462,7 @@ describe('what is told of an email', () => {
       { reason: 'hard_bounce', lifted: false },
     ])
     const query = `address=${encodeURIComponent(bareAddress(ada))}`
-    const { body: shown } = await world.client.get(`/v1/messages/suppressions?${query}`)
+    const { body: shown } = await client.get(`/v1/messages/suppressions?${query}`)
     expect(shown).toMatchObject([{ address: bareAddress(ada), message_id: id }])
     const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
     expect({ ...kept }).toEqual({ code: '550 5.1.1' })
