@@ -72,6 +72,19 @@ const MEANINGS: Meanings = {
     maxLength: 5,
   }),
   schema: constantFrom(...SCHEMAS),
+  // One that is there would have to be made for each of them.
+  template: constantFrom(null, null, null, 'nobody'),
+  variables: constant(null),
+  send_at: constantFrom(null, new Date(Date.now() + 86_400_000).toISOString()),
+  html: constantFrom(null, '<p>Hello</p>'),
+  body: constantFrom('Your order has shipped.', '😀'.repeat(36)),
+  headers: constantFrom(null, { 'X-Order': 'A-17' }, { References: '<a@example.com>' }),
+  attachments: constantFrom(
+    null,
+    [],
+    [{ filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }],
+  ),
+  list_unsubscribe_url: constantFrom(null, 'https://example.com/unsubscribe'),
   metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => tidy(value)),
 }
 

@@ -9,6 +9,7 @@ import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
 import { plan } from '../torture/schedule.ts'
 import { checkSightings, sight, type Noun, type Sightings } from '../torture/sightings.ts'
+import { judgeMessages, SENT_TWICE, type SentMessage } from '../torture/verdict/messages.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -23,14 +24,17 @@ test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: 
 )
 
 test('a seed names one schedule', () => {
-  const names = (seed: number) => plan(FAULTS, seed, 900_000)
+  const names = (seed: number) => plan(FAULTS, seed, 1_000_000)
   expect(names(7)).toEqual(names(7))
   expect(names(7)).not.toEqual(names(8))
   expect(new Set(names(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
 })
 
 /** What was shown in answers one after the other, each to a request of the moment before. */
-function shown(noun: Noun, ...states: { status: string; decided_by?: string }[]): Sightings {
+function shown(
+  noun: Noun,
+  ...states: { status: string; decided_by?: string; channel?: string }[]
+): Sightings {
   const sightings: Sightings = new Map()
   states.forEach((state, at) => {
     const answer = { status: 200, body: { id: 'one', ...state }, headers: new Headers(), text: '' }
@@ -54,6 +58,65 @@ test('what goes forward is no problem, and what goes backwards is found', () => 
   expect(backwards('kyc', waits, looks, waits, approved, rejected)).toEqual([])
   expect(backwards('kyc', rejected, approved)).toEqual(['rejected_by_hand approved'])
   expect(backwards('kyc', approved, waits)).toEqual(['approved requires_input'])
+  const statuses = ['scheduled', 'queued', 'sending', 'queued', 'unknown', 'failed', 'sent', 'delivered']
+  const steps = statuses.map((status) => ({ status }))
+  // It waits for another attempt.
+  expect(backwards('message', ...steps.slice(0, 3), ...steps.slice(4))).toEqual([])
+  expect(backwards('message', ...steps.slice(2, 4), steps[6]!)).toEqual([])
+  expect(backwards('message', steps[6]!, steps[4]!, steps[5]!)).toEqual(['sent unknown'])
+  expect(backwards('message', { status: 'canceled' }, steps[2]!)).toEqual(['canceled sending'])
+  const [arrived, lost] = ['delivered', 'undelivered'].map((status) => ({ status }))
+  expect(backwards('message', lost!, arrived!, lost!)).toEqual(['delivered undelivered'])
+  const email = (status: string) => ({ status, channel: 'email' })
+  expect(backwards('message', email('delivered'), email('undelivered'))).toEqual([])
+  expect(backwards('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
+})
+
+/** A message that is sent, and what left; what the verdict says of both. */
+function judged(message: Partial<SentMessage>, times: number) {
+  const sent: SentMessage = {
+    id: 'one',
+    key: 'key',
+    channel: 'sms',
+    status: 'sent',
+    reference: 'SM1',
+    failure: null,
+    provider_code: null,
+    reached: 1,
+    open: false,
+    ambiguous: false,
+    told: false,
+    ...message,
+  }
+  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
+  const { problems, counts } = judgeMessages([sent], departures)
+  return { problems: problems.map(({ problem }) => problem), counts }
+}
+
+test('a message leaves once, and what became of it is known or named', () => {
+  expect(judged({}, 1).problems).toEqual([])
+  expect(judged({}, 0).problems).toEqual(['a message that was sent is lost'])
+  expect(judged({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
+  expect(judged({ status: 'canceled' }, 1).problems).toEqual(['a message left that never should have'])
+  expect(judged({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
+  expect(judged({ status: 'queued', open: true }, 0).problems).toEqual([])
+  expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message is left lying'])
+  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual([
+    'an SMS that was sent stays unknown',
+  ])
+  expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
+  // The provider said 500, and sent it.
+  const failed = judged({ status: 'failed', provider_code: '20500' }, 1)
+  expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
+  expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message is known by another reference'])
+  expect(judged({ channel: 'email', reached: 2 }, 1).problems).toEqual([
+    'a message reached others than it says',
+  ])
+  const found = judged({ ambiguous: true }, 1)
+  expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, told: 0, unknown: 0 })
+  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
+    { problem: 'a message left of which nothing is known' },
+  ])
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {

@@ -2,7 +2,7 @@
 // payment, or what it showed is kept.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BY_CARD, type Answer, type Client } from '#test/client.ts'
-import type { Provider } from '#test/providers.ts'
+import type { Provider, ProviderName } from '#test/providers.ts'
 import { keep, saidBy, type Asked, type Call, type Outside } from './history/call.ts'
 import type { Random } from './random.ts'
 import { note, type Created, type Kind, type Seen } from './record.ts'
@@ -16,9 +16,13 @@ export const OUTSIDE_PATIENCE_MS = 240_000
 const WAITS = { prefer: 'wait=5' }
 /** What a client may be answered for good. */
 const REFUSALS = new Set([402, 404, 409, 422])
+/** The first failure of a message that somebody waits for is its last. */
+const SEND_FAILURES = new Set(['email_send_failed', 'sms_send_failed'])
 
 export type Story = {
   key: string
+  /** Its place among all stories. */
+  nth: number
   random: Random
   /** Of reads that are beside other calls. */
   reads: Random
@@ -26,6 +30,10 @@ export type Story = {
   /** The place of the client who asks first; when it is not answered the next one asks. */
   first: number
   processor: Provider['control']
+  provider: (name: ProviderName) => Provider
+  /** Where providers notify us, and what a relay of email signs with. */
+  webhooks_url: string
+  email_secret: string
   /** The clients of another tenant, who has nothing yet. */
   newTenant: () => Promise<Client[]>
   seen: Seen
@@ -72,6 +80,7 @@ const GOES_ON: ReadonlySet<Kind> = new Set<Created>([
   'top_up',
   'payout',
   'kyc',
+  'message',
 ])
 const PATHS = { capture: 'capture', cancel: 'cancel', refund: 'refunds' }
 
@@ -159,6 +168,14 @@ export async function outside(
 /** A call about a payment goes into its history; of others, what they showed is kept. */
 type About = { payment: string; asked: Asked } | { shows: Noun }
 
+/** Whether it is done or refused, or may have been done without anybody knowing, which the client has to live with. */
+export function isForGood({ status, body }: Answer): boolean {
+  if (status === 202) return body.status === 'unknown'
+  return (
+    status === 200 || status === 201 || REFUSALS.has(status) || SEND_FAILURES.has(body?.error?.code as string)
+  )
+}
+
 /** Repeats under the same key while it is not answered, not yet (202), or told to come again (503). */
 export async function insist(
   story: Story,
@@ -166,6 +183,7 @@ export async function insist(
   body: unknown,
   about?: About,
   headers: Record<string, string> = WAITS,
+  enough = isForGood,
 ): Promise<Answer> {
   const deadline = performance.now() + story.limit_ms
   // On record, and it may take its time, as when its effect is not known.
@@ -173,9 +191,8 @@ export async function insist(
   for (let turn = 0; ; turn++) {
     const post = (client: Client) => client.post(path, body, headers)
     const answer = await ask(story, story.first + turn, post, about)
+    if (answer !== null && enough(answer)) return answer
     if (answer !== null && answer.status !== 503) {
-      const final = answer.status === 200 || answer.status === 201
-      if (final || REFUSALS.has(answer.status)) return answer
       if (answer.status !== 202) {
         story.seen.problems.push({
           problem: 'an answer that nobody may get',

@@ -28,7 +28,13 @@ export type Load = {
 
 /** Begins `stories_per_s` stories a second until it is stopped. The processor is told what others do there. */
 export function startLoad(
-  { clients, provider, newTenant }: Pick<System, 'clients' | 'provider' | 'newTenant'>,
+  {
+    clients,
+    provider,
+    webhooks_url,
+    email_secret,
+    newTenant,
+  }: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant'>,
   seed: number,
   stories_per_s: number,
 ): Load {
@@ -42,11 +48,15 @@ export function startLoad(
   function storyOf(key: string, part: number, first: number): Story {
     return {
       key,
+      nth: part,
       random: seeded(seed, part),
       reads: seeded(seed, READS_PART - part),
       clients,
       first: first % clients.length,
       processor,
+      provider,
+      webhooks_url,
+      email_secret,
       newTenant,
       seen,
       limit_ms: PATIENCE_MS,

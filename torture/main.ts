@@ -17,8 +17,8 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const STOP_LIMIT_MS = 15_000
 
 const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
-Clients create customers, payments, top-ups, payouts and verifications, and capture, refund, cancel, fail and decide them while
-banks, persons and others act at the processor.
+Clients create customers, payments, top-ups, payouts, verifications, emails and SMS, and capture, refund, cancel, fail and decide them
+while banks, persons and others act at the providers.
 
   npm run torture -- --seed 7 --minutes 2 --queue redis
 

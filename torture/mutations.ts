@@ -1,6 +1,7 @@
 // One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
+import { SENT_TWICE } from './verdict/messages.ts'
 import { OVERDRAWN } from './verdict/money.ts'
 
 export type Mutation = {
@@ -130,6 +131,19 @@ export const MUTATIONS: Mutation[] = [
         file: 'migrations/0002_jobs.sql',
         from: 'create unique index jobs_dedupe',
         to: 'create index jobs_dedupe',
+      },
+    ],
+  },
+  {
+    name: 'resend-unknown',
+    about: 'a message that may have been sent is sent again, and not looked for',
+    expect: SENT_TWICE,
+    faults: ['kill-after-send'],
+    patches: [
+      {
+        file: 'src/workers/handlers/messages/sending.ts',
+        from: 'return await sending.look(context, job, message)',
+        to: 'return await attempt(context, job, message, sending)',
       },
     ],
   },

@@ -1,4 +1,5 @@
-// How the processor's notifications come: twice, in any order, late, or never. What never came is read from its list of events.
+// How the providers' notifications come: twice, in any order, late, or never. What never came from the processor is read from its
+// list of events.
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -13,21 +14,24 @@ const PROMPT = { drop_percent: 0, late_percent: 0 }
 
 /** All the time, in a run of this length. */
 export async function makeUnreliable({ provider }: System, length_ms: number): Promise<void> {
-  await provider('stripe').control('POST', '/webhooks', {
+  const settings = {
     duplicate_percent: 20,
     shuffle: true,
     drop_percent: 3,
     late_percent: 5,
     late_ms: Math.min(LATEST_MS, length_ms * LATEST_PART),
-  })
+  }
+  await provider('stripe').control('POST', '/webhooks', settings)
+  await provider('twilio').control('POST', '/callbacks', settings)
 }
 
 /** From now on each comes soon, though perhaps twice; those that are late already still are. */
 export async function makePrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
   await provider('stripe').control('POST', '/webhooks', PROMPT)
+  await provider('twilio').control('POST', '/callbacks', PROMPT)
 }
 
-/** Those that are sent while this is done come soon. */
+/** Those of the processor that are sent while this is done come soon. */
 export async function promptly<T>(
   { provider }: Pick<System, 'provider'>,
   work: () => Promise<T>,

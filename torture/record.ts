@@ -5,7 +5,15 @@ import type { Histories } from './history/call.ts'
 import type { Sightings } from './sightings.ts'
 
 /** What goes on after it was created. */
-export type Created = 'customer' | 'merchant' | 'recipient' | 'payment' | 'top_up' | 'payout' | 'kyc'
+export type Created =
+  | 'customer'
+  | 'merchant'
+  | 'recipient'
+  | 'payment'
+  | 'top_up'
+  | 'payout'
+  | 'kyc'
+  | 'message'
 export type Kind =
   | Created
   | 'capture'
@@ -15,6 +23,7 @@ export type Kind =
   | 'fail_payout'
   | 'decide'
   | 'link'
+  | 'cancel_message'
 
 /** A request that was answered 2xx, or 402: it is on record for good. */
 export type Accepted = {
@@ -39,7 +48,7 @@ export type Seen = {
   problems: Problem[]
   histories: Histories
   sightings: Sightings
-  /** By the key of a payout, top-up or verification: the statuses in which its story may leave it. */
+  /** By the key of a payout, top-up, verification or message: the statuses in which its story may leave it. */
   ends: Map<string, string[]>
 }
 

@@ -14,7 +14,7 @@ import type { Planned } from './schedule.ts'
 import { makePrompt, makeUnreliable } from './notifications.ts'
 import { startSystem, type System } from './system.ts'
 import type { Place } from './queue-servers.ts'
-import { describe, describeEnds, type Inflicted } from './table.ts'
+import { describe, describeEnds, describeMessages, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict/verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
@@ -132,6 +132,7 @@ async function runOn(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,
   )
   say(describeEnds(verdict.ends))
+  say(describeMessages(verdict))
   const { payments, calls, took_ms } = verdict.histories
   const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
   say(

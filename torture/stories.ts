@@ -1,6 +1,7 @@
 // The stories of the load: what clients, and others at the processor, do. The same for the same seed.
 import { ask, asOther, insist, seenOf, type Story } from './calls.ts'
 import { note } from './record.ts'
+import { messageStory } from './stories/messages.ts'
 import { moneyStory } from './stories/money.ts'
 import { paymentStory } from './stories/payments.ts'
 import { verificationStory } from './stories/verifications.ts'
@@ -10,6 +11,7 @@ export async function tell(story: Story): Promise<void> {
   if (kind < 0.4) return await paymentStory(story)
   if (kind < 0.52) return await moneyStory(story)
   if (kind < 0.58) return await verificationStory(story)
+  if (kind < 0.76) return await messageStory(story)
   await customerStory(story)
 }
 

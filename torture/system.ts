@@ -1,5 +1,5 @@
 // The system under torture: real processes on servers of its own, each server behind a wire that can be cut.
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { createKey, HOST, SMALL, variables } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
-import { startProviders, type Provider, type ProviderName } from '#test/providers.ts'
+import { startProviders, type Provider, type ProviderName, type Told } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
 
@@ -44,6 +44,9 @@ export type System = {
   tenant_id: string
   /** The same for a tenant of its own. */
   newTenant: () => Promise<Client[]>
+  /** Where providers notify us, and what a relay of email signs with. */
+  webhooks_url: string
+  email_secret: string
   /** Past the wire, too. */
   provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
@@ -138,14 +141,23 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     }
 
     const ports = { api: [await freePort(HOST), await freePort(HOST)], webhooks: await freePort(HOST) }
+    const webhooks_url = `http://${HOST}:${ports.webhooks}`
+    const email_secret = `whsec_${randomBytes(32).toString('base64')}`
     const providers = await startProviders(ends, {
       launch,
-      webhooks_url: `http://${HOST}:${ports.webhooks}`,
+      webhooks_url,
       data_dir: folder,
     })
     const provider = (name: ProviderName) => providers.get(name)!
     const toProviders = new Map<ProviderName, Proxy>()
-    for (const [name, { url }] of providers) toProviders.set(name, await wired(url))
+    /** The addresses of each, with its wire in the place of what we call. */
+    const told = new Map<ProviderName, Told>()
+    for (const [name, { told: straight }] of providers) {
+      const called = straight['smtp_url'] === undefined ? 'url' : 'smtp_url'
+      const wire = await wired(straight[called]!)
+      toProviders.set(name, wire)
+      told.set(name, { ...straight, [called]: wire.url })
+    }
     const toProvider = (name: ProviderName) => toProviders.get(name)!
 
     const env = {
@@ -153,11 +165,15 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       ...variables({
         database_url: wires.postgres.url,
         redis_url: redis && (wires.redis?.url ?? redis.url),
-        provider: (name) => ({ url: toProvider(name).url }),
+        provider: (name) => told.get(name)!,
       }),
       AUDIT_EVERY_S: '20',
       RECONCILE_EVERY_S: '5',
       RECONCILE_AFTER_S: '10',
+      WEBHOOKS_URL: webhooks_url,
+      EMAIL_WEBHOOK_SECRET: email_secret,
+      // Many stories write to the numbers that decide by themselves.
+      MESSAGES_PER_DESTINATION_HOUR: '1000000',
     }
     const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
     await migration.ended
@@ -209,6 +225,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
         const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
         return clientsOf(key.secret)
       },
+      webhooks_url,
+      email_secret,
       provider,
       asAnotherApplication,
       folder,

@@ -69,13 +69,20 @@ export function describe(inflicted: Inflicted[], seen: Seen, { problems, finishe
     .join('\n')
 }
 
-/** One line: how many of each there are beside payments, by status. */
+/** One line: how many of each there are beside payments and messages, by status. */
 export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
-  const inWords = (counts: Record<string, number>) =>
-    Object.entries(counts)
-      .map(([status, count]) => `${count} ${status}`)
-      .join(', ') || 'none'
   return `payouts: ${inWords(payout)}; top-ups: ${inWords(top_up)}; verifications: ${inWords(kyc)}`
+}
+
+/** One line: what became of messages, also of those about which nobody knew for a while. */
+export function describeMessages({ ends, messages }: Verdict): string {
+  const { ambiguous, told, found, unknown, failed_and_sent } = messages
+  return `messages: ${inWords(ends.message)}; ${ambiguous} were ambiguous, of which ${told} were resolved by what the provider told, ${found} were found there, ${unknown} are named unknown; ${failed_and_sent} were sent although the provider said that it failed`
+}
+
+function inWords(counts: Record<string, number>): string {
+  const parts = Object.entries(counts).map(([status, count]) => `${count} ${status}`)
+  return parts.join(', ') || 'none'
 }
 
 function seconds(ms: number | undefined): string {

@@ -17,7 +17,7 @@ export type OutgoingSms = {
  * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but `failed` may
  * be corrected by any but `sending`, which may have been on its way for longer.
  */
-export const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
+const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
 export type SmsStatus = (typeof SMS_STATUSES)[number]
 
 /** An SMS as its provider has it. */

@@ -174,12 +174,12 @@ let told = 0
 
 /** Posts an event of an email as whatever watches a relay does. */
 export async function postEmail(
-  world: World,
+  { config }: { config: Pick<World['config'], 'WEBHOOKS_URL'> },
   event: unknown,
   { secret, id = `msg_${(told += 1)}`, at = new Date() }: { secret: string; id?: string; at?: Date },
 ): Promise<{ status: number; body: any }> {
   const body = JSON.stringify(event)
-  const response = await fetch(`${world.config.WEBHOOKS_URL}/email`, {
+  const response = await fetch(`${config.WEBHOOKS_URL}/email`, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',

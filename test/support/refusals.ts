@@ -23,6 +23,8 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
       (select count(*) from verifications) as verifications,
       (select max(updated_at) from verifications) as verification_changed,
       (select count(*) from ai_tasks) as ai_tasks, (select max(updated_at) from ai_tasks) as ai_task_changed,
+      (select count(*) from messages) as messages, (select max(updated_at) from messages) as message_changed,
+      (select count(*) from message_attachments) as files,
       (select count(*) from top_ups) as top_ups, (select max(updated_at) from top_ups) as top_up_changed,
       (select count(*) from events) as events, (select count(*) from ledger_transfers) as transfers,
       (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,

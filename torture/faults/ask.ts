@@ -1,6 +1,8 @@
 // What a fault itself asks for, so that it knows whom it meets: accepted on either API, repeated until it is.
+import type { Channel } from '#core/addresses.ts'
 import { BY_CARD } from '#test/client.ts'
 import { until } from '#test/process.ts'
+import { bodyOf as messageOf } from '../stories/send.ts'
 import type { System } from '../system.ts'
 
 type Asked = { id: string; status: string; processor_reference: string }
@@ -32,6 +34,17 @@ export async function askCapture(system: System, payment_id: string, key: string
 export async function askRefund(system: System, payment_id: string, key: string): Promise<Asked> {
   const path = `/v1/payments/${payment_id}/refunds`
   return await ask(system, path, { idempotency_key: key, amount_minor: 100 }, { prefer: 'respond-async' })
+}
+
+/** As soon as it is accepted; its text names its key. */
+export async function askMessage(
+  system: System,
+  channel: Channel,
+  key: string,
+  to: string,
+): Promise<Pick<Asked, 'id'>> {
+  const body = messageOf(channel, key, to)
+  return await ask(system, `/v1/messages/${channel}`, body, { prefer: 'respond-async' })
 }
 
 const bodyOf = (idempotency_key: string) => ({ ...BY_CARD, idempotency_key, amount_minor: 1300 })

@@ -1,5 +1,6 @@
 // All faults, by name.
 import type { Fault } from './fault.ts'
+import { MESSAGE_FAULTS } from './messages.ts'
 import { PATIENCE_FAULTS } from './patience.ts'
 import { POSTGRES_FAULTS } from './postgres.ts'
 import { PROCESS_FAULTS } from './processes.ts'
@@ -13,6 +14,7 @@ export const FAULTS: Fault[] = [
   ...REDIS_FAULTS,
   ...POSTGRES_FAULTS,
   ...PROVIDER_FAULTS,
+  ...MESSAGE_FAULTS,
   ...TIME_FAULTS,
   ...PATIENCE_FAULTS,
   ...VERSION_FAULTS,

@@ -1,13 +1,21 @@
 // The promise of a pause: a second after it was committed no provider call starts.
-import { PROCESSOR_QUEUES } from '#core/config/providers.ts'
+import { EMAIL, PROCESSOR_QUEUES, SMS } from '#core/config/providers.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
 const PAUSE_TAKES_EFFECT_MS = 1000
 
-/** The queues whose jobs ask the processor to do something; notifications only look. */
-export const CALLING = [...new Set<string>(PROCESSOR_QUEUES)].filter((queue) => queue !== 'notifications')
+/** The queues whose jobs ask a provider to do something; notifications only look. */
+export const CALLING = [...new Set<string>([...PROCESSOR_QUEUES, ...EMAIL.queues, ...SMS.queues])].filter(
+  (queue) => queue !== 'notifications',
+)
+/** How a call begins at each of them. */
+const BEGINNINGS = [
+  ['stripe', 'POST'],
+  ['twilio', 'POST'],
+  ['smtp', 'MAIL'],
+] as const
 
 export async function pauseCalls({ sql }: System): Promise<void> {
   for (const queue of CALLING) await pauseJobs(sql, { queue, reason: 'torture' })
@@ -21,10 +29,9 @@ export async function resumeCalls({ sql }: System): Promise<void> {
 export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS
-  const calls: { at_ms: number; path: string }[] = await provider('stripe').requests({
-    method: 'POST',
-    since_ms,
-  })
+  const calls: { at_ms: number; path: string }[] = []
+  for (const [name, method] of BEGINNINGS)
+    calls.push(...(await provider(name).requests({ method, since_ms })))
   return calls
     .filter(({ at_ms }) => at_ms < until_ms)
     .map(({ at_ms, path }) => ({

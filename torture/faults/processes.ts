@@ -1,5 +1,6 @@
 // Our own processes: killed, frozen past their leases, started while a server is away.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { QueueName } from '#core/config/queues.ts'
 import { LEASE_MS } from '#domain/jobs/claim.ts'
 import { until } from '#test/process.ts'
 import { metricOf } from '../gauges.ts'
@@ -101,16 +102,17 @@ export async function withAnswersOnTheirWay({ provider }: System, then: () => vo
   await late.remove()
 }
 
-/** The worker that performs the capture of a payment in a later attempt than `attempt`, when one does. */
-async function performerOf(
+/** The worker that performs what was asked for of a payment or message in a later attempt than `attempt`, when one does. */
+export async function performerOf(
   { sql, workers, tenant_id }: System,
-  payment_id: string,
+  id: string,
   attempt: number,
+  queue: QueueName = 'payments',
 ): Promise<{ attempt: number; worker: Member }> {
   return await until('somebody performs the job', async () => {
     const [found] = await sql<{ attempt: number; worker: string }[]>`
       select attempt, worker from jobs
-      where tenant_id = ${tenant_id} and subject_id = ${payment_id} and queue = 'payments' and state = 'running'
+      where tenant_id = ${tenant_id} and subject_id = ${id} and queue = ${queue} and state = 'running'
         and attempt > ${attempt}`
     const worker = workers.find((one) => found?.worker.endsWith(`/${one.process().pid}`))
     return found && worker && { attempt: found.attempt, worker }

@@ -1,36 +1,74 @@
-// The processor: answers that are lost, cut, late or errors, before and after what was asked for was done.
+// The providers: answers that are lost, cut, late or errors, before and after what was asked for was done.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Fault as Scripted, ProviderName } from '#test/providers.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
-const KINDS: [name: string, about: string, fault: string | object][] = [
-  ['provider-lost', 'its answers are lost, and what was asked for is done', 'drop_after'],
-  ['provider-dropped', 'its connections break before anything is done', 'drop_before'],
-  ['provider-500', 'it answers 500, and what was asked for is done', 'error_500_after'],
-  ['provider-cut', 'its answers break off in the middle', 'cut_body'],
-  ['provider-409', 'it answers 409', 'conflict_409'],
-  ['provider-429', 'it answers 429', 'rate_limited_429'],
-  ['provider-html', 'it answers 503 with a page of HTML', 'html_503'],
-  ['provider-slow', 'its answers take 1.5 s', { delay_ms: 1500 }],
+/** Of a conversation with the email server; nothing is taken before the last. */
+const EMAIL_PHASES = ['MAIL', 'RCPT', 'DATA', 'DOT'] as const
+/** Whoever it is that is asked by requests. */
+const ASKED = [
+  ['stripe', '^/v1/'],
+  ['twilio', '/Messages'],
+] as const
+
+type Script = string | object
+
+/** What is scripted at the processor and at whoever sends SMS, and what at the email server, in one of these phases. */
+const KINDS: [name: string, about: string, fault: Script, email: Script, phases: readonly string[]][] = [
+  [
+    'provider-lost',
+    'their answers are lost, and what was asked for is done',
+    'drop_after',
+    'drop_after',
+    ['DOT'],
+  ],
+  [
+    'provider-dropped',
+    'their connections break before anything is done',
+    'drop_before',
+    'drop_before',
+    EMAIL_PHASES,
+  ],
+  [
+    'provider-500',
+    'they answer 500, and what was asked for is done; email is put off',
+    'error_500_after',
+    'error_500_before',
+    EMAIL_PHASES,
+  ],
+  ['provider-cut', 'their answers break off in the middle', 'cut_body', 'cut_body', ['DOT']],
+  ['provider-409', 'they answer 409', 'conflict_409', 'conflict_409', EMAIL_PHASES],
+  ['provider-429', 'they answer 429', 'rate_limited_429', 'rate_limited_429', EMAIL_PHASES],
+  [
+    'provider-html',
+    'they answer 503 with a page of HTML, or a line that means nothing',
+    'html_503',
+    'string_ok',
+    ['DOT'],
+  ],
+  ['provider-slow', 'their answers take 1.5 s', { delay_ms: 1500 }, { delay_ms: 1500 }, EMAIL_PHASES],
 ]
 
+const ALL: ProviderName[] = ['stripe', 'twilio', 'smtp']
+
 export const PROVIDER_FAULTS: Fault[] = [
-  ...KINDS.map(([name, about, fault]): Fault => ({
+  ...KINDS.map(([name, about, fault, email, phases]): Fault => ({
     name,
-    about: `a third of the processor's answers: ${about}`,
+    about: `a third of the providers' answers: ${about}`,
     takes_ms: 3300,
     bar_ms: 10_000,
-    inflict: (system, random) => script(system, random, fault),
+    inflict: (system, random) => script(system, random, fault, { fault: email, method: random.pick(phases) }),
   })),
   {
     name: 'provider-reset',
-    about: 'the connections to the processor are cut',
+    about: 'the connections to the providers are cut',
     takes_ms: 2000,
     bar_ms: 10_000,
     async inflict({ wires }, random) {
       for (let times = 0; times < 5; times++) {
-        wires.provider('stripe').cut()
+        for (const name of ALL) wires.provider(name).cut()
         await sleep(random.between(100, 500))
       }
     },
@@ -39,34 +77,33 @@ export const PROVIDER_FAULTS: Fault[] = [
 
 /** A little of everything, all the time. */
 export async function alwaysSome({ provider }: System, random: Random): Promise<void> {
-  const stripe = provider('stripe')
-  const faults = [
-    'drop_after',
-    'drop_before',
-    'error_500_after',
-    'cut_body',
-    'conflict_409',
-    'rate_limited_429',
-  ]
-  for (const fault of faults) {
-    const chance = { probability: 0.003, seed: random.between(1, 1e9) }
-    await stripe.fault({ match: { method: 'POST', path: '^/v1/' }, ...chance, fault })
+  const chance = (probability: number) => ({ probability, seed: random.between(1, 1e9) })
+  for (const [, , fault, email, phases] of KINDS) {
+    if (typeof fault !== 'string') continue
+    for (const [name, path] of ASKED)
+      await provider(name).fault({ match: { method: 'POST', path }, ...chance(0.003), fault })
+    await provider('smtp').fault({ match: { method: random.pick(phases) }, ...chance(0.003), fault: email })
   }
-  const chance = { probability: 0.05, seed: random.between(1, 1e9) }
-  await stripe.fault({ ...chance, fault: { delay_ms: random.between(20, 300) } })
+  for (const name of ALL)
+    await provider(name).fault({ ...chance(0.05), fault: { delay_ms: random.between(20, 300) } })
 }
 
-async function script({ provider }: System, random: Random, fault: string | object): Promise<void> {
-  const scripted = await provider('stripe').fault({
-    match: { method: 'POST', path: '^/v1/' },
-    probability: 0.33,
-    seed: random.between(1, 1e9),
-    fault,
-  })
+async function script(
+  { provider }: System,
+  random: Random,
+  fault: Script,
+  email: { fault: Script; method: string },
+): Promise<void> {
+  const chance = () => ({ probability: 0.33, seed: random.between(1, 1e9) })
+  const scripted: Scripted[] = []
   try {
-    await scripted.hit(1, 10_000)
+    for (const [name, path] of ASKED)
+      scripted.push(await provider(name).fault({ match: { method: 'POST', path }, ...chance(), fault }))
+    const { method } = email
+    scripted.push(await provider('smtp').fault({ match: { method }, ...chance(), fault: email.fault }))
+    await scripted[0]!.hit(1, 10_000)
     await sleep(random.between(2000, 4000))
   } finally {
-    await scripted.remove()
+    for (const each of scripted) await each.remove()
   }
 }

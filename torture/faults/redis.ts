@@ -20,7 +20,7 @@ export const REDIS_FAULTS: Fault[] = [
   {
     ...onAny,
     name: 'pause-flushall',
-    about: 'all queues that call the processor paused, and FLUSHALL meanwhile: no call may start 1 s later',
+    about: 'all queues that call a provider paused, and FLUSHALL meanwhile: no call may start 1 s later',
     takes_ms: 4900,
     inflict: pauseAndFlush,
   },

@@ -1,4 +1,4 @@
-// Steps of stories about payouts, top-ups and verifications: ask for one, read it until it is as awaited.
+// Steps of stories about payouts, top-ups, verifications and messages: ask for one, read it until it is as awaited.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Answer } from '#test/client.ts'
 import { ask, asOther, insist, LOOK_AGAIN_MS, OUTSIDE_PATIENCE_MS, seenOf, type Story } from '../calls.ts'
@@ -12,6 +12,7 @@ const PATHS: Record<Exclude<Created, 'payment'>, string> = {
   top_up: '/v1/wallet/top_ups',
   payout: '/v1/payouts',
   kyc: '/v1/compliance/kyc',
+  message: '/v1/messages',
 }
 
 /** One that was created under `key`. */
@@ -99,6 +100,10 @@ export async function atProcessor({ processor }: Story, path: string, body: obje
 }
 
 /** The answer is none of those that the story knows. */
-export function astray({ seen }: Story, key: string, { status, text }: Answer): void {
+export function astray(
+  { seen }: Story,
+  key: string,
+  { status, text }: Pick<Answer, 'status' | 'text'>,
+): void {
   seen.problems.push({ problem: 'an answer that nobody may get', key, status, answer: text })
 }

@@ -13,6 +13,7 @@ import { checkSightings } from '../sightings.ts'
 import type { System } from '../system.ts'
 import { elsewhereOtherwise } from './elsewhere.ts'
 import { announcedBackwards, endsOf, type Ends } from './ends.ts'
+import { lookForAll, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
@@ -28,21 +29,28 @@ export type Verdict = {
   unknown: number
   histories: Omit<Checked, 'problems'>
   ends: Ends
+  messages: MessageCounts
 }
 
 /**
- * Resolves when nothing is due, and every notification has come or was read from the processor's list; false when that takes
- * longer than `limit_ms`.
+ * Resolves when nothing is due, every SMS about which nobody knew was looked for, and every notification has come or was read
+ * from the processor's list; false when that takes longer than `limit_ms`.
  */
 export async function settle(system: System, limit_ms: number): Promise<boolean> {
   const { sql, provider } = system
   const deadline = performance.now() + limit_ms
+  let looked = false
   for (;;) {
     const open = await hasOpenWork(sql, SOON_S)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0
     // It takes a look at all of them, so that it comes last.
-    if (quiet && (await notStored(system)).missed.length === 0) return true
+    if (quiet && (await notStored(system)).missed.length === 0) {
+      if (looked) return true
+      looked = true
+      await lookForAll(system)
+      continue
+    }
     if (performance.now() > deadline) return false
     await sleep(quiet ? 1000 : 200)
   }
@@ -51,7 +59,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 /** Everything that contradicts the invariants, after waiting for what may still come. */
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
-  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere] =
+  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere, messages] =
     await Promise.all([
       problemsLeft(system),
       leftLying(system),
@@ -63,9 +71,12 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       moneyProblems(system),
       announcedBackwards(system),
       elsewhereOtherwise(system),
+      messagesOf(system),
     ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
-  const [unknown] = await sql<{ count: number }[]>`select count(*) from jobs where state = 'unknown'`
+  // Whether a message was sent may never be known: those are counted by themselves.
+  const [unknown] = await sql<{ count: number }[]>`
+    select count(*) from jobs where state = 'unknown' and queue <> 'messages'`
   return {
     problems: [
       ...seen.problems,
@@ -80,6 +91,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...money,
       ...backwards,
       ...elsewhere,
+      ...messages.problems,
       ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
@@ -89,6 +101,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     unknown: unknown!.count,
     histories,
     ends: ended.ends,
+    messages: messages.counts,
   }
 }
 
@@ -189,7 +202,8 @@ async function acceptedRequests(
     union all select id, status, amount_minor from refunds
     union all select id, status, amount_minor from top_ups
     union all select id, status, amount_minor from payouts
-    union all select id, status, null from verifications`
+    union all select id, status, null from verifications
+    union all select id, status, null from messages`
   const resources = new Map(rows.map((row) => [row.id, row]))
   const problems: Problem[] = []
   const finished = new Set<string>()

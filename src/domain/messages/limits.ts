@@ -41,7 +41,8 @@ export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fr
     ), ${counted!} as (
       select w.*, f.used_before is null
           or f.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${most} as fits,
-        greatest(1, ceil(extract(epoch from f.window_start - clock_timestamp()) + ${window_s}))::integer as retry_after_s
+        greatest(1, ceil(extract(epoch from f.window_start - clock_timestamp()) + ${window_s}))::integer
+          as retry_after_s
       from ${wanted_by!} w left join ${full!} f on f.tenant_id = w.tenant_id and f.scope = w.scope
     )`
 }

@@ -12,7 +12,7 @@ export const messageChannel = z
   .meta({ id: 'MessageChannel', description: 'How it goes.', example: 'email' })
 
 /** Statuses in which nothing of a message is settled yet. */
-export const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
+const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
 export const MESSAGE_STATUSES = [
   ...OPEN_MESSAGE_STATUSES,
   'sent',
@@ -36,7 +36,7 @@ export type MessageStatus = z.output<typeof messageStatus>
 export const isOpenStatus = (status: MessageStatus): boolean =>
   (OPEN_MESSAGE_STATUSES as readonly MessageStatus[]).includes(status)
 
-export const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 'delivered']).meta({
+const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 'delivered']).meta({
   id: 'MessageRecipientStatus',
   description:
     '`accepted`: the server took it for this recipient. `refused`: it did not. `bounced`: it came back later, or was complained about. `suppressed`: nothing was sent. `delivered`: it arrived.',

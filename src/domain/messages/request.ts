@@ -92,7 +92,8 @@ export async function requestMessages(
     ), ${counting(sql, 'tenant', limits.tenant, for_tenant)},
     ${counting(sql, 'destination', limits.destination, for_destinations)},
     refused as (
-      select nth, message_id, became, null as address, null::integer as retry_after_s from given where became is not null
+      select nth, message_id, became, null as address, null::integer as retry_after_s
+      from given where became is not null
       union all
       select nth, message_id, 'tenant', null, retry_after_s from tenant_counted where not fits
       union all
@@ -104,22 +105,22 @@ export async function requestMessages(
       from given g
       cross join lateral (
         select bool_and(r.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
-            'address', r.address, 'status', case when r.suppressed then 'suppressed' end, 'code', null, 'message', null
-          ) order by r.place) as recipients
+            'address', r.address, 'status', case when r.suppressed then 'suppressed' end,
+            'code', null, 'message', null) order by r.place) as recipients
         from (
           select r.*, exists (
             select from suppressions s
-            where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address and s.deleted_at is null
-            offset 0) as suppressed
+            where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address
+              and s.deleted_at is null offset 0) as suppressed
           from unnest(g.addresses) with ordinality as r(address, place) offset 0
         ) r
       ) t
       where not exists (select from refused r where r.nth = g.nth)
     ), m as (
-      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients, terms,
-        tags, provider, segments, encoding, send_at, metadata)
-      select tenant_id, message_id, idempotency_key, ${channel}, status, envelope, content, sender, recipients, terms, tags,
-        ${PROVIDER_OF[channel]}, segments, encoding, send_at, coalesce(metadata, 'null')
+      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
+        terms, tags, provider, segments, encoding, send_at, metadata)
+      select tenant_id, message_id, idempotency_key, ${channel}, status, envelope, content, sender, recipients, terms,
+        tags, ${PROVIDER_OF[channel]}, segments, encoding, send_at, coalesce(metadata, 'null')
       from asked order by tenant_id, idempotency_key
       returning *
     ), file as (

@@ -37,7 +37,7 @@ export async function findTemplate(
 }
 
 /** The same of several, in the order asked. */
-export async function findTemplates(
+async function findTemplates(
   sql: Sql,
   asked: { tenant_id: string; name_or_id: string }[],
 ): Promise<(Template | undefined)[]> {

@@ -53,7 +53,7 @@ const answered = z
 /** How an answer differs from the examples of its fields. */
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 
-type Answered = z.output<typeof answered>
+type Item = z.output<typeof answered>
 
 const DESCRIPTION =
   'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
@@ -127,7 +127,7 @@ export function batchRoutes(
   function readEach<Body>(
     request: FastifyRequest<{ Body: { messages: Json[] } }>,
     schema: z.ZodType<Body>,
-  ): ({ body: Body } | Answered)[] {
+  ): ({ body: Body } | Item)[] {
     return request.body.messages.map((message) => {
       try {
         return { body: parsedMessage(schema, message) }
@@ -140,11 +140,11 @@ export function batchRoutes(
   async function answerEach<Body extends Keyed>(
     request: FastifyRequest<{ Body: { messages: Json[] } }>,
     path: string,
-    given: ({ body: Body } | Answered)[],
+    given: ({ body: Body } | Item)[],
     sending: Sending<Body>,
-  ): Promise<Answered[]> {
+  ): Promise<Item[]> {
     const { tenant_id } = request.credentials
-    const answerOf = async (body: Body): Promise<Answered> => {
+    const answerOf = async (body: Body): Promise<Item> => {
       const key = body.idempotency_key ?? null
       const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
       try {

@@ -52,9 +52,9 @@ const TAKEN: MessageStatus[] = ['sent', 'delivered', 'undelivered']
 /** Those in which there is nothing to wait for. */
 const OVER: MessageStatus[] = [...TAKEN, 'suppressed', 'canceled']
 
-type Asked = { idempotency_key?: string | undefined; send_at: string | null; metadata: Json }
+type AnyBody = { idempotency_key?: string | undefined; send_at: string | null; metadata: Json }
 
-function sending<Body extends Asked>(
+function sending<Body extends AnyBody>(
   context: ApiContext,
   answers: Answers<Message>,
   { channel, job, failure_code, compose }: Kind<Body>,

@@ -65,7 +65,7 @@ const patch = z
 export const updateTemplateBody = changing(patch, fields, 'delete the template')
 
 /** What is filled into a template. */
-export const templateVariables = z
+const templateVariables = z
   .record(z.string(), anyJson)
   .refine(hasFewValues, FEW_VALUES)
   .meta({

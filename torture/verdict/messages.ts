@@ -1,0 +1,114 @@
+// Messages, against the records of those who send them: each left once at most, and what became of each is known or named.
+import type { Channel } from '#core/addresses.ts'
+import { sendSms } from '#jobs/messages.ts'
+import type { Problem } from '#test/invariants.ts'
+import type { System } from '../system.ts'
+import { departuresOf, type Departure } from './departures.ts'
+
+export const SENT_TWICE = 'a message was sent twice'
+
+/** A message as its row and its job have it. */
+export type SentMessage = {
+  id: string
+  key: string
+  channel: Channel
+  status: string
+  reference: string | null
+  /** The codes of its failure, ours and the provider's. */
+  failure: string | null
+  provider_code: string | null
+  /** How many recipients it is said to have reached. */
+  reached: number
+  /** Its job is not over. */
+  open: boolean
+  /** At some time nobody knew whether it was sent. */
+  ambiguous: boolean
+  /** Its provider told what became of it before its job found out. */
+  told: boolean
+}
+
+export type MessageCounts = {
+  ambiguous: number
+  told: number
+  found: number
+  unknown: number
+  failed_and_sent: number
+}
+
+const LEFT = new Set(['sent', 'delivered', 'undelivered'])
+/** What a provider answered with 500 it may have done all the same, which it tells later, or never. */
+const FAILED_INSIDE = '20500'
+const NEVER_LEFT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
+
+/** What contradicts itself, and how many there are about which nobody knew for a while, by how that ended. */
+export function judgeMessages(
+  messages: SentMessage[],
+  departures: Departure[],
+): { problems: Problem[]; counts: MessageCounts } {
+  const problems: Problem[] = []
+  const counts: MessageCounts = { ambiguous: 0, told: 0, found: 0, unknown: 0, failed_and_sent: 0 }
+  const of = Map.groupBy(departures, ({ id }) => id)
+  for (const message of messages) {
+    const { id, status, open, ambiguous, told, reference, channel } = message
+    const left = of.get(id) ?? []
+    const say = (problem: string) => problems.push({ problem, ...message, left })
+    if (left.length > 1) say(SENT_TWICE)
+    if (LEFT.has(status) && left.length === 0) say('a message that was sent is lost')
+    if (NEVER_LEFT.has(status) && left.length > 0) say('a message left that never should have')
+    if (status === 'failed' && left.length > 0) {
+      if (channel === 'sms' && message.provider_code === FAILED_INSIDE) counts.failed_and_sent++
+      else say('a message that failed was sent')
+    }
+    if (!open && ['scheduled', 'queued', 'sending'].includes(status)) say('an accepted message is lost')
+    if (!open && status === 'unknown' && message.failure !== 'not_resolved')
+      say('an unknown message is left lying')
+    if (LEFT.has(status) && left.length === 1 && reference !== left[0]!.reference)
+      say('a message is known by another reference')
+    if (
+      LEFT.has(status) &&
+      channel === 'email' &&
+      left.length === 1 &&
+      message.reached !== left[0]!.recipients
+    )
+      say('a message reached others than it says')
+    // Email cannot be asked about.
+    if (channel === 'sms' && status === 'unknown' && left.length > 0)
+      say('an SMS that was sent stays unknown')
+    if (ambiguous) counts.ambiguous++
+    if (status === 'unknown') counts.unknown++
+    else if (ambiguous) counts[told ? 'told' : 'found']++
+  }
+  const known = new Set(messages.map(({ id }) => id))
+  for (const departure of departures)
+    if (departure.id === null || !known.has(departure.id))
+      problems.push({ problem: 'a message left of which nothing is known', ...departure })
+  return { problems, counts }
+}
+
+/** From now on each SMS about which nobody knows is due to be looked for: its provider works, so what has left is found. */
+export async function lookForAll({ sql }: System): Promise<void> {
+  await sql`
+    update jobs set run_at = now(), rung_at = null
+    where name = ${sendSms.name} and state = 'unknown' and run_at > now()`
+}
+
+/** What became of all messages. */
+export async function messagesOf(system: System): Promise<ReturnType<typeof judgeMessages>> {
+  const { sql } = system
+  // Ours first: what is told meanwhile is then news, not a contradiction.
+  const messages = await sql<SentMessage[]>`
+    select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
+      m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
+        select count(*) from jsonb_array_elements(m.recipients) as r
+        where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
+      coalesce(j.finished_at is null and j.id is not null, false) as open,
+      exists (
+        select from notifications n
+        where n.subject = 'message' and n.subject_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
+      ) as told, exists (
+        select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
+          and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
+    from messages m
+    left join jobs j on j.tenant_id = m.tenant_id and j.subject_id = m.id and j.queue = 'messages'`
+  return judgeMessages(messages, await departuresOf(system))
+}
