@@ -1,6 +1,7 @@
 // Stories of email and SMS: canceled while they wait, and told of by who delivers them, in any order and more than once.
 import { boolean, constantFrom, record } from 'fast-check'
 import type { Channel } from '#core/addresses.ts'
+import { SMS } from '#core/config/providers.ts'
 import { freshKey } from '#test/client.ts'
 import { emailNotifier } from '../notifications/email.ts'
 import { twilioNotifier } from '../notifications/twilio.ts'
@@ -36,7 +37,10 @@ function smsTold(MessageStatus: string): Move {
       target: `/twilio?m=${id}`,
       type: 'application/x-www-form-urlencoded',
       body: new URLSearchParams({
-        MessageSid: provider_reference ?? `SM${id.replaceAll('-', '')}`,
+        // An email has no such id; then it is told of a message that is no SMS.
+        MessageSid: SMS.reference.test(provider_reference)
+          ? provider_reference
+          : `SM${id.replaceAll('-', '')}`,
         MessageStatus,
         To: String(to),
       }).toString(),
