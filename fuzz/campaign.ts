@@ -220,7 +220,6 @@ async function answered(url: string, sent: Sent, tally: Tally): Promise<RawAnswe
     tally.requests += 1
     tally.statuses.set(answer.status, (tally.statuses.get(answer.status) ?? 0) + 1)
     const code: unknown = answer.body?.error?.code
-      console.log(sent.operation, answer.status, answer.text.slice(0, 150).replaceAll('\n', ' '))
     if ((code !== 'rate_limited' && code !== 'overloaded') || again === 50) return answer
     await sleep(100 * Math.min(10, again + 1))
   }

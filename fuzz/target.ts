@@ -41,6 +41,8 @@ export type Target = {
   foreign: string[]
   /** The processor, whose hand stories can force; null: it cannot be reached. */
   processor: Provider | null
+  /** The provider of SMS, likewise. */
+  sms: Provider | null
   /** Whether requests without an end are ended soon enough to wait for it. */
   impatient: boolean
   /** Puts in what the placeholders stand for, and makes it where there is none. */
@@ -65,7 +67,8 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
   const processor = deployment.provider('stripe')
   const inbox = deployment.provider('smtp')
   // What becomes of an SMS is told by stories alone.
-  await deployment.provider('twilio').control('POST', '/callbacks', { automatic: false })
+  const sms = deployment.provider('twilio')
+  await sms.control('POST', '/callbacks', { automatic: false })
 
   // What is parked or in doubt looks again later, and changes nothing until then.
   async function hasWork(): Promise<boolean> {
@@ -90,6 +93,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     ...(await targetOf(client, other)),
     foreign: [MARK, neighbour.tenant_id],
     processor,
+    sms,
     webhooks: {
       url: deployment.webhooks.url,
       secrets: {
@@ -180,6 +184,7 @@ export async function runningTarget(options: {
     ...(await targetOf(client, other)),
     foreign: [MARK],
     processor: null,
+    sms: null,
     webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
     impatient: false,
     async stored() {
