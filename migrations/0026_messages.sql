@@ -1,13 +1,13 @@
--- Messages: email and SMS, their templates, and the addresses that get none. Whom a message goes to and what it says is sealed; addresses
--- are found by their hashes under a key that the database does not know.
+-- Messages: email and SMS, their templates, and the addresses that get none. Whom a message goes to and what it says is
+-- sealed; addresses are found by their hashes under a key that the database does not know.
 
 create table messages (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text not null check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
-  status text not null check (status in ('scheduled', 'queued', 'sending', 'sent', 'delivered', 'undelivered', 'failed', 'canceled',
-    'suppressed', 'unknown')),
+  status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown', 'sent', 'delivered',
+    'undelivered', 'failed', 'canceled', 'suppressed')),
   -- Sealed JSON: who, to whom, about what. It stays.
   envelope text not null,
   -- Sealed JSON: what it says. Null once it is older than texts are kept.
@@ -44,13 +44,15 @@ create table messages (
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),
   constraint messages_recipients check (jsonb_typeof(recipients) = 'array' and jsonb_array_length(recipients) > 0),
-  constraint messages_sms check ((channel = 'sms') = (segments is not null) and (channel = 'sms') = (encoding is not null)),
+  constraint messages_sms check (
+    (channel = 'sms') = (segments is not null) and (channel = 'sms') = (encoding is not null)),
   constraint messages_scheduled check (status <> 'scheduled' or send_at is not null),
   constraint messages_sent check (status not in ('sent', 'delivered') or sent_at is not null),
   constraint messages_delivered check (status <> 'delivered' or delivered_at is not null),
   constraint messages_failure check (status not in ('failed', 'undelivered') or failure is not null)
 ) with (fillfactor = 80);
-create index messages_open on messages (tenant_id, created_at) where status in ('scheduled', 'queued', 'sending', 'unknown');
+create index messages_open on messages (tenant_id, created_at)
+  where status in ('scheduled', 'queued', 'sending', 'unknown');
 -- Few among all, and whom somebody looks at.
 create index messages_ended_badly on messages (tenant_id, created_at)
   where status in ('undelivered', 'failed', 'canceled', 'suppressed');
@@ -114,7 +116,7 @@ create table suppressions (
 );
 create unique index suppressions_address on suppressions (tenant_id, channel, address) where deleted_at is null;
 
--- How many messages were accepted in the present minute of a tenant, and in the present hour of one of its destinations.
+-- How many messages were accepted in the present minute of a tenant, and in the present hour of a destination of it.
 create table message_limits (
   tenant_id uuid not null,
   -- `minute`, or the hash of the destination.
@@ -130,7 +132,8 @@ declare
   each record;
 begin
   for each in
-    select a.attrelid::regclass as name, a.attname as column_name from pg_attribute a join pg_class c on c.oid = a.attrelid
+    select a.attrelid::regclass as name, a.attname as column_name
+    from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
       and c.relname in ('messages', 'message_attachments', 'templates', 'suppressions', 'message_limits')
   loop

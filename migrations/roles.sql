@@ -167,6 +167,7 @@ begin
     ('sluice_worker', 'top_ups', 'select, update'),
     ('sluice_worker', 'ai_tasks', 'select, update'),
     ('sluice_worker', 'messages', 'select, update'),
+    ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
     ('sluice_worker', 'message_attachments', 'select, delete'),
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_worker', 'message_limits', 'select (tenant_id, scope, window_start), delete'),

@@ -7,9 +7,12 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { loadConfig, needAll } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
+import { createLog } from '#core/log.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { createWorld, type World } from '#test/world.ts'
+import { buildWebhooks } from '#webhooks/app.ts'
+import type { WebhooksContext } from '#webhooks/context.ts'
 
 let world: World
 /** What a process of the world needs. */
@@ -61,6 +64,8 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RETENTION_DAYS', 'jobs:90,events'],
     ['REQUIRES_ACTION_TTL_S', '5'],
     ['KYC_TTL_DAYS', '366'],
+    ['EMAIL_WEBHOOK_SECRET', `whsec_${'='.repeat(32)}`],
+    ['EMAIL_WEBHOOK_SECRET', `whsec_AA==${'A'.repeat(32)}`],
     ['ALLOW_EMULATORS', 'perhaps'],
     ['LOG_LEVEL', 'loud'],
   ] as const) {
@@ -170,6 +175,16 @@ test('a process says which variable it cannot do without', async () => {
       expect(stderr).not.toContain('    at ')
     }),
   )
+})
+
+test('the webhooks host does not believe what a word signs that the API is content with', async () => {
+  for (const TWILIO_AUTH_TOKEN of ['set', `${'a'.repeat(32)},set`])
+    await expect(
+      buildWebhooks({
+        config: { ...world.config, TWILIO_AUTH_TOKEN },
+        log: createLog('silent', 'test'),
+      } as WebhooksContext),
+    ).rejects.toThrow('TWILIO_AUTH_TOKEN: is shorter')
 })
 
 test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {

@@ -1,7 +1,9 @@
 // Messages as the API accepts, shows and cancels them; no worker is there to send them.
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
+import { createHold } from '#api/routes/messages/attachments.ts'
 import { createAddressHash } from '#core/addresses.ts'
 import { createLog } from '#core/log.ts'
 import { segmentsOf } from '#core/segments.ts'
@@ -738,6 +740,41 @@ test('files are stored once and sealed, and a large email is taken where other r
   expect((await sms({ metadata: 'x'.repeat(300 * 1024) })).status).toBe(413)
   const huge = await email({ text: 'x'.repeat(15 * 1024 * 1024) })
   expect([huge.status, huge.body.error.message]).toEqual([413, 'The body is above 15728640 bytes.'])
+})
+
+test('large emails whose requests wait keep out no others', async () => {
+  const attachments = [{ ...FILE, content: 'A'.repeat(14 * 1024 * 1024) }]
+  const waiting: Promise<Answer>[] = []
+  for (let nth = 1; nth <= 5; nth++) {
+    const idempotency_key = freshKey()
+    waiting.push(email({ idempotency_key, attachments }, { prefer: 'wait=15' }))
+    const answered = waiting.at(-1)!.then(() => true)
+    await until('it is written', async () => {
+      const rows = await world.sql`select from messages where idempotency_key = ${idempotency_key}`
+      return rows.length > 0 || (await Promise.race([answered, sleep(20, false)]))
+    })
+  }
+  expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([202, 202, 202, 202, 202])
+})
+
+test('no tenant keeps up or keeps out others by its large emails', async () => {
+  const hold = createHold()
+  const [forever, mib] = [new Promise<never>(() => {}), 1024 * 1024]
+  for (const tenant of ['a', 'a', 'b']) void hold(tenant, 16 * mib, () => forever)
+  await expect(hold('a', mib, async () => 'held')).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await hold('b', 16 * mib, async () => 'held')).toBe('held')
+
+  const attachments = [{ ...FILE, content: 'A'.repeat(300 * 1024) }]
+  const own = await world.clientOf()
+  const messages = Array.from({ length: 40 }, () => ({ ...EMAIL, idempotency_key: freshKey(), attachments }))
+  let over = false
+  const many = own.post('/v1/messages/email/batch', { messages }).finally(() => (over = true))
+  await until('they are being written', async () => {
+    const rows = await world.sql`select from messages where tenant_id = ${own.tenant_id} limit 1`
+    return rows.length > 0
+  })
+  expect([(await email({ attachments })).status, over]).toEqual([202, false])
+  expect((await many).body.map(({ status }: any) => status)).toEqual(Array(40).fill(202))
 })
 
 test('once its text is erased the message shows whom it went to, and no text', async () => {

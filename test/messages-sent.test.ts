@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
+import { notificationOf } from '#domain/notifications/notification.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -105,13 +106,81 @@ describe('an SMS', () => {
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
-    const { status, body } = await sms(to)
-    expect([status, body.status]).toEqual([202, 'unknown'])
+    const { body } = await sms(to, ASYNC)
+    await becomes(body.id, { status: 'unknown', job: 'unknown' })
     await hurry(body.id)
     await becomes(body.id, { job: 'succeeded', reference: expect.stringMatching(/^SM/) })
     expect(await smsTo(to)).toHaveLength(1)
     await twilio.control('POST', '/callbacks', { paused: false })
     await becomes(body.id, { status: 'delivered' })
+  })
+
+  test('is asked about until it has arrived, also where its callback came before anybody knew whose it was', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const { body } = await sms(freshNumber())
+    const sid = body.provider_reference
+    await world.sql`
+      insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, applied_at)
+      select id, provider, account, event_id, kind, object_id, '{}', 'ignored', now()
+      from jsonb_to_record(${world.sql.json(
+        notificationOf('twilio', {
+          account: world.env['TWILIO_ACCOUNT_SID']!,
+          event_id: `${sid}:delivered`,
+          kind: 'sms.delivered',
+          object_id: sid,
+          payload: {},
+          matters: true,
+          said: null,
+        }),
+      )}) as n(id uuid, provider text, account text, event_id text, kind text, object_id text)`
+    void twilio.control('POST', `/messages/${sid}/settle`, { status: 'delivered' })
+    await eventually(async () => expect((await smsTo(body.to))[0].status).toBe('delivered'))
+    await world.sql`update messages set ask_at = now() where id = ${body.id}`
+    await becomes(body.id, { status: 'delivered' })
+    await twilio.control('POST', '/callbacks', { paused: false })
+  })
+
+  test('is not taken for another of its text, be that on its way or lost too', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    const match = { method: 'POST', contains: to.slice(1) }
+    const looked = async (id: string) => {
+      const attempts = async () =>
+        (
+          await world.sql`select from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${id}`
+        ).count
+      const before = await attempts()
+      await hurry(id)
+      await eventually(async () => expect(await attempts()).toBeGreaterThan(before))
+    }
+    // Twilio never got the first; the second is there, and its answer is due.
+    await twilio.fault({ match, fault: 'drop_before' })
+    const first = (await sms(to, ASYNC)).body.id
+    await becomes(first, { status: 'unknown' })
+    const held = await twilio.fault({ match, fault: { hold: 'after' } })
+    const second = (await sms(to, ASYNC)).body.id
+    await eventually(async () => expect(await smsTo(to)).toHaveLength(1))
+    await looked(first)
+    expect(await standsAs(world, first)).toMatchObject({ status: 'unknown', reference: null })
+    await held.remove()
+    const [{ sid }] = await smsTo(to)
+    await becomes(second, { status: 'sent', reference: sid, job: 'succeeded' })
+    await looked(first)
+    expect(await standsAs(world, first)).toMatchObject({ status: 'unknown', reference: null })
+
+    // One that has failed without ever being sent is known as well.
+    await world.sql`update messages set status = 'failed', sent_at = null, failure = '{}' where id = ${second}`
+    await looked(first)
+    expect(await standsAs(world, first)).toMatchObject({ job: 'unknown', reference: null })
+    const [job] =
+      await world.sql`select last_error ->> 'message' as said from jobs where subject_id = ${first}`
+    expect(job!['said']).toContain('has not shown')
+    await world.sql`
+      update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`
+    await twilio.control('POST', '/callbacks', { paused: false })
+    await becomes(second, { status: 'delivered' })
   })
 })
 
@@ -148,6 +217,11 @@ describe('an email', () => {
     }
     const { events } = await becomes(body.id, { status: 'failed', job: 'failed', recipients: ['refused'] })
     expect(events).toEqual(['created', 'failed'])
+    const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
+    const attempts = timeline.filter(({ kind }: any) => kind === 'attempt')
+    expect(attempts.map(({ outcome }: any) => outcome)).toEqual([...Array(4).fill('retry'), 'declined'])
+    for (const { details } of attempts)
+      expect(details.error).toMatchObject({ code: 'email_send_failed', provider_code: '451 4.3.0' })
     // Who waits hears of it at once.
     expect((await email(['alan@defer.example'])).status).toBe(500)
   })
@@ -156,6 +230,16 @@ describe('an email', () => {
     const { status, body } = await email(['grace@lost.example'])
     expect([status, body.status]).toEqual([202, 'unknown'])
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+    // It was looked for, not sent again, and is not shown as if it was.
+    await hurry(body.id)
+    const attempts = await eventually(async () => {
+      const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
+      const [call] = timeline.filter(({ kind }: any) => kind === 'provider_call')
+      const looked = timeline.filter(({ details }: any) => details.attempt === 2 && details.ended_at)
+      expect(looked).toHaveLength(1)
+      return { looked, call }
+    })
+    expect(attempts.call.details.last_sent_at).toBe(attempts.call.at)
     await resolveAsDone(
       world.sql,
       { job_id: job!.id, who: 'ada', reason: 'the log of the relay' },
@@ -163,6 +247,24 @@ describe('an email', () => {
     )
     await becomes(body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted'] })
     expect(await emailsTo('grace@lost.example')).toHaveLength(1)
+  })
+
+  test('that waits for a connection has not begun: whoever dies then has lost none', async () => {
+    const held = await world.provider('smtp').fault({ match: { method: 'MAIL' }, times: 5, fault: 'hold' })
+    const sent = await Promise.all(
+      Array.from({ length: 8 }, (_, nth) => email([`line${nth}@example.com`], ASYNC)),
+    )
+    const ids = sent.map(({ body }) => body.id)
+    await held.hit(5)
+    await eventually(async () => {
+      const jobs =
+        await world.sql`select from jobs where subject_id = any(${ids}::uuid[]) and state = 'running'`
+      expect(jobs.count).toBe(8)
+    })
+    const begun = await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
+    expect(begun.count).toBe(5)
+    await held.remove()
+    for (const id of ids) await becomes(id, { status: 'sent', job: 'succeeded' })
   })
 
   test('that is held up by a pause is not sent, and goes on as it was', async () => {

@@ -206,3 +206,22 @@ test('a sample is a part of the ids, and always the same', () => {
   const half = new Set(ids.filter(createSampler(0.5)))
   expect(tenth!.every((id) => half.has(id))).toBe(true)
 })
+
+test('an email that nobody takes is found by its id, and is no failure of ours', async () => {
+  const { client } = deployment
+  const refused = await client.post(
+    '/v1/messages/email',
+    { idempotency_key: freshKey(), to: ['nobody@bounce.example'], subject: 'Hello', text: 'Hello' },
+    { 'x-request-id': 'shop-4712' },
+  )
+  expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
+  const { message_id } = refused.body.error.context
+  const lines = await until('its lines', () => {
+    const found = linesWith(message_id)
+    return found.some(({ msg }) => msg === 'answered') && found
+  })
+  expect(lines.map(({ msg }) => msg)).toEqual(
+    expect.arrayContaining(['the provider answered', 'an attempt ended', 'answered']),
+  )
+  expect(linesWith('shop-4712').filter(({ msg }) => msg === 'a request failed')).toEqual([])
+})

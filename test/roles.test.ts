@@ -43,6 +43,26 @@ afterAll(async () => {
 
 const asked = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
 
+/** Messages with all that belongs to them; somebody answers that no more are wanted. */
+async function sendMessages({ client, provider }: World): Promise<void> {
+  const send = async (path: string, body: object) =>
+    (await client.post(`/v1/messages/${path}`, { idempotency_key: freshKey(), ...body })).body
+  const number = '+4915112345678'
+  const template = await send('templates', { name: 'greeting', channel: 'sms', body: 'Hello {{ name }}' })
+  const sms = await send('sms', { to: number, template: 'greeting', variables: { name: 'Ada' } })
+  expect(sms).toMatchObject({ status: 'sent', body: 'Hello Ada' })
+  const text = { to: ['ada@example.com'], subject: 'Hello', text: 'Hello' }
+  const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }]
+  expect(await send('email', { ...text, attachments })).toMatchObject({ status: 'sent' })
+  const later = await send('email', { ...text, send_at: new Date(Date.now() + 3_600_000) })
+  expect((await client.post(`/v1/messages/${later.id}/cancel`)).status).toBe(200)
+  expect((await client.delete(`/v1/messages/templates/${template.id}`)).status).toBe(200)
+  await provider('twilio').control('POST', '/inbound', { from: number, to: sms.from, body: 'STOP' })
+  await eventually(async () =>
+    expect((await client.get('/v1/messages/suppressions')).body).toMatchObject([{ reason: 'opt_out' }]),
+  )
+}
+
 test('each process does all of its work as its own user', async () => {
   const { client } = world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -76,6 +96,7 @@ test('each process does all of its work as its own user', async () => {
   const slow = { ...task, idempotency_key: freshKey(), input: { prompt: '[[slow]]' } }
   const started = (await client.post('/v1/ai/tasks', slow)).body
   expect((await client.post(`/v1/ai/tasks/${started.id}/cancel`)).body.status).toBe('canceled')
+  await sendMessages(world)
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
   await payoutIn(client, payout.body.id, 'failed')

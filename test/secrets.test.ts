@@ -145,6 +145,90 @@ test('whatever happens to a payment, its secrets are stored and logged nowhere',
   expect([...left], 'tokens are kept no longer than the call').toEqual([])
 })
 
+test('whatever happens to a message, whom it is for and what it says are stored and logged nowhere in clear', async () => {
+  const { sql, client, env } = deployment
+  const heard = await monitor(deployment.redis!.url)
+  await deployment.killAll()
+  await deployment.startApi()
+  await deployment.startWorker()
+  const said = (what: string) => `${what}-${randomBytes(8).toString('hex')}`
+  const [who, subject, text, html, file, name, head, value] = [
+    'who',
+    'subject',
+    'text',
+    'html',
+    'file',
+    'name',
+    'head',
+    'value',
+  ].map(said) as [string, string, string, string, string, string, string, string]
+  const numbers = ['+14155557391', '+15005550001', '+15005550500', '+15005550599']
+  const asked: Promise<Answer>[] = []
+  const ask = (path: string, body: object) =>
+    asked.push(client.post(`/v1/messages${path}`, { idempotency_key: freshKey(), ...body }))
+  for (const domain of ['ok', 'bounce', 'defer', 'reject', 'lost'])
+    ask('/email', {
+      to: [`Ada <${who}@${domain}.example>`],
+      subject,
+      text,
+      html,
+      headers: { 'X-Head': head },
+      attachments: [
+        {
+          filename: `${name}.txt`,
+          content_type: 'text/plain',
+          content: Buffer.from(file).toString('base64'),
+        },
+      ],
+    })
+  await client.post('/v1/messages/templates', { name: 'said', channel: 'sms', body: '{{ value }}' })
+  for (const to of numbers) ask('/sms', { to, template: 'said', variables: { value } })
+  ask('/suppressions', { channel: 'email', address: `${who}@gone.example` })
+  const answers = await Promise.all(asked)
+  expect(answers.map(({ status }) => Math.floor(status / 100))).toEqual([2, 5, 5, 5, 2, 2, 5, 5, 2, 2])
+  const of_refused = [
+    await client.post('/v1/messages/email', { idempotency_key: freshKey(), to: [who, `${who}@`], subject }),
+    await client.post('/v1/messages/sms', {
+      idempotency_key: freshKey(),
+      to: `${numbers[0]}1234567`,
+      body: text,
+    }),
+    await client.post('/v1/messages/sms', {
+      idempotency_key: freshKey(),
+      to: numbers[0],
+      template: 'said',
+      variables: { other: value },
+    }),
+    ...answers.filter(({ status }) => status >= 400),
+  ]
+  for (const filter of [`messages?to=${who}@ok.example`, `messages/suppressions?address=${who}@gone.example`])
+    expect((await client.get(`/v1/${filter}`)).body).toHaveLength(1)
+  await deployment
+    .provider('twilio')
+    .control('POST', '/inbound', { from: numbers[0], to: env['TWILIO_FROM'], body: 'STOP' })
+  await until('the word is applied', async () => {
+    const rows = await sql`select from notifications where kind = 'sms.opt_out' and state = 'applied'`
+    return rows.length > 0
+  })
+  await deployment.killAll()
+
+  const base64 = (secret: string) => Buffer.from(secret).toString('base64').slice(0, -4)
+  const secrets = [who, subject, text, html, file, name, head, value, ...numbers].flatMap((secret) =>
+    [secret.replace('+', ''), base64(secret)].map((each) => [secret, each] as const),
+  )
+  const places = {
+    tables: [await everyRow(sql), 'sms.opt_out'],
+    'what the processes wrote': [deployment.output(), '/v1/messages/suppressions'],
+    'what went through Redis': [heard(), 'messages'],
+    'what was refused': [of_refused.map((answer) => answer.text).join('\n'), 'sms_send_failed'],
+  } as const
+  for (const [place, [written, witness]] of Object.entries(places)) {
+    expect(written.includes(witness), `${place} are read`).toBe(true)
+    const found = secrets.filter(([, each]) => written.includes(each))
+    expect(found.map(([secret, each]) => `${secret} in ${place}: ${around(written, each)}`)).toEqual([])
+  }
+}, 60_000)
+
 test('keys rotate while work goes on: texts sealed with an older key still open, and a job without its key waits', async () => {
   const { client, sql, env } = deployment
   const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]

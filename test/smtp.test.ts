@@ -148,6 +148,19 @@ describe('Each end of a conversation', () => {
       failure: { code: 'connection_failed', provider_code: '535 5.7.8' },
     })
   })
+
+  test('What is answered to a login is not passed on: it may repeat the password', async () => {
+    const code = '535 5.7.8 No user emulator with AGVtdWxhdG9yAHJpZ2h0'
+    await server.fault({ match: { method: 'AUTH' }, fault: { refuse_400: true, code } })
+    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+      kind: 'misconfigured',
+      failure: {
+        code: 'connection_failed',
+        message: 'The server refused our login.',
+        provider_code: '535 5.7.8',
+      },
+    })
+  })
 })
 
 describe('Recipients', () => {
@@ -244,11 +257,25 @@ describe('Connections', () => {
   test('Many at once go over as many connections as there may be, each once', async () => {
     const before = await greeted()
     const addresses = Array.from({ length: 100 }, (_, at) => `many-${at}@example.com`)
-    const outcomes = await Promise.all(addresses.map((address) => email.sendEmail(to([address]), NOBODY)))
+    const outcomes = await Promise.all(
+      addresses.map((address) =>
+        email.inTurn('shop', NOBODY, async () => await email.sendEmail(to([address]), NOBODY)),
+      ),
+    )
     expect(outcomes.filter(({ kind }) => kind !== 'done')).toEqual([])
     const all: any[] = await server.control('GET', '/messages')
     for (const address of addresses) expect(all.filter((each) => each.to.includes(address))).toHaveLength(1)
     expect(await greeted()).toBe(before + 2)
+  })
+
+  test('Who is no longer wanted while it waits has not begun', async () => {
+    const [leaving, held] = [new AbortController(), Promise.withResolvers<void>()]
+    const busy = [1, 2].map(() => email.inTurn('shop', NOBODY, async () => await held.promise))
+    const waiting = email.inTurn('other', leaving.signal, async () => 'begun')
+    leaving.abort()
+    await expect(waiting).rejects.toThrow(NotStarted)
+    held.resolve()
+    await Promise.all(busy)
   })
 })
 
@@ -379,6 +406,13 @@ describe('What arrives', () => {
         text: 'one \n\n.two\r three\n\n\n',
         html: '<p>Käse</p>',
         list_unsubscribe_url: 'https://sluice.example/out',
+        attachments: [
+          {
+            filename: 'inner.eml',
+            content_type: 'message/rfc822',
+            content: Buffer.from('Subject: Inner\n\n.\r.'),
+          },
+        ],
       }),
       NOBODY,
     )

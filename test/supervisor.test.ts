@@ -20,7 +20,15 @@ import { createWorld } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-const PARTS = ['api', 'webhooks host', 'worker', 'Stripe emulator', 'Email emulator', 'AI emulator']
+const PARTS = [
+  'api',
+  'webhooks host',
+  'worker',
+  'Stripe emulator',
+  'Twilio emulator',
+  'Email emulator',
+  'AI emulator',
+]
 
 type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string; redis_url: string }
 
@@ -195,6 +203,8 @@ test('each part is given the variables that it reads, and no secret of another',
     REDIS_URL: 'redis://127.0.0.1',
     ENCRYPTION_KEY: `${'A'.repeat(43)}=`,
     STRIPE_WEBHOOK_SECRET: 'whsec_given',
+    ADDRESS_KEY: `${'B'.repeat(43)}=`,
+    EMAIL_WEBHOOK_SECRET: `whsec_${'C'.repeat(43)}=`,
   }
   const place = { port: 1, url: 'http://127.0.0.1:1' }
   const secretsOf = (more: Record<string, string>) => {
@@ -206,7 +216,10 @@ test('each part is given the variables that it reads, and no secret of another',
       // The emulator is no process of the table.
       const others = variables().filter((variable) => !variable.read_by.some((each) => each === process))
       const unset = others.filter((variable) => env[variable.name] === '')
-      expect([name, unset.length]).toEqual([name, others.length - (name === 'Stripe emulator' ? 1 : 0)])
+      expect([name, unset.length]).toEqual([
+        name,
+        others.length - (['Stripe emulator', 'Twilio emulator'].includes(name) ? 1 : 0),
+      ])
     }
     const secrets = [
       'DATABASE_URL',
@@ -215,6 +228,9 @@ test('each part is given the variables that it reads, and no secret of another',
       'STRIPE_WEBHOOK_SECRET',
       'AI_API_KEY',
       'SMTP_URL',
+      'TWILIO_AUTH_TOKEN',
+      'ADDRESS_KEY',
+      'EMAIL_WEBHOOK_SECRET',
     ]
     const isSecret = (text = '') => !['', 'set', 'smtp://set'].includes(text)
     return Object.fromEntries(
@@ -222,16 +238,32 @@ test('each part is given the variables that it reads, and no secret of another',
     )
   }
   const parts = {
-    api: ['DATABASE_URL', 'ENCRYPTION_KEY'],
-    'webhooks host': ['DATABASE_URL', 'STRIPE_WEBHOOK_SECRET'],
-    worker: ['DATABASE_URL', 'ENCRYPTION_KEY', 'STRIPE_SECRET_KEY', 'AI_API_KEY', 'SMTP_URL'],
+    api: ['DATABASE_URL', 'ENCRYPTION_KEY', 'ADDRESS_KEY'],
+    'webhooks host': [
+      'DATABASE_URL',
+      'STRIPE_WEBHOOK_SECRET',
+      'TWILIO_AUTH_TOKEN',
+      'ADDRESS_KEY',
+      'EMAIL_WEBHOOK_SECRET',
+    ],
+    worker: [
+      'DATABASE_URL',
+      'ENCRYPTION_KEY',
+      'STRIPE_SECRET_KEY',
+      'AI_API_KEY',
+      'SMTP_URL',
+      'TWILIO_AUTH_TOKEN',
+      'ADDRESS_KEY',
+    ],
   }
   const ai = { AI_BASE_URL: 'https://ai.example/v1', AI_API_KEY: 'sk-given' }
   const smtp = { SMTP_URL: 'smtps://us:given@smtp.example' }
-  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given', ...ai, ...smtp })).toEqual(parts)
+  const twilio = { TWILIO_ACCOUNT_SID: `AC${'1'.repeat(32)}`, TWILIO_AUTH_TOKEN: 'given' }
+  expect(secretsOf({ STRIPE_SECRET_KEY: 'sk_test_given', ...ai, ...smtp, ...twilio })).toEqual(parts)
   expect(secretsOf({})).toEqual({
     ...parts,
     'Stripe emulator': ['STRIPE_WEBHOOK_SECRET'],
+    'Twilio emulator': ['TWILIO_AUTH_TOKEN'],
     'Email emulator': [],
     'AI emulator': [],
   })

@@ -43,7 +43,7 @@ beforeAll(async () => {
   await drift(world, payment.id)
   const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
   const template = await made('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
-  const suppressed = { channel: 'email', address: 'ada@example.com' }
+  const suppressed = { channel: 'email', address: 'grace@example.com' }
   const suppression = await made('/v1/messages/suppressions', suppressed)
   const message = await made('/v1/messages/email', {
     to: ['ada@example.com'],
@@ -199,7 +199,7 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     `/v1/disputes?payment_id=${owned.payments}`,
     `/v1/reconciliation?payment_id=${owned.payments}`,
     '/v1/messages/templates?name=greeting&channel=sms',
-    '/v1/messages/suppressions?address=ada@example.com',
+    '/v1/messages/suppressions?address=grace@example.com',
     '/v1/messages/suppressions?channel=email&reason=manual',
     '/v1/messages?to=ada@example.com',
     '/v1/messages?tag=shipping&status=scheduled',

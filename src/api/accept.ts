@@ -98,8 +98,7 @@ export async function accept<T extends { status: string }>(
     content?: object
   },
 ): Promise<T> {
-  const { idempotency_key: _key, ...content } = body
-  const work = { content, ...given }
+  const work = { ...given, content: given.content ?? contentOf(body) }
   const { answers, reached, dropped, may_end_otherwise = false, why_not } = work
   const preferred = preferredWait(request)
   const waits = request.routeOptions.config.literal?.waits
@@ -140,8 +139,8 @@ export async function accept<T extends { status: string }>(
 }
 
 /**
- * The same for one of several requests that are answered together, without a wait: the status that it would be answered with
- * by itself, and the resource.
+ * The same for one of several requests that are answered together, without a wait: the status that it would be answered
+ * with by itself, and the resource.
  */
 export async function acceptOneOfMany<T extends { status: string }>(
   context: ApiContext,
@@ -226,13 +225,18 @@ export async function acceptAtOnce<T extends object>(
     why_not?: WhyNot
   },
 ): Promise<T> {
-  const { idempotency_key: _key, ...content } = work.body
+  const content = contentOf(work.body)
   const taken = await takeOnce(context, requestKey(request, work.body), content, work.step, work.find)
   if (taken.kind === 'refused') throw await because(work.why_not)
   reply.code(successOf(request))
   if (taken.kind === 'taken') return taken.value
   reply.header('idempotent-replayed', 'true')
   return taken.remembered.resource
+}
+
+/** A body without its key. */
+function contentOf({ idempotency_key: _key, ...content }: { idempotency_key?: string | undefined }): object {
+  return content
 }
 
 /** The refusal; one that a route did not reckon with is our own mistake. */

@@ -41,7 +41,9 @@ export function parseBody(bytes: Buffer, most_values = MAX_VALUES): unknown {
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
-/** How many values this JSON has, lists and objects included, and how many names; not counted on beyond `most` values. */
+/**
+ * How many values this JSON has, lists and objects included, and how many names; not counted on beyond `most` values.
+ */
 function countIn(bytes: Uint8Array, most: number): { values: number; names: number } {
   let values = 1
   let names = 0

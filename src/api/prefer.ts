@@ -14,8 +14,8 @@ const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD
 type PreferredWait = { wait_ms: number; applied: string } | undefined
 
 /**
- * How long a caller wants to wait for the job. `wait=N`: N seconds, at most 30. `respond-async` without it: not at all. A
- * preference that cannot be read is ignored; of several with one name the first counts.
+ * How long a caller wants to wait for the job. `wait=N`: N seconds, at most 30. `respond-async` without it: not at all.
+ * A preference that cannot be read is ignored; of several with one name the first counts.
  */
 export function preferredWait(request: FastifyRequest): PreferredWait {
   const preferences = read(String(request.headers.prefer ?? ''))

@@ -7,10 +7,15 @@ import { seldom } from '#core/seldom.ts'
 import type { z } from 'zod'
 import { docPath, type errorBody } from './openapi/error.ts'
 
-/** Nothing is wrong here: an area is not deployed, which is logged at the start, or a provider took no message. */
-const NO_FAULTS = new Set<ErrorCode>(['misconfigured_gateway', 'email_send_failed', 'sms_send_failed'])
 /** A field name comes from the caller and can be as long as a body. */
 const MAX_PARAM_LENGTH = 200
+
+/** Areas that are not deployed are logged at the start; of a message that was refused its worker has logged why. */
+const NO_FAULTS: ReadonlySet<ErrorCode> = new Set([
+  'misconfigured_gateway',
+  'email_send_failed',
+  'sms_send_failed',
+])
 
 type ErrorAnswer = { error: z.output<typeof errorBody> }
 

@@ -1,4 +1,5 @@
-// Email addresses and phone numbers as they are stored: sealed where they are shown again, hashed where they are looked for.
+// Email addresses and phone numbers as they are stored: sealed where they are shown again, hashed where they are looked
+// for.
 import { createHmac } from 'node:crypto'
 import { domainToASCII } from 'node:url'
 
@@ -19,7 +20,10 @@ export function createAddressHash(key: string): AddressHash {
       .slice(0, 32)
 }
 
-/** `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so is a domain in its own letters and as `xn--...`. */
+/**
+ * `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so is a domain in its own letters and as
+ * `xn--...`.
+ */
 function canonical(channel: Channel, address: string): string {
   if (channel === 'sms') return address
   const bare = bareAddress(address)

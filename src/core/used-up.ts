@@ -1,4 +1,5 @@
-// Remembers what used up its time or memory, so that it is not tried again at once: it costs others the time of a thread.
+// Remembers what used up its time or memory, so that it is not tried again at once: it costs others the time of a
+// thread.
 
 /** For how long. */
 const REMEMBERED_MS = 2 * 60_000

@@ -161,7 +161,9 @@ export function areasOf(config: Config): AreaStates {
   }
 }
 
-/** The same where no channel lacks any. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area. */
+/**
+ * The same where no channel lacks any. `disabled`: DISABLED_AREAS. Throws ConfigError for a name that is not an area.
+ */
 export function areaStates(
   disabled: readonly string[],
   is_missing: (credential: VariableName) => boolean = () => false,

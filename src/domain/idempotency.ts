@@ -39,9 +39,9 @@ export type Remembered = {
 
 /**
  * Whether the key of the request `a` was used before: it is stored for this route, or in a row of `resource`, which is
- * kept longer than the key; `made_there`: the condition for rows `r` that are made on this route, where several make them. The accepting statement leaves such requests out, so that a replay does not undo the batch
- * that it came in. The `offset` keeps this a look-up for each request: an anti-join, planned while the table was
- * empty, would later scan it.
+ * kept longer than the key; `made_there`: the condition for rows `r` that are made on this route, where several make
+ * them. The accepting statement leaves such requests out, so that a replay does not undo the batch that it came in. The
+ * `offset` keeps this a look-up for each request: an anti-join, planned while the table was empty, would later scan it.
  */
 export function isKnown(sql: Sql | Tx, resource?: Noun, made_there = sql`true`): Fragment {
   const remembered = sql`exists (

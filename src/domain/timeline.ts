@@ -13,8 +13,8 @@ const OUTCOME = `How it ended; null while it has not.
 - Postings and events have none.`
 
 const DETAILS = `What else is known.
-- Of an attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null.
-- Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the processor's id of the object.
+- Of an attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null; where a provider refused, also what it said.
+- Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the provider's id of the object.
 - Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
 - Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
 - Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key; \`failure\`, the code of what was wrong, where something was.`
@@ -33,7 +33,7 @@ export const timelineEntrySchema = z
     kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
       id: 'TimelineKind',
       description:
-        '`attempt`: a try at a job of ours. `provider_call`: a call to the processor. `notification`: what the processor told. `posting`: what was written to the ledger. `event`: what was announced.',
+        '`attempt`: a try at a job of ours. `provider_call`: a call to the provider. `notification`: what the provider told. `posting`: what was written to the ledger. `event`: what was announced.',
       example: 'provider_call',
     }),
     name: z.string().meta({
@@ -48,7 +48,7 @@ export const timelineEntrySchema = z
   })
   .meta({
     id: 'TimelineEntry',
-    description: 'One thing that happened to a payment, payout, top-up or verification.',
+    description: 'One thing that happened to a payment, payout, top-up, verification or message.',
   })
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
@@ -73,6 +73,8 @@ export async function listTimeline(
   const iso = (at: Fragment) => isoText(sql, at)
   // As the resource shows it: payments in upper case, like the ledger, all others in lower case.
   const currency = rootOf(subject) === 'payment' ? sql`t.currency` : sql`lower(t.currency)`
+  // A message is never sent a second time under one key: what comes after are looks.
+  const last_sent_at = subject === 'message' ? sql`first_sent_at` : sql`last_sent_at`
   return await sql<TimelineEntry[]>`
     with job as (
       select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
@@ -83,15 +85,16 @@ export async function listTimeline(
       select c.* from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
     ), entry as (
-      -- Only the error of a definitive refusal is meant for the tenant.
+      -- Only what the provider said is meant for the tenant: a definitive refusal, or why a message did not go yet.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
         'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
-        'error', case when outcome = 'declined' then error
+        'error', case
+          when outcome = 'declined' or (outcome = 'retry' and error ? 'provider_message') then error
           when error is not null then ${sql.json(HIDDEN_ERROR)}::jsonb end) as details
       from attempt
       union all
       select first_sent_at, 2, 'provider_call', operation, outcome, jsonb_build_object(
-        'job_id', job_id, 'generation', generation, 'last_sent_at', ${iso(sql`last_sent_at`)},
+        'job_id', job_id, 'generation', generation, 'last_sent_at', ${iso(last_sent_at)},
         'provider_reference', provider_reference)
       from call where first_sent_at is not null
       union all

@@ -36,6 +36,12 @@ export type SendOutcome<Sent> =
 
 export type EmailProvider = {
   /**
+   * Does `work`, which sends one email, when there is a connection for it: who waits is served by turns of `whose`. What an
+   * email needs is read in its turn, so that a slow server keeps few of them in memory, and few begun. Throws NotStarted when
+   * the signal aborts first.
+   */
+  inTurn<T>(whose: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
+  /**
    * Sends an email once. `refused`: recipients for whom the server did not take it, while it did for others. No text that
    * comes back names an address. Throws NotStarted where a pause, or the end of the worker, kept it from leaving.
    */

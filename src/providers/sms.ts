@@ -14,11 +14,10 @@ export type OutgoingSms = {
 }
 
 /**
- * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but `failed` may
- * be corrected by any but `sending`, which may have been on its way for longer.
+ * How far an SMS has come since its provider took it, in this order; a later one never goes back to an earlier, but
+ * `failed` may be corrected by any but `sending`, which may have been on its way for longer.
  */
-const SMS_STATUSES = ['sending', 'sent', 'failed', 'undelivered', 'delivered'] as const
-export type SmsStatus = (typeof SMS_STATUSES)[number]
+export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 
 /** An SMS as its provider has it. */
 export type ProviderSms = {
@@ -37,14 +36,7 @@ export type SmsProvider = {
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
   /** Null: the provider does not know it. */
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
-  /** The SMS of this text to this number, made no earlier than `since_s` (Unix time); null when none is listed. */
-  searchSms(sms: {
-    from: string
-    to: string
-    body: string
-    since_s: number
-    /** Those that belong to others of our messages. */
-    except: string[]
-  }): Promise<Outcome<ProviderSms | null>>
+  /** The SMS of this text to this number that are listed, made no earlier than `since_s` (Unix time), the oldest first. */
+  searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   close(): Promise<void>
 }

@@ -26,6 +26,15 @@ const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
 `,
   },
   {
+    area: 'messages',
+    commands: ({ api_url, api_key }) => `Send an email, and see it in the inbox:
+
+  curl -s ${api_url}/v1/messages/email -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' \\
+    -d '{"idempotency_key":"email-1","to":["Ada <ada@example.com>"],"subject":"Hello","text":"Your order has shipped."}'
+
+`,
+  },
+  {
     area: 'ai',
     commands: ({ api_url, api_key }) => `Classify a text:
 

@@ -94,7 +94,7 @@ const ROWS = {
     page: { name: 'inbox', port: 'INBOX_PORT' },
     instead_of: ['SMTP_URL'],
     set: 'SMTP_URL',
-    note: 'an inbox that keeps all email',
+    note: 'an inbox that shows all email',
     api_key: 'smtp-emulator',
     variables: (url, { EMAIL_FROM = 'Sluice <mail@sluice.example>' }) => ({ SMTP_URL: url, EMAIL_FROM }),
     args: () => [],

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { EMAIL } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
+import { describe } from '#core/describe.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
@@ -46,13 +47,19 @@ function emailRoute(app: FastifyInstance, context: WebhooksContext, take: Take):
     if (verdict !== 'valid' || id === undefined)
       return await refuse.signature(verdict === 'valid' ? 'malformed' : verdict, request, reply)
     const body = jsonOf(raw)
-    const type = anyEvent.safeParse(body).data?.type
-    const event = known.safeParse(body).data
+    const { data: { type } = {}, error: no_type } = anyEvent.safeParse(body, { error: describe })
+    const { data: event, error: no_event } = known.safeParse(body, { error: describe })
     if (type === undefined || (TYPES.has(type) && event === undefined))
-      return await refuse.content(request, reply)
+      return await refuse.content(request, reply, whatIsWrong(no_type ?? no_event))
     const fresh = await take(arrivalOf(context, id, event), request)
     return { received: true, ...(!fresh && { duplicate: true }) }
   })
+}
+
+/** Of the first field at fault, and nothing of what stands in it. */
+function whatIsWrong(error: z.ZodError | undefined): string | undefined {
+  const [issue] = error?.issues ?? []
+  return issue && `${issue.path.join('.') || 'the body'} ${issue.message}`
 }
 
 /** What is stored of an event; undefined: one of a type that changes nothing here. */

@@ -12,8 +12,8 @@ export type Refusing = {
     request: FastifyRequest,
     reply: FastifyReply,
   ): FastifyReply
-  /** It is the provider's, and not what it sends. */
-  content(request: FastifyRequest, reply: FastifyReply): FastifyReply
+  /** It is the provider's, and not what it sends. `why`: what is wrong, for a sender that is somebody's own program. */
+  content(request: FastifyRequest, reply: FastifyReply, why?: string): FastifyReply
 }
 
 /** The refusals of one provider. */
@@ -38,8 +38,10 @@ export function refusing(provider: string, log: Log): Refusing {
         { code: 'invalid_signature', message: `The signature is not acceptable: ${verdict}.` },
         ...exchange,
       ),
-    content: (...exchange) =>
-      refuse('no event', { code: 'invalid_request', message: 'This is not an event.' }, ...exchange),
+    content: (request, reply, why) => {
+      const message = why === undefined ? 'This is not an event.' : `This is not an event: ${why}.`
+      return refuse('no event', { code: 'invalid_request', message }, request, reply)
+    },
   }
 }
 

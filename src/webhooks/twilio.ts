@@ -1,6 +1,7 @@
 // Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
+import { ConfigError } from '#core/config.ts'
 import { SMS } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
 import { webhooksUrl } from '#core/startup.ts'
@@ -17,6 +18,10 @@ export const twilioNotifications: NotificationRoute = {
   route: twilioRoute,
 }
 
+/** The API is content with any word, `set` for example; here whoever guesses it could tell us anything. */
+const LEAST_TOKEN = 12
+/** Of a form: an SMS has 1,600 characters at most, and the signature is of what the whole form says, so it is read for anybody. */
+const FORM_BYTES = 64 * 1024
 /** Nothing is to be answered to the person. */
 const NO_ANSWER = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
@@ -24,10 +29,14 @@ const query = z.object({ m: z.uuid().optional().catch(undefined) })
 function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take): void {
   const { config, log } = context
   const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
+  if (tokens.some(({ length }) => length < LEAST_TOKEN))
+    throw new ConfigError(
+      `TWILIO_AUTH_TOKEN: is shorter than ${LEAST_TOKEN} characters. What it signs is believed here: give the webhooks host the token itself.`,
+    )
   // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
   const origin = webhooksUrl(config)
   const refuse = refusing(SMS.provider, log)
-  app.post(twilioNotifications.path, async (request, reply) => {
+  app.post(twilioNotifications.path, { bodyLimit: FORM_BYTES }, async (request, reply) => {
     if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
     const posted = new URLSearchParams(rawBody(request).toString('utf8'))
     const signature = headerOf(request, 'x-twilio-signature')

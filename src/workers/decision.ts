@@ -41,10 +41,12 @@ type RetryOptions = {
    */
   unanswered?: boolean
   /**
-   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not looked up,
-   * it begins anew.
+   * No attempt has had an effect, as the noun's row says, whatever may be in doubt about the job: the call is not
+   * looked up, it begins anew.
    */
   afresh?: boolean
+  /** What the provider said, which the tenant is shown instead of nothing. */
+  said?: NonNullable<Settlement['error']>
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
 }
@@ -170,6 +172,7 @@ export function settlementOf(
         ...settlement,
         state: looks ? 'unknown' : 'ready',
         outcome: why,
+        error: decision.said ?? settlement.error,
         delay_ms,
         rotate: afresh && job.call?.in_doubt === true,
         forgive: !counts,

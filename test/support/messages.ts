@@ -1,20 +1,8 @@
-// Messages as stories need them: accepted as the API accepts them, told of by signed notifications, and as they stand.
+// Messages as stories need them: told of by signed notifications, and as they stand.
 import { createHmac } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { bareAddress, createAddressHash, type AddressHash, type Channel } from '#core/addresses.ts'
-import { newId } from '#core/ids.ts'
-import { createVault } from '#core/secrets.ts'
-import { announce } from '#domain/events.ts'
-import type { MessageContent, MessageEnvelope } from '#domain/messages/message.ts'
-import { PROVIDER_OF } from '#domain/messages/message.ts'
-import { attachmentPlace, messagePlace } from '#domain/messages/sealed.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
-import { sendEmail, sendSms } from '#jobs/messages.ts'
-import { freshKey } from './client.ts'
 import type { World } from './world.ts'
-
-const JOBS = { email: sendEmail, sms: sendSms }
-export const SENDER = '+15551234567'
 
 /** The variables without which the API accepts no messages, where nobody sends them. */
 export const MESSAGE_SENDERS = {
@@ -25,89 +13,8 @@ export const MESSAGE_SENDERS = {
   TWILIO_FROM: '+15005550006',
 }
 
-export type Wanted = {
-  channel: Channel
-  to: string[]
-  from?: string
-  tenant_id?: string
-  content?: Partial<MessageContent>
-  envelope?: Partial<MessageEnvelope>
-  attachments?: string[]
-  retries?: boolean
-  /** In how many seconds it is to go. */
-  in_s?: number
-  /** Its job is due only then; at once unless told. */
-  due_in_s?: number
-}
-
 export function hashOf(world: Pick<World, 'env'>): AddressHash {
   return createAddressHash(world.env['ADDRESS_KEY']!)
-}
-
-/** Accepts a message. Answers its id. */
-export async function acceptMessage(world: World, wanted: Wanted): Promise<string> {
-  const { sql, env } = world
-  const { channel, to, tenant_id = world.tenant_id, retries = true, in_s } = wanted
-  const from = wanted.from ?? (channel === 'sms' ? SENDER : 'Shop <mail@shop.example>')
-  const id = newId()
-  const vault = createVault(env['ENCRYPTION_KEY']!)
-  const hash = hashOf(world)
-  const envelope: MessageEnvelope = {
-    from,
-    to,
-    cc: null,
-    bcc: null,
-    reply_to: null,
-    subject: channel === 'email' ? 'Your order has shipped' : null,
-    list_unsubscribe_url: null,
-    ...wanted.envelope,
-  }
-  const content: MessageContent = {
-    text: channel === 'email' ? 'It is on its way.' : null,
-    html: null,
-    body: channel === 'sms' ? 'It is on its way.' : null,
-    headers: null,
-    attachments: null,
-    validity_s: null,
-    ...wanted.content,
-  }
-  const addresses = [...envelope.to, ...(envelope.cc ?? []), ...(envelope.bcc ?? [])]
-  const recipients = addresses.map((address) => ({
-    address: hash(channel, address),
-    status: null,
-    code: null,
-    message: null,
-  }))
-  const seal = (what: unknown, column: 'envelope' | 'content') =>
-    vault.seal(JSON.stringify(what), messagePlace(tenant_id, id, column))
-  const at = (seconds: number | undefined) =>
-    seconds === undefined ? sql`null::timestamptz` : sql`now() + ${seconds} * interval '1 second'`
-  const job = JOBS[channel]
-  await sql`
-    with m as (
-      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
-        provider, segments, encoding, send_at)
-      values (${tenant_id}, ${id}, ${freshKey()}, ${channel}, ${in_s === undefined ? 'queued' : 'scheduled'},
-        ${seal(envelope, 'envelope')}, ${seal(content, 'content')}, ${channel === 'sms' ? hash('sms', from) : null},
-        ${sql.json(recipients)}, ${PROVIDER_OF[channel]}, ${channel === 'sms' ? 1 : null},
-        ${channel === 'sms' ? 'GSM-7' : null}, ${at(in_s)})
-      returning *
-    ), event as (${announce(sql, 'message', sql`select m.*, ${newId()}::uuid as event_id, 'message.created' as event from m`)})
-    ${enqueue(
-      sql,
-      job,
-      sql`
-        select ${newId()}::uuid as job_id, tenant_id, id as subject_id, jsonb_build_object('message_id', id) as payload,
-          false as rung, null::text as dedupe_key, null::text as request_id,
-          ${requestJson(sql, job, { retries: sql`${retries}::boolean` })} as request
-        from m`,
-      sql`coalesce(${at(wanted.due_in_s ?? in_s)}, now())`,
-    )}`
-  for (const [nth, file] of (wanted.attachments ?? []).entries())
-    await sql`
-      insert into message_attachments (tenant_id, message_id, nth, content)
-      values (${tenant_id}, ${id}, ${nth}, ${vault.seal(file, attachmentPlace(tenant_id, id, nth))})`
-  return id
 }
 
 /** How a message stands, and its job. */

@@ -26,7 +26,7 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [400, 'invalid_request', 'The request cannot be read, or its body is not an event.'],
   [404, 'route_not_found', 'There is no such route.'],
   [408, 'request_timeout', 'The request did not arrive in time.'],
-  [413, 'payload_too_large', 'The body is above 1 MiB.'],
+  [413, 'payload_too_large', 'The body is above 1 MiB, or above 64 KiB at `/twilio`.'],
   [431, 'headers_too_large', 'The request headers are too large.'],
   [500, 'internal_error', 'Something went wrong on our side.'],
   [503, 'database_unavailable', 'Nothing was stored: send it again.'],

@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { RouteContext } from '../context.ts'
 import { createMessageAnswers } from './messages/answers.ts'
-import { createHoldFiles } from './messages/attachments.ts'
 import { batchRoutes } from './messages/batch.ts'
 import { cancelMessageRoute } from './messages/cancel.ts'
 import { readMessageRoutes } from './messages/read.ts'
@@ -14,7 +13,6 @@ export function messageRoutes(app: FastifyInstance, context: RouteContext): void
   const sendings = {
     email: sendingEmail(context, answers),
     sms: sendingSms(context, answers),
-    holdFiles: createHoldFiles(),
   }
   sendRoutes(app, context, sendings)
   batchRoutes(app, context, sendings)

@@ -33,7 +33,7 @@ const createBody = z
     channel: messageChannel,
     address: z.string().meta({
       description: 'An email address without a name, or a number in E.164. Compared without case.',
-      example: 'ada@example.com',
+      example: 'grace@example.com',
     }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'suppress-17' }).optional(),
@@ -51,7 +51,7 @@ const filters = pageQuery.extend({
     .string()
     .max(320)
     .optional()
-    .meta({ description: 'Only the one of this address or number.', example: 'ada@example.com' }),
+    .meta({ description: 'Only the one of this address or number.', example: 'grace@example.com' }),
   reason: suppressionReason.optional().meta({ description: 'Only those for this reason.' }),
 })
 
@@ -78,7 +78,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       key: 'optional',
       examples: {
         requests: {
-          email: { summary: 'An email address', value: { channel: 'email', address: 'ada@example.com' } },
+          email: { summary: 'An email address', value: { channel: 'email', address: 'grace@example.com' } },
           sms: { summary: 'A number', value: { channel: 'sms', address: '+14155552671' } },
         },
         answer: { reason: 'manual', idempotency_key: null, metadata: {} },

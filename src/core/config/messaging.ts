@@ -52,7 +52,7 @@ export const MESSAGING_VARIABLES = {
   EMAIL_WEBHOOK_SECRET: [
     z
       .string()
-      .regex(/^\s*whsec_[A-Za-z0-9+/=]{32,}(\s*,\s*whsec_[A-Za-z0-9+/=]{32,})*\s*$/, {
+      .regex(/^\s*whsec_[A-Za-z0-9+/]{32,86}={0,2}(\s*,\s*whsec_[A-Za-z0-9+/]{32,86}={0,2})*\s*$/, {
         error: 'must be whsec_ and 24 to 64 bytes, base64; several, during rotation, separated by commas',
       })
       .optional(),

@@ -24,9 +24,9 @@ export type BegunMessage = {
 }
 
 /**
- * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a message
- * of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent. Returns the
- * messages of the jobs whose lease is still ours, by the ids of the jobs.
+ * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a
+ * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent.
+ * Returns the messages of the jobs whose lease is still ours, by the ids of the jobs.
  */
 export async function beginMessages(
   sql: Sql,

@@ -43,16 +43,29 @@ export async function findWriters(
 /** How long before a message others may have been sent that a search finds too. */
 const SEARCHED_BEFORE = '1 day'
 
-/** The provider's ids of other messages to the same number, whoever sent them, since a while before this one. */
-export async function findOtherReferences(
+/** Another message that the provider may list: its id there, or, while nobody knows that, what is needed to compare it. */
+export type OtherSms = {
+  tenant_id: string
+  message_id: string
+  reference: string | null
+  content: string | null
+}
+
+/**
+ * Other messages to the same number since a while before this one, whoever sent them: those that the provider knows, and those
+ * that it may know.
+ */
+export async function findOtherSms(
   sql: Sql,
   { message_id, number, since_s }: { message_id: string; number: string; since_s: number },
-): Promise<string[]> {
-  const rows = await sql<{ reference: string }[]>`
-    select m.provider_reference as reference from messages m
+): Promise<OtherSms[]> {
+  return await sql<OtherSms[]>`
+    select m.tenant_id, m.id as message_id, m.provider_reference as reference,
+      case when m.provider_reference is null then m.content end as content
+    from messages m
     where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.id <> ${message_id}
-      and m.provider_reference is not null and m.sent_at >= to_timestamp(${since_s}) - ${SEARCHED_BEFORE}::interval`
-  return rows.map(({ reference }) => reference)
+      and (m.provider_reference is not null or m.status in ('sending', 'unknown'))
+      and m.updated_at >= to_timestamp(${since_s}) - ${SEARCHED_BEFORE}::interval`
 }
 
 /** Whether the provider's id is that of another message. */

@@ -1,4 +1,5 @@
-// How many messages a tenant may ask for in a minute, and in an hour to one destination: counted by the statement that accepts them.
+// How many messages a tenant may ask for in a minute, and in an hour to one destination: counted by the statement that
+// accepts them.
 import type { Fragment, Sql } from '#core/db.ts'
 
 /** What is counted, over which time, and by which rows. */
@@ -13,9 +14,9 @@ export type MessageLimits = Readonly<Record<MessageLimit, number>>
 
 /**
  * Counts, as parts of a statement. `wanted` selects `tenant_id`, `scope` and `nth`, the place of a request: the part
- * `<limit>_counted` has those with `fits`, whether the request is within the limit, and `retry_after_s`, until the window
- * ends. Rows are written in one order, so that no two statements block each other. What is refused leaves a window full,
- * never more than full.
+ * `<limit>_counted` has those with `fits`, whether the request is within the limit, and `retry_after_s`, until the
+ * window ends. Rows are written in one order, so that no two statements block each other. What is refused leaves a
+ * window full, never more than full.
  */
 export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fragment): Fragment {
   const { window, window_s } = MESSAGE_WINDOWS[limit]

@@ -1,4 +1,5 @@
-// What callers ask of messages: one statement counts them, looks who is suppressed, and writes the message, the key and the job.
+// What callers ask of messages: one statement counts them, looks who is suppressed, and writes the message, the key and
+// the job.
 import type { Channel } from '#core/addresses.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -42,10 +43,10 @@ export type MessageJudgement =
   | { became: 'accepted'; message: Omit<MessageRow, 'envelope' | 'content'> }
 
 /**
- * Accepts messages of one channel and asks for their jobs; a scheduled one's is due at its time, and one whose recipients
- * are all suppressed gets none. Returns what became of each, in their order: `known` by its key, or refused for its
- * `send_at` or by a limit. Throws a unique violation when a key is used by another request at the same moment; nothing
- * was written then.
+ * Accepts messages of one channel and asks for their jobs; a scheduled one's is due at its time, and one whose
+ * recipients are all suppressed gets none. Returns what became of each, in their order: `known` by its key, or refused
+ * for its `send_at` or by a limit. Throws a unique violation when a key is used by another request at the same moment;
+ * nothing was written then.
  */
 export async function requestMessages(
   sql: Sql,

@@ -3,8 +3,8 @@ import type { Sql } from '#core/db.ts'
 import { isOpenMessage } from './subject.ts'
 
 /**
- * Erases the texts and attachments of messages that are settled and so many days old, the oldest first, of at most `limit`.
- * Returns of how many.
+ * Erases the texts and attachments of messages that are settled and so many days old, the oldest first, of at most
+ * `limit`. Returns of how many.
  */
 export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`

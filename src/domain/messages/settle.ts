@@ -12,7 +12,9 @@ import { suppressing } from '../suppressions/settle.ts'
 import { isOpenMessage } from './subject.ts'
 import { nothingTold, type MessageTold } from './told.ts'
 
-/** The settlement of a job with what it was told of a message, and with the notification that brought this, if one did. */
+/**
+ * The settlement of a job with what it was told of a message, and with the notification that brought this, if one did.
+ */
 export type MessageSettlement = Settlement & { told: MessageTold; notification_id: string | null }
 
 /** The error for a caller who waits for a message that was not sent. */
@@ -31,11 +33,11 @@ const CAME_BACK: MessageFailure = {
 const ASKED_AFTER = '1 minute'
 
 /**
- * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the same
- * message. Words may come late, twice and in any order: the result is the same. What its provider has taken was sent, also
- * where we took it for failed; what was canceled or suppressed before it left stays so. The job of a message that a
- * notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for the
- * others nothing was written.
+ * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the
+ * same message. Words may come late, twice and in any order: the result is the same. What its provider has taken was
+ * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. The job of a message
+ * that a notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for
+ * the others nothing was written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
@@ -45,11 +47,11 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
       change: {
         ...facts,
         ...suppresses,
-        rank: Object.entries(SMS_RANKS).find(([said]) => said === told.said)?.[1] ?? 0,
-        of_recipients: recipients,
+        rank: rankOfSms(told.said),
+        recipients_told: recipients,
         some_delivered: recipients.some(({ status }) => status === 'delivered'),
         notification_id,
-        event_id: newId(),
+        state_event_id: newId(),
         word: event,
         word_event_id: newId(),
         suppression_event_id: newId(),
@@ -61,40 +63,35 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, message_id uuid, said text, provider_reference text, provider_status text, failure jsonb,
-        price jsonb, of_recipients jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
-        some_delivered boolean, notification_id uuid, event_id uuid, word text, word_event_id uuid,
+        price jsonb, recipients_told jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
+        some_delivered boolean, notification_id uuid, state_event_id uuid, word text, word_event_id uuid,
         suppression_event_id uuid)
-    ), ${stepping(sql)},
+    ),
+    ${seeing(sql)},
+    ${hearing(sql)},
+    ${stepping(sql)},
     m as (
       update messages m set recipients = s.recipients_after, status = s.becomes,
         provider_reference = coalesce(m.provider_reference, s.provider_reference),
-        provider_status = case when s.channel = 'sms' and s.rank >= s.rank_before and s.rank > 0
+        provider_status = case when s.rank > 0 and s.rank >= s.rank_before
           then coalesce(s.provider_status, m.provider_status) else m.provider_status end,
-        failure = case
-          when s.becomes = s.before and (s.said <> 'unresolved' or s.before <> 'unknown') then m.failure
+        failure = case when not (s.moves or s.gives_up) then m.failure
           when s.becomes in ('failed', 'undelivered', 'unknown') then s.failure_after end,
         price = coalesce(s.price, m.price),
-        sent_at = case when s.becomes in ('sent', 'delivered', 'undelivered')
-          then coalesce(m.sent_at, clock_timestamp()) else m.sent_at end,
+        sent_at = case when s.is_taken then coalesce(m.sent_at, clock_timestamp()) else m.sent_at end,
         delivered_at = case when s.becomes = 'delivered' then coalesce(m.delivered_at, clock_timestamp())
           else m.delivered_at end,
-        ask_at = case when s.channel = 'sms' and s.becomes in ('sent', 'delivered', 'undelivered')
-            and s.becomes <> s.before and (s.becomes = 'sent' or coalesce(s.price, m.price) is null)
-          then clock_timestamp() + ${ASKED_AFTER}::interval
-          when s.becomes = s.before then m.ask_at end,
-        updated_at = case when s.becomes <> s.before or s.recipients_after <> m.recipients or s.price is not null
-          or s.said = 'unresolved' then clock_timestamp() else m.updated_at end
+        ask_at = case when not s.moves then m.ask_at
+          when s.channel = 'sms' and s.is_taken and (s.becomes = 'sent' or coalesce(s.price, m.price) is null)
+            then clock_timestamp() + ${ASKED_AFTER}::interval end,
+        updated_at = case when s.moves or s.said = 'unresolved' or s.price is not null
+          or s.recipients_after <> m.recipients then clock_timestamp() else m.updated_at end
       from step s where m.tenant_id = s.tenant_id and m.id = s.message_id
-      returning m.*, s.before, s.job_id, s.notification_id, s.event_id as first_event_id,
-        case when s.tells_word then s.word end as word, s.word_event_id
+      returning m.*, s.job_id, s.moves, s.notification_id, s.state_event_id, s.word_event_id,
+        case when s.tells_word then s.word end as word
     ),
     event as (${announce(sql, 'message', announced(sql))}),
-    ${suppressing(
-      sql,
-      sql`
-      select tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id
-      from step where suppression_id is not null`,
-    )},
+    ${suppressing(sql, toSuppress(sql))},
     ${filing(sql, 'message')},
     ${wakingJobs(sql)},
     ${finishing(sql, endsSoon(sql))}
@@ -102,11 +99,17 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
   return new Set(rows.map((row) => row.id))
 }
 
-/** The parts from `seen` to `step`: the rows that were told of, and what becomes of each and of its recipients. */
-function stepping(sql: Sql | Tx): Fragment {
+/** How far what was said takes an SMS; 0 where this is no word of its provider. */
+function rankOfSms(said: MessageTold['said']): number {
+  return Object.entries(SMS_RANKS).find(([each]) => each === said)?.[1] ?? 0
+}
+
+/** The part `seen`: what was told, with the message as it stood until now, locked. */
+function seeing(sql: Sql | Tx): Fragment {
   return sql`
     seen as (
       select told.*, m.channel, m.status as before, m.recipients as recipients_before,
+        ${isOpenMessage(sql, 'm')} as was_open,
         case m.status when 'sent' then ${SMS_RANKS.sent}::integer when 'delivered' then ${SMS_RANKS.delivered}::integer
           when 'undelivered' then ${SMS_RANKS.undelivered}::integer
           -- What only our call took for failed may have been taken all the same.
@@ -121,56 +124,75 @@ function stepping(sql: Sql | Tx): Fragment {
       cross join lateral (
         select * from messages m where m.tenant_id = told.tenant_id and m.id = told.message_id for update
       ) m
-    ), merged as (
-      select seen.*, r.* from seen cross join lateral (
-        select jsonb_agg(became.recipient order by e.nth) as recipients_after,
-          count(*) filter (where became.recipient ->> 'status' not in ('refused', 'suppressed')) as lives,
-          count(*) filter (where became.recipient ->> 'status' = 'delivered') as arrived,
-          count(*) filter (where became.recipient ->> 'status' = 'bounced') as came_back,
-          bool_or(became.recipient ->> 'status' = 'bounced' and case seen.word
-            when 'message.complained' then e.was ->> 'code' is distinct from 'complaint'
-            else e.was ->> 'status' is distinct from 'bounced' end) as is_new
-        from jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
-        left join lateral (
-          select c.told from jsonb_array_elements(seen.of_recipients) as c(told)
-          where c.told ->> 'address' = e.was ->> 'address' limit 1
-        ) c on true
-        cross join lateral (
-          select case
-              when not (seen.has_left or (seen.said = 'refused' and ${wasOpen(sql)})) then e.was
-              when ${rankOfRecipient(sql, sql`c.told`)} > ${rankOfRecipient(sql, sql`e.was`)} then c.told
-              when seen.has_left and e.was ->> 'status' is null then e.was || '{"status": "accepted"}'
-              else e.was end as recipient
-        ) became
-      ) r
-    ), step as (
-      select s.*, s.has_left and s.word is not null and s.is_new as tells_word,
-        case when s.becomes = 'undelivered'
-          then coalesce(s.failure, ${sql.json(CAME_BACK)}::jsonb) else s.failure end as failure_after
-      from (
-        select merged.*, case
-            when has_left and lives > 0 and came_back = lives then 'undelivered'
-            when has_left and arrived > 0 and arrived + came_back = lives then 'delivered'
-            when has_left then 'sent'
-            when channel = 'sms' and rank > rank_before and before not in ('canceled', 'suppressed') then said
-            when said = 'queued' and before = 'sending' then 'queued'
-            when said = 'refused' and ${wasOpen(sql)} then 'failed'
-            when said = 'unknown' and before = 'sending' then 'unknown'
-            else before end as becomes
-        from merged
-      ) s
     )`
 }
 
-function wasOpen(sql: Sql | Tx): Fragment {
-  return sql`before in ('scheduled', 'queued', 'sending', 'unknown')`
+/** The parts from `recipient` to `counted`: what becomes of each recipient, and of how many what has become. */
+function hearing(sql: Sql | Tx): Fragment {
+  return sql`
+    recipient as (
+      select seen.job_id, seen.word, seen.has_left, e.nth, e.was, news.recipient as news,
+        seen.has_left or (seen.said = 'refused' and seen.was_open) as counts
+      from seen
+      cross join lateral jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
+      left join lateral (
+        select n.recipient from jsonb_array_elements(seen.recipients_told) as n(recipient)
+        where n.recipient ->> 'address' = e.was ->> 'address' limit 1
+      ) news on true
+    ), became as (
+      select recipient.*, case
+          when counts and ${rankOfRecipient(sql, sql`news`)} > ${rankOfRecipient(sql, sql`was`)} then news
+          when has_left and was ->> 'status' is null then was || '{"status": "accepted"}'
+          else was end as is_now
+      from recipient
+    ), counted as (
+      select job_id, jsonb_agg(is_now order by nth) as recipients_after,
+        count(*) filter (where is_now ->> 'status' not in ('refused', 'suppressed')) as lives,
+        count(*) filter (where is_now ->> 'status' = 'delivered') as arrived,
+        count(*) filter (where is_now ->> 'status' = 'bounced') as came_back,
+        bool_or(is_now ->> 'status' = 'bounced' and case word
+          when 'message.complained' then was ->> 'code' is distinct from 'complaint'
+          else was ->> 'status' is distinct from 'bounced' end) as is_new
+      from became group by job_id
+    )`
 }
 
-/** A complaint says more than that it came back. */
+/** The parts `judged` and `step`: what becomes of each message, and what follows from that. */
+function stepping(sql: Sql | Tx): Fragment {
+  return sql`
+    judged as (
+      select *, case
+          when has_left and lives > 0 and came_back = lives then 'undelivered'
+          when has_left and arrived > 0 and arrived + came_back = lives then 'delivered'
+          when has_left then 'sent'
+          when channel = 'sms' and rank > rank_before and before not in ('canceled', 'suppressed') then said
+          when said = 'queued' and before = 'sending' then 'queued'
+          when said = 'refused' and was_open then 'failed'
+          when said = 'unknown' and before = 'sending' then 'unknown'
+          else before end as becomes
+      from seen join counted using (job_id)
+    ), step as (
+      select *, becomes <> before as moves, becomes in ('sent', 'delivered', 'undelivered') as is_taken,
+        said = 'unresolved' and before = 'unknown' as gives_up,
+        has_left and word is not null and is_new as tells_word,
+        case when becomes = 'undelivered' then coalesce(failure, ${sql.json(CAME_BACK)}::jsonb)
+          else failure end as failure_after
+      from judged
+    )`
+}
+
+/** The rank of what became of a recipient. A complaint says more than that it came back. */
 function rankOfRecipient(sql: Sql | Tx, recipient: Fragment): Fragment {
   return sql`(
     coalesce(array_position(${RECIPIENT_RANKS}::text[], ${recipient} ->> 'status'), 0) * 2
     + (${recipient} ->> 'code' is not distinct from 'complaint')::integer)`
+}
+
+/** Whom it must no longer reach. */
+function toSuppress(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id
+    from step where suppression_id is not null`
 }
 
 /** The event of the state that a message has reached, and that of the word about a recipient. */
@@ -178,16 +200,16 @@ function announced(sql: Sql | Tx): Fragment {
   return sql`
     select m.*, e.event_id, e.event from m
     cross join lateral (values
-      (m.first_event_id, 'message.' || m.status,
-        m.status <> m.before and m.status in ('sent', 'delivered', 'undelivered', 'failed', 'unknown')),
+      (m.state_event_id, 'message.' || m.status,
+        m.moves and m.status in ('sent', 'delivered', 'undelivered', 'failed', 'unknown')),
       (m.word_event_id, m.word, m.word is not null)
     ) as e(event_id, event, tells)
     where e.tells`
 }
 
 /**
- * Makes the waiting jobs of messages due that a notification has settled. A job that is locked is being performed, and is
- * settled behind this one.
+ * Makes the waiting jobs of messages due that a notification has settled. A job that is locked is being performed, and
+ * is settled behind this one.
  */
 function wakingJobs(sql: Sql | Tx): Fragment {
   return sql`
@@ -198,9 +220,10 @@ function wakingJobs(sql: Sql | Tx): Fragment {
         where j.tenant_id = m.tenant_id and j.subject_id = m.id and j.state in ('ready', 'unknown')
           and j.run_at > now() for update skip locked
       ) j
-      where m.notification_id is not null and m.status <> m.before and not ${isOpenMessage(sql, 'm')}
+      where m.notification_id is not null and m.moves and not ${isOpenMessage(sql, 'm')}
     ), awake as (
-      update jobs j set run_at = now(), rung_at = null
+      -- One whose attempts were used up has another, which ends it.
+      update jobs j set run_at = now(), rung_at = null, max_attempts = greatest(j.max_attempts, j.attempt + 1)
       from woken where j.tenant_id = woken.tenant_id and j.id = woken.id
     )`
 }

@@ -1,6 +1,6 @@
 // SMS of whose delivery or price nothing was heard: their provider is asked, ever more rarely.
 import type { Sql } from '#core/db.ts'
-import type { Message } from './message.ts'
+import type { Message, MessageStatus } from './message.ts'
 
 /** A provider that has said nothing more for so long is not asked again. */
 const ASKED_FOR = '3 days'
@@ -10,13 +10,14 @@ export type UnheardSms = {
   id: string
   provider: string
   provider_reference: string
+  status: MessageStatus
 }
 
 /**
- * Takes SMS of which the provider is to be asked now, at most `limit`. Each is asked of again when it is about twice as old;
- * one of which all is known, or that is too old, not any more.
+ * Takes SMS of which the provider is to be asked now, at most `limit`. Each is asked of again when it is about twice as
+ * old; one of which all is known, or that is too old, not any more.
  */
-export async function takeUnheard(sql: Sql, limit: number): Promise<UnheardSms[]> {
+export async function takeUnheard(sql: Sql, limit: number): Promise<{ taken: number; wanted: UnheardSms[] }> {
   const rows = await sql<(UnheardSms & { wanted: boolean })[]>`
     update messages m set ask_at = case
         when due.wanted and m.sent_at > now() - ${ASKED_FOR}::interval
@@ -26,8 +27,9 @@ export async function takeUnheard(sql: Sql, limit: number): Promise<UnheardSms[]
       from messages where ask_at <= now() order by ask_at limit ${limit} for update skip locked
     ) due
     where m.tenant_id = due.tenant_id and m.id = due.id
-    returning m.tenant_id, m.id, m.provider, m.provider_reference, due.wanted`
-  return rows.filter(({ wanted }) => wanted).map(({ wanted: _wanted, ...sms }) => sms)
+    returning m.tenant_id, m.id, m.provider, m.provider_reference, m.status, due.wanted`
+  const wanted = rows.filter((row) => row.wanted).map(({ wanted: _wanted, ...sms }) => sms)
+  return { taken: rows.length, wanted }
 }
 
 /** Writes what SMS have cost, once. */

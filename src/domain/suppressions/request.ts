@@ -16,8 +16,9 @@ export type SuppressRequest = IdempotentRequest &
   }
 
 /**
- * Suppresses an address, and returns that or the suppression that there is, which stays as it was; `known` when the key was used
- * before. Throws a unique violation when the key is used by another request at the same moment; nothing was written then.
+ * Suppresses an address, and returns that or the suppression that there is, which stays as it was; `known` when the key
+ * was used before. Throws a unique violation when the key is used by another request at the same moment; nothing was
+ * written then.
  */
 export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'known'> {
   const columns = suppressionColumns(sql)

@@ -44,9 +44,9 @@ export type WordSettlement = Settlement & {
 }
 
 /**
- * Settles jobs of notifications of such words: each tenant gets a suppression, or loses the one that such a word has made,
- * with an event. Words that come twice change nothing more. No two settlements of one call may be of the same number.
- * Returns the ids of the jobs whose lease was still ours.
+ * Settles jobs of notifications of such words: each tenant gets a suppression, or loses the one that such a word has
+ * made, with an event. Words that come twice change nothing more. No two settlements of one call may be of the same
+ * number. Returns the ids of the jobs whose lease was still ours.
  */
 export async function settleWords(sql: Sql, settlements: WordSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ notification_id, channel, address, tenants, out, ...settlement }) => ({

@@ -34,7 +34,7 @@ export const suppressionSchema = suppressionEventSchema
   .extend({
     address: z
       .string()
-      .meta({ description: 'The email address, or the number.', example: 'ada@example.com' }),
+      .meta({ description: 'The email address, or the number.', example: 'grace@example.com' }),
   })
   .meta({ id: 'Suppression', description: 'An address or number that gets nothing any more.' })
 export type Suppression = z.output<typeof suppressionSchema>

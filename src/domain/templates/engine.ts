@@ -45,7 +45,10 @@ const escaping = createEngine(true)
 const compiled = new Map<string, Template[]>()
 let kept = 0
 
-/** The text that a source becomes; with `variables` null it is only compiled, and the text is empty. Throws what `faultOf` knows. */
+/**
+ * The text that a source becomes; with `variables` null it is only compiled, and the text is empty. Throws what
+ * `faultOf` knows.
+ */
 export function render({ text, html }: Source, variables: object | null): string {
   const templates = compile(text, html)
   if (variables === null) return ''
@@ -105,7 +108,9 @@ function createEngine(html: boolean): Liquid {
   return engine
 }
 
-/** A filter whose result counts. LiquidJS counts what some of them are given, and copies of an array as one value each. */
+/**
+ * A filter whose result counts. LiquidJS counts what some of them are given, and copies of an array as one value each.
+ */
 function charged(filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
   return {

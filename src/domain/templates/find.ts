@@ -32,32 +32,11 @@ export async function findTemplate(
   tenant_id: string,
   name_or_id: string,
 ): Promise<Template | undefined> {
-  const [found] = await findTemplates(sql, [{ tenant_id, name_or_id }])
-  return found
-}
-
-/** The same of several, in the order asked. */
-async function findTemplates(
-  sql: Sql,
-  asked: { tenant_id: string; name_or_id: string }[],
-): Promise<(Template | undefined)[]> {
-  const named = asked.map(({ tenant_id, name_or_id }, nth) => {
-    const is_id = TEMPLATE_ID.test(name_or_id)
-    return { nth, tenant_id, id: is_id ? name_or_id : null, name: is_id ? null : name_or_id }
-  })
-  const columns = templateColumns(sql)
-  const rows = await sql<(Template & { nth: number })[]>`
-    select a.nth, r.*
-    from jsonb_to_recordset(${sql.json(named)}) as a(nth integer, tenant_id uuid, id uuid, name text)
-    cross join lateral (
-      select ${columns} from templates
-      where tenant_id = a.tenant_id and id = a.id and deleted_at is null
-      union all
-      select ${columns} from templates
-      where tenant_id = a.tenant_id and name = a.name and deleted_at is null
-    ) r`
-  const found = new Map(rows.map(({ nth, ...template }) => [nth, template]))
-  return asked.map((_each, nth) => found.get(nth))
+  const is_it = TEMPLATE_ID.test(name_or_id) ? sql`id = ${name_or_id}` : sql`name = ${name_or_id}`
+  const [row] = await sql<Template[]>`
+    select ${templateColumns(sql)} from templates
+    where tenant_id = ${tenant_id} and ${is_it} and deleted_at is null`
+  return row
 }
 
 /** The template that was created with this key, also one that was deleted since; or undefined. */

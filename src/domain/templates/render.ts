@@ -1,5 +1,5 @@
-// Renders templates, in threads that are ended when their time is used up: a template is its tenant's, and nothing that it
-// does may hold up this process.
+// Renders templates, in threads that are ended when their time is used up: a template is its tenant's, and nothing that
+// it does may hold up this process.
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import type { Json } from '#core/db.ts'
@@ -41,8 +41,8 @@ export async function checkTemplate(tenant_id: string, parts: TemplateParts): Pr
 }
 
 /**
- * What a template of a tenant says with these variables; null where it has no such part. Throws `template_invalid`, with the
- * line and the variable at fault.
+ * What a template of a tenant says with these variables; null where it has no such part. Throws `template_invalid`,
+ * with the line and the variable at fault.
  */
 export async function renderTemplate(
   template: TemplateParts & { tenant_id: string },

@@ -43,8 +43,8 @@ export async function createTemplate(sql: Sql, request: CreateTemplate): Promise
 }
 
 /**
- * Changes the given fields; the others stay. What is so already is no change and no event. Undefined when there is no such
- * template. Throws `invalid_request` and `template_invalid` for what it would become, and `template_exists`.
+ * Changes the given fields; the others stay. What is so already is no change and no event. Undefined when there is no
+ * such template. Throws `invalid_request` and `template_invalid` for what it would become, and `template_exists`.
  */
 export async function updateTemplate(
   sql: Sql,

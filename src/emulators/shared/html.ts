@@ -69,7 +69,10 @@ export function document(title: string, body: string, head = ''): string {
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}<style>${STYLE}</style></head><body><main><h1>${title}</h1>${body}</main></body></html>`
 }
 
-/** Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`. `has_frames`: of ours. */
+/**
+ * Sends a page that loads nothing, runs no script and is shown in no other; its forms lead here or `back`.
+ * `has_frames`: of ours.
+ */
 export function sendPage(
   response: ServerResponse,
   status: number,

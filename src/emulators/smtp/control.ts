@@ -11,7 +11,7 @@ import {
   type InboxMessage,
   type SmtpEmulator,
 } from './emulator.ts'
-import { InboxRefusal, REFUSING } from './errors.ts'
+import { InboxRefusal, INBOX_REFUSING } from './errors.ts'
 
 const BUTTONS: Record<string, (emulator: SmtpEmulator, fields: ButtonFields) => unknown> = {
   ...faultButtons(addSmtpFault, SMTP_PLACES),
@@ -19,7 +19,7 @@ const BUTTONS: Record<string, (emulator: SmtpEmulator, fields: ButtonFields) => 
 }
 
 const CONTROLS = new Map<string, Control<SmtpEmulator>>([
-  ...faultControls(addSmtpFault, REFUSING),
+  ...faultControls(addSmtpFault, INBOX_REFUSING),
   ['GET effects', showEffects],
   ['GET messages', showMessages],
   ['DELETE messages', (emulator) => (emptyInbox(emulator), [])],
@@ -29,7 +29,7 @@ const CONTROLS = new Map<string, Control<SmtpEmulator>>([
 /** Answers everything under `/_emulator/`. */
 export async function answerInboxControl(emulator: SmtpEmulator, exchange: Exchange): Promise<void> {
   const parseForm = (text: string) => Object.fromEntries(new URLSearchParams(text))
-  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: REFUSING })
+  await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, refusing: INBOX_REFUSING })
 }
 
 function showMessages(

@@ -2,7 +2,7 @@
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
-import { REFUSING } from './errors.ts'
+import { INBOX_REFUSING } from './errors.ts'
 import { readEmail, readHeaders, type ReadEmail } from './mime.ts'
 
 /** An email that was taken. */
@@ -68,7 +68,7 @@ export const SMTP_PLACES: Record<string, object> = Object.fromEntries(
 )
 
 export function addSmtpFault(faults: Faults, script: unknown): Fault {
-  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: REFUSING.parameter })
+  return scriptFault(faults, script, { id: `flt_${crypto.randomUUID()}`, refuse: INBOX_REFUSING.parameter })
 }
 
 /** Takes an email, and writes that down. */

@@ -15,7 +15,7 @@ export class InboxRefusal extends Error {
   }
 }
 
-export const REFUSING: Refusing = {
+export const INBOX_REFUSING: Refusing = {
   parameter: (message) => new InboxRefusal(400, message),
   unknownUrl: (method, path) => new InboxRefusal(404, `Unknown URL: ${method} ${path}`),
   of: (status, message) => new InboxRefusal(status, message),

@@ -1,4 +1,5 @@
-// What only an emulator has: faults, its own record, what becomes of messages, and messages from phones, under `/_emulator/`.
+// What only an emulator has: faults, its own record, what becomes of messages, and messages from phones, under
+// `/_emulator/`.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { faultButtons, pressing } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'

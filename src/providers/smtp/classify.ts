@@ -12,16 +12,20 @@ const LONGEST_TEXT = 500
 const LONGEST_REPLY = 2_000
 /** The server wants us to log in, or to log in otherwise. */
 const LOGIN_REPLIES = [530, 534, 535, 538]
+/** What is answered to a login may repeat the user and the password: nothing of it is shown. */
+const LOGIN_REFUSED = 'The server refused our login.'
 /** The whole is too large. */
 const TOO_LARGE = 552
 
 /** Why no connection could be had: nothing was sent. */
 export function unconnected(error: SmtpError): Unsent {
   const reply = replyOf(error)
-  const failure = failureOf('connection_failed', reply, textOf(error))
-  const refuses_us = reply === null ? error.code === 'EAUTH' : reply.code >= 500
+  const is_login = error.code === 'EAUTH'
+  const said = is_login && reply !== null ? { ...reply, text: LOGIN_REFUSED } : reply
+  const failure = failureOf('connection_failed', said, is_login ? LOGIN_REFUSED : textOf(error))
+  const refuses_us = reply === null ? is_login : reply.code >= 500
   // A certificate that cannot be verified, or a server that does not encrypt, stays so until somebody looks at it.
-  const is_set_up = (error.code === 'EAUTH' || error.code === 'ETLS') && refuses_us
+  const is_set_up = (is_login || error.code === 'ETLS') && refuses_us
   return { kind: is_set_up || isUnverified(error) ? 'misconfigured' : 'retry', failure }
 }
 

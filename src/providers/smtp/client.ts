@@ -1,5 +1,5 @@
 // Email over SMTP: one conversation for each email, over connections that are kept, with what is known of its end.
-import { createGate } from '#core/gate.ts'
+import { createFairGate } from '#core/gate.ts'
 import type { EmailProvider, OutgoingEmail, RefusedRecipient, SendOutcome } from '../email.ts'
 import type { EndedCall } from '../http.ts'
 import { currentPermit, NotStarted, type Permit } from '../permit.ts'
@@ -30,24 +30,31 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   const { url, connections: running, dkim, require_tls = true, onCall } = options
   const connections = openConnections(url, { require_tls })
   const compose = createComposer(dkim)
-  const gate = createGate({ running })
+  const gate = createFairGate(running)
 
   async function send(email: OutgoingEmail, signal: AbortSignal): Promise<EmailOutcome> {
     const permit = currentPermit()
     const message = await compose(email)
     const envelope = envelopeOf(email, message.length)
-    return await gate(async () => {
-      const given_up = AbortSignal.any([signal, permit.signal])
-      const { cut, over } = limited(given_up, permit.deadline_ms ?? DEADLINE_MS)
-      try {
-        return await deliver(connections, { envelope, message, permit, cut })
-      } finally {
-        over()
-      }
-    })
+    const given_up = AbortSignal.any([signal, permit.signal])
+    const { cut, over } = limited(given_up, permit.deadline_ms ?? DEADLINE_MS)
+    try {
+      return await deliver(connections, { envelope, message, permit, cut })
+    } finally {
+      over()
+    }
   }
 
   return {
+    async inTurn(whose, signal, work) {
+      try {
+        return await gate(whose, signal, work)
+      } catch (error) {
+        // Given up while it waited.
+        if (signal.aborted && error === signal.reason) throw new NotStarted()
+        throw error
+      }
+    },
     async sendEmail(email, signal) {
       const started = performance.now()
       const outcome = await send(email, signal)
@@ -79,8 +86,8 @@ function limited(given: AbortSignal, deadline_ms: number): { cut: AbortSignal; o
 }
 
 /**
- * A kept connection may have been ended by the server while it was idle. Where it was lost before the server had the text,
- * nothing was sent, and the email goes over a new one.
+ * A kept connection may have been ended by the server while it was idle. Where it was lost before the server had the
+ * text, nothing was sent, and the email goes over a new one.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
   const { envelope, message, permit, cut } = conversation

@@ -28,7 +28,10 @@ const SIGNED = [
   'List-Unsubscribe-Post',
 ].join(':')
 
-/** Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave unsigned. */
+/**
+ * Makes emails, signed with this key if there is one. Throws ConfigError when it cannot sign: they would leave
+ * unsigned.
+ */
 export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
   if (dkim === null) return compose
   if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY: must be an RSA key, PEM.')
@@ -68,7 +71,7 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
       filename: oneLine(filename),
       contentType: oneLine(content_type),
       contentDisposition: 'attachment',
-      content,
+      content: isPlain(content_type) ? withLineEndsOf(content) : content,
     })),
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -96,6 +99,15 @@ function mailbox(address: string): { name: string; address: string } {
 /** What is in a header must not begin another. */
 function oneLine(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ')
+}
+
+/** Whether nodemailer writes a file as it is, not in base64: an email within the email. */
+function isPlain(content_type: string): boolean {
+  return /^message\//i.test(content_type)
+}
+
+function withLineEndsOf(content: Buffer): Buffer {
+  return Buffer.from(withLineEnds(content.toString('latin1')), 'latin1')
 }
 
 /** A bare CR would become another line end on the way, which the signature does not cover. */

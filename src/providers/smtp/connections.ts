@@ -219,8 +219,8 @@ function untilCut(
 }
 
 /**
- * The text in pieces. Nodemailer begins to read it when the server has asked for it (354), and writes the final dot when it
- * has ended.
+ * The text in pieces. Nodemailer begins to read it when the server has asked for it (354), and writes the final dot
+ * when it has ended.
  */
 function bodyOf(message: Buffer, text: { asked: boolean; ended: boolean }): Readable {
   let at = 0

@@ -37,7 +37,10 @@ export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { k
   return { kind: 'ambiguous', reason: reasonOf(error) }
 }
 
-/** Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws `NotStarted`. */
+/**
+ * Of looking, which changes nothing: it may be done again after anything but a refusal of ourselves. Throws
+ * `NotStarted`.
+ */
 export function classifySmsLook(error: unknown): Exclude<Undone, { kind: 'declined' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof NoAnswer) return error.outcome

@@ -62,7 +62,7 @@ export function openTwilio({
       assert(SMS.reference.test(reference), 'only what is an id of a message is looked for')
       return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLook)
     },
-    searchSms: async (wanted): Promise<Outcome<ProviderSms | null>> =>
+    searchSms: async (wanted): Promise<Outcome<ProviderSms[]>> =>
       await call('search_sms', async (messages) => await searchMessages(messages, wanted), classifySmsLook),
     close: () => http.close(),
   }

@@ -1,4 +1,5 @@
-// The part of Twilio's SDK that knows messages, over our own HTTP client: the rest, with a client of its own, is not loaded.
+// The part of Twilio's SDK that knows messages, over our own HTTP client: the rest, with a client of its own, is not
+// loaded.
 import { createRequire } from 'node:module'
 import type domains from 'twilio/lib/base/Domain.js'
 import type versions from 'twilio/lib/base/Version.js'
@@ -36,8 +37,8 @@ export class TwilioRefusal extends Error {
 export type TwilioAccount = { account_sid: string; auth_token: string }
 
 /**
- * The messages of an account, for one call: all its requests together, pages included, take `deadline_ms` at most. They reject
- * as `HttpClient` does, and with `TwilioRefusal`.
+ * The messages of an account, for one call: all its requests together, pages included, take `deadline_ms` at most. They
+ * reject as `HttpClient` does, and with `TwilioRefusal`.
  */
 export function accountMessages(
   http: HttpClient,

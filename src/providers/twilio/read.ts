@@ -8,7 +8,9 @@ import { smsStatusOf } from './statuses.ts'
 
 type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
-/** What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there. */
+/**
+ * What Twilio shows, checked before it is believed: whatever the SDK says, nothing of an answer is certain to be there.
+ */
 export function readSms(shown: MessageInstance): ProviderSms {
   const {
     sid,

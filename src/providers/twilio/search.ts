@@ -21,13 +21,10 @@ export function isService(from: string): boolean {
   return from.startsWith('MG')
 }
 
-/** The oldest that fits; the list begins with the newest. Rejects when it is too long to be sure. */
-export async function searchMessages(
-  messages: MessageListInstance,
-  wanted: Wanted,
-): Promise<ProviderSms | null> {
+/** Those that fit, the oldest first; the list begins with the newest. Rejects when it is too long to be sure. */
+export async function searchMessages(messages: MessageListInstance, wanted: Wanted): Promise<ProviderSms[]> {
   const { from, to, since_s } = wanted
-  let found: MessageInstance | undefined
+  const found: MessageInstance[] = []
   let page: Pick<MessagePage, 'instances' | 'nextPage'> = await messages.page({
     to,
     ...(!isService(from) && { from }),
@@ -35,18 +32,17 @@ export async function searchMessages(
   })
   for (let pages = 1; ; pages++) {
     const recent = page.instances.filter((listed) => createdAt(listed) >= since_s)
-    found = recent.findLast((listed) => fits(listed, wanted)) ?? found
+    found.push(...recent.filter((listed) => fits(listed, wanted)))
     const next = recent.length === 0 ? undefined : page.nextPage()
-    if (next === undefined) return found === undefined ? null : readSms(found)
+    if (next === undefined) return found.toReversed().map(readSms)
     if (pages === MOST_PAGES) throw new NoAnswer('the list of messages is too long', { sent: true })
     page = await next
   }
 }
 
-function fits(listed: MessageInstance, { from, body, except }: Wanted): boolean {
+function fits(listed: MessageInstance, { from, body }: Wanted): boolean {
   return (
     SMS.reference.test(listed.sid) &&
-    !except.includes(listed.sid) &&
     (listed.body === body || listed.body === TRIAL + body) &&
     (!isService(from) || listed.messagingServiceSid === from)
   )

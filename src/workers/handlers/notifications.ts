@@ -1,5 +1,5 @@
-// Applies notifications. Where money moves their content is not trusted: the provider is asked for the present state of the
-// object.
+// Applies notifications. Where money moves their content is not trusted: the provider is asked for the present state of
+// the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'

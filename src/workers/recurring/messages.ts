@@ -10,7 +10,7 @@ import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 const LOOK_MS = 5_000
-/** SMS that are asked about at once. What is left is asked about in the next round. */
+/** SMS that are asked about at once. */
 const ASKED_AT_ONCE = 20
 /** Rows that one statement erases or deletes. */
 const AT_ONCE = 500
@@ -20,8 +20,8 @@ export function followMessages(context: WorkerContext, retention_days: number): 
   const { sql, sms, log } = context
   let closing = false
   const closed = () => closing
-  const whole = async (step: () => Promise<number>) => {
-    while ((await step()) === AT_ONCE && !closed());
+  const whole = async (step: () => Promise<number>, at_once = AT_ONCE) => {
+    while ((await step()) === at_once && !closed());
   }
   const loops = [
     every(
@@ -43,7 +43,7 @@ export function followMessages(context: WorkerContext, retention_days: number): 
             log,
             'SMS of which nothing was heard',
             () => LOOK_MS,
-            () => askAboutUnheard(context, sms),
+            () => whole(() => askAboutUnheard(context, sms), ASKED_AT_ONCE),
           ),
         ]),
   ]
@@ -55,25 +55,26 @@ export function followMessages(context: WorkerContext, retention_days: number): 
   }
 }
 
-/** What the provider says is stored as if its callback had come, which, coming later, says nothing new. */
-async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: SmsProvider): Promise<void> {
-  const taken = await takeUnheard(sql, ASKED_AT_ONCE)
+/** What the provider says that is new is stored as its callback would be. Returns how many were due. */
+async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: SmsProvider): Promise<number> {
+  const { taken, wanted } = await takeUnheard(sql, ASKED_AT_ONCE)
   const answers = await Promise.all(
-    taken.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
+    wanted.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
   )
   const found = answers.flatMap(({ sms, answer }) =>
     answer.kind === 'done' && answer.value !== null ? [{ sms, said: answer.value }] : [],
   )
-  if (found.length < taken.length)
-    log.info({ asked: taken.length, found: found.length }, 'the provider does not tell of each SMS')
+  if (found.length < wanted.length)
+    log.info({ asked: wanted.length, found: found.length }, 'the provider does not tell of each SMS')
   const prices = found.flatMap(({ sms: { tenant_id, id }, said: { price } }) =>
     price === null ? [] : [{ tenant_id, id, price }],
   )
   if (prices.length > 0) await fillPrices(sql, prices)
   const news = found
-    .filter(({ said }) => said.status !== 'sending')
+    .filter(({ sms, said }) => said.status !== 'sending' && said.status !== sms.status)
     .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
   if (news.length > 0) await storeNotifications(sql, news)
+  return taken
 }
 
 function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: string): Arrival {
@@ -89,7 +90,8 @@ function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: strin
   return {
     ...notificationOf(SMS.provider, {
       account,
-      event_id: `${reference}:${provider_status}`,
+      // Not that of the callback, which may have come before anybody knew whose it was, and was ignored.
+      event_id: `${reference}:${provider_status}:asked`,
       kind: `sms.${provider_status}`,
       object_id: reference,
       payload,

@@ -12,7 +12,7 @@ import { route } from '../../route.ts'
 import { parsedMessage } from '../../validate.ts'
 import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
-import { filesIn, type Sendings } from './send.ts'
+import type { Sendings } from './send.ts'
 import type { Sending } from './sending.ts'
 
 const MOST_MESSAGES = 100
@@ -56,7 +56,7 @@ const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 type Item = z.output<typeof answered>
 
 const DESCRIPTION =
-  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
+  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message; the header `Idempotency-Key` means nothing here. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
 
 /** Of many each needs a key of its own. */
 const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
@@ -69,11 +69,7 @@ const keyedSms = withKey(smsBody)
 
 type Keyed = { idempotency_key?: string | undefined }
 
-export function batchRoutes(
-  root: FastifyInstance,
-  context: RouteContext,
-  { email, sms, holdFiles }: Sendings,
-): void {
+export function batchRoutes(root: FastifyInstance, context: RouteContext, { email, sms }: Sendings): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -95,11 +91,7 @@ export function batchRoutes(
       },
       errors: [],
     }),
-    async (request) => {
-      const given = readEach(request, keyedEmail)
-      const bodies = given.flatMap((each) => ('body' in each ? [each.body] : []))
-      return await holdFiles(filesIn(bodies), () => answerEach(request, '/v1/messages/email', given, email))
-    },
+    async (request) => await answerEach(request, '/v1/messages/email', readEach(request, keyedEmail), email),
   )
 
   app.post(

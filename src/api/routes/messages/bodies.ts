@@ -50,8 +50,12 @@ const tag = line(64).meta({ description: 'A word of yours.', example: 'shipping'
 /** A tag as a filter. */
 export const soughtTag = tag
 
-const others = (description: string) =>
-  z.array(mailAddress).max(MOST_RECIPIENTS).nullish().meta({ description, example: null })
+const others = (description: string, example: string) =>
+  z
+    .array(mailAddress)
+    .max(MOST_RECIPIENTS)
+    .nullish()
+    .meta({ description, example: [example] })
 
 export const emailBody = z
   .strictObject({
@@ -63,25 +67,31 @@ export const emailBody = z
         description: 'Whom it goes to. With `cc` and `bcc` at most 50; each address gets it once.',
         example: ['ada@example.com'],
       }),
-    cc: others('Whom it also goes to.'),
-    bcc: others('Whom it also goes to, unseen by the others.'),
+    cc: others('Whom it also goes to.', 'books@example.com'),
+    bcc: others('Whom it also goes to, unseen by the others.', 'archive@shop.example'),
     from: mailAddress.nullish().meta({
       description:
         'Whom it is from, at one of the domains that this installation sends for; left out: its usual address.',
-      example: null,
+      example: 'Shop <mail@shop.example>',
     }),
-    reply_to: mailAddress.nullish().meta({ description: 'Where answers go.', example: null }),
+    reply_to: mailAddress
+      .nullish()
+      .meta({ description: 'Where answers go.', example: 'Help <help@shop.example>' }),
     subject: line(998).nullish().meta({
-      description: 'Its subject. A template may have one; the one that is given here wins.',
+      description:
+        'Its subject, without which only a template is taken. A template has one; the one that is given here wins.',
       example: 'Your order has shipped',
     }),
-    text: z
+    text: z.string().min(1).max(MOST_TEXT).nullish().meta({
+      description: 'Its text. One of `text`, `html` and `template` is needed.',
+      example: 'It is on its way.',
+    }),
+    html: z
       .string()
       .min(1)
       .max(MOST_TEXT)
       .nullish()
-      .meta({ description: 'Its text.', example: 'It is on its way.' }),
-    html: z.string().min(1).max(MOST_TEXT).nullish().meta({ description: 'Its HTML.', example: null }),
+      .meta({ description: 'Its HTML, with or without a `text`.', example: '<p>It is on its way.</p>' }),
     headers: z
       .record(z.string(), line(998))
       .nullish()
@@ -110,7 +120,10 @@ export const emailBody = z
       .array(attachment)
       .max(MOST_ATTACHMENTS)
       .nullish()
-      .meta({ description: 'Files that go with it. The whole request takes 15 MiB at most.', example: null }),
+      .meta({
+        description: 'Files that go with it. The whole request takes 15 MiB at most.',
+        example: [{ filename: 'invoice.pdf', content_type: 'application/pdf', content: 'JVBERi0xLjQK' }],
+      }),
     list_unsubscribe_url: z
       .string()
       .max(2048, { abort: true })
@@ -156,11 +169,15 @@ export const smsBody = z
       .min(1)
       .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters` })
       .nullish()
-      .meta({ description: 'Its text.', maxLength: MOST_SMS, example: 'Your order has shipped.' }),
+      .meta({
+        description: 'Its text. Either `body` or `template` is needed.',
+        maxLength: MOST_SMS,
+        example: 'Your order has shipped.',
+      }),
     from: smsSender.nullish().meta({
       description:
         'Whom it is from: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits; left out: the usual one of this installation.',
-      example: null,
+      example: '+15005550006',
     }),
     validity_s: z.int().min(1).max(36_000).nullish().meta({
       description: 'For how many seconds it is worth delivering.',

@@ -27,7 +27,9 @@ export type Composed = {
   encoding: string | null
 }
 
-/** Throws what forbids it here: an address that email may not be from, a template that is not there or does not render. */
+/**
+ * Throws what forbids it here: an address that email may not be from, a template that is not there or does not render.
+ */
 export async function composeEmail(
   context: ApiContext,
   tenant_id: string,

@@ -6,7 +6,6 @@ import { messageSchema } from '#domain/messages/message.ts'
 import { accept } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { route } from '../../route.ts'
-import type { HoldFiles } from './attachments.ts'
 import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
 import type { Sending } from './sending.ts'
@@ -20,13 +19,9 @@ const REFUSALS = [
   'idempotency_key_reused',
 ] as const satisfies ErrorCode[]
 
-export type Sendings = { email: Sending<EmailBody>; sms: Sending<SmsBody>; holdFiles: HoldFiles }
+export type Sendings = { email: Sending<EmailBody>; sms: Sending<SmsBody> }
 
-export function sendRoutes(
-  root: FastifyInstance,
-  context: ApiContext,
-  { email, sms, holdFiles }: Sendings,
-): void {
+export function sendRoutes(root: FastifyInstance, context: ApiContext, { email, sms }: Sendings): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -49,7 +44,7 @@ export function sendRoutes(
     }),
     async (request, reply) => {
       const { body } = request
-      return await holdFiles(filesIn([body]), () => accept(context, request, reply, { body, ...email(body) }))
+      return await accept(context, request, reply, { body, ...email(body) })
     },
   )
 
@@ -79,11 +74,4 @@ export function sendRoutes(
       return await accept(context, request, reply, { body, ...sms(body) })
     },
   )
-}
-
-/** The bytes of the files of these emails, base64. */
-export function filesIn(bodies: EmailBody[]): number {
-  return bodies
-    .flatMap(({ attachments }) => attachments ?? [])
-    .reduce((sum, { content }) => sum + content.length, 0)
 }

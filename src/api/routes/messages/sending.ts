@@ -18,6 +18,7 @@ import type { Answers, Work } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { fingerprint } from '../../fingerprint.ts'
 import { shownMessage } from './answers.ts'
+import { createHold } from './attachments.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { composeEmail, composeSms, type Composed } from './compose.ts'
 
@@ -29,7 +30,12 @@ type Kind<Body> = {
   job: typeof sendEmail | typeof sendSms
   failure_code: ErrorCode
   compose: (context: ApiContext, tenant_id: string, body: Body) => Promise<Composed>
+  /** Lets go of what takes room and is needed no more once the message is written, while its request still waits. */
+  forget: (body: Body) => void
 }
+
+/** What is larger is written by a statement of its own, and counts among what is held. */
+const LARGE_BYTES = 256 * 1024
 
 export const sendingEmail = (context: ApiContext, answers: Answers<Message>): Sending<EmailBody> =>
   sending(context, answers, {
@@ -37,6 +43,11 @@ export const sendingEmail = (context: ApiContext, answers: Answers<Message>): Se
     job: sendEmail,
     failure_code: 'email_send_failed',
     compose: composeEmail,
+    forget: (body) => {
+      body.text = null
+      body.html = null
+      body.attachments = null
+    },
   })
 
 export const sendingSms = (context: ApiContext, answers: Answers<Message>): Sending<SmsBody> =>
@@ -45,6 +56,7 @@ export const sendingSms = (context: ApiContext, answers: Answers<Message>): Send
     job: sendSms,
     failure_code: 'sms_send_failed',
     compose: composeSms,
+    forget: () => {},
   })
 
 /** Statuses of a message that a provider has, whatever was thought before. */
@@ -57,7 +69,7 @@ type AnyBody = { idempotency_key?: string | undefined; send_at: string | null; m
 function sending<Body extends AnyBody>(
   context: ApiContext,
   answers: Answers<Message>,
-  { channel, job, failure_code, compose }: Kind<Body>,
+  { channel, job, failure_code, compose, forget }: Kind<Body>,
 ): Sending<Body> {
   const { sql, vault, hashOf, config } = context
   const limits = { tenant: config.MESSAGES_PER_MINUTE, destination: config.MESSAGES_PER_DESTINATION_HOUR }
@@ -67,15 +79,16 @@ function sending<Body extends AnyBody>(
     // All messages of a tenant lock the row that counts them.
     lane: ({ tenant_id }) => tenant_id,
   })
-  // One with files at a time, which keeps up nobody else's.
-  const createWithFiles = batcher(`create_${channel}_with_files`, request, { key: () => 'files' })
+  // One of each tenant at a time, which keeps up nobody else's.
+  const createLarge = batcher(`create_large_${channel}`, request, { key: ({ tenant_id }) => tenant_id })
+  const hold = createHold()
 
   return (body) => {
     const { idempotency_key: _key, ...said } = body
     const { send_at, metadata } = body
     const message_id = newId()
     let judged: MessageJudgement | undefined
-    let composed: Composed | undefined
+    let composed: Pick<Composed, 'envelope' | 'addresses'> | undefined
     return {
       job,
       answers,
@@ -84,29 +97,36 @@ function sending<Body extends AnyBody>(
       content: { keyed: hashOf('sms', fingerprint(said)) },
       async step(asked, waits) {
         const { tenant_id } = asked
-        composed = await compose(context, tenant_id, body)
-        const { envelope, content, files, ...columns } = composed
-        const sealed = (column: 'envelope' | 'content', part: object) =>
-          vault.seal(JSON.stringify(part), messagePlace(tenant_id, message_id, column))
-        judged = await (files.length === 0 ? create : createWithFiles)({
-          ...asked,
-          ...columns,
-          message_id,
-          envelope: sealed('envelope', envelope),
-          content: sealed('content', content),
-          attachments: files.map((file, nth) =>
-            vault.seal(file, attachmentPlace(tenant_id, message_id, nth)),
-          ),
-          send_at,
-          retries: !waits || send_at !== null,
-          metadata,
-        })
+        const { envelope, content, files, ...columns } = await compose(context, tenant_id, body)
+        composed = { envelope, addresses: columns.addresses }
+        const text = JSON.stringify(content)
+        const bytes = files.reduce((sum, file) => sum + file.length, text.length)
+        const is_large = bytes > LARGE_BYTES
+        const sealed = (column: 'envelope' | 'content', part: string) =>
+          vault.seal(part, messagePlace(tenant_id, message_id, column))
+        const write = () =>
+          (is_large ? createLarge : create)({
+            ...asked,
+            ...columns,
+            message_id,
+            envelope: sealed('envelope', JSON.stringify(envelope)),
+            content: sealed('content', text),
+            attachments: files.map((file, nth) =>
+              vault.seal(file, attachmentPlace(tenant_id, message_id, nth)),
+            ),
+            send_at,
+            retries: !waits || send_at !== null,
+            metadata,
+          })
+        judged = await (is_large ? hold(tenant_id, bytes, write) : write())
+        forget(body)
         if (judged.became === 'known') return 'known'
         if (judged.became !== 'accepted') return undefined
         const { message } = judged
         // There is nothing to wait for.
         if (message.status !== 'queued') return { joined: null }
-        return { created: shownMessage(message, envelope, content) }
+        // Who waits is shown it as it then is.
+        return waits ? 'accepted' : { created: shownMessage(message, envelope, content) }
       },
       // What is scheduled is answered as it stands: nobody waits for its time.
       reached: ({ status, send_at }) => send_at !== null || OVER.includes(status),
@@ -120,7 +140,7 @@ function sending<Body extends AnyBody>(
 
 function refusalOf(
   judged: MessageJudgement | undefined,
-  composed: Composed | undefined,
+  composed: Pick<Composed, 'envelope' | 'addresses'> | undefined,
   limits: MessageLimits,
 ): AppError {
   if (judged?.became === 'tenant' || judged?.became === 'destination') {

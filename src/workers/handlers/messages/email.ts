@@ -24,6 +24,8 @@ const NOT_CONFIGURED = {
 export const sendsEmail: MessageSender = {
   channel: 'email',
   last_look_ms: sendEmail.retry.looks_ms.at(-1)!,
+  inTurn: async ({ email: provider }, { tenant_id, signal }, work) =>
+    provider === null ? await work() : await provider.inTurn(tenant_id, signal, work),
   send,
   look,
 }

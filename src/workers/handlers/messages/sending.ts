@@ -6,11 +6,12 @@ import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { beginMessages, type BegunMessage, type MessageToBegin } from '#domain/messages/begin.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import { SEND_FAILED, settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
 import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
 import type { SuppressionOf } from '#domain/suppressions/settle.ts'
-import type { sendEmail } from '#jobs/messages.ts'
+import { sendEmail } from '#jobs/messages.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { SendOutcome } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -25,6 +26,8 @@ export type MessageJob = JobOf<typeof sendEmail>
 /** How messages of one channel are sent, and looked for when they may have been. */
 export type MessageSender = {
   channel: Channel
+  /** Does `work` once the provider has room for it: a message that waits for that has not begun. */
+  inTurn<T>(context: WorkerContext, job: MessageJob, work: () => Promise<T>): Promise<T>
   /** One call. What may have reached the provider does not throw. */
   send(
     context: WorkerContext,
@@ -67,6 +70,14 @@ const begin = batcherOf<MessageToBegin, BegunMessage | undefined>(
 
 /** Sends a message that was not sent yet; looks for one that may have been; ends the job of one that is settled. */
 export async function sendOnce(
+  context: WorkerContext,
+  job: MessageJob,
+  sender: MessageSender,
+): Promise<Decision> {
+  return await sender.inTurn(context, job, async () => await beginAndSend(context, job, sender))
+}
+
+async function beginAndSend(
   context: WorkerContext,
   job: MessageJob,
   sender: MessageSender,
@@ -130,6 +141,7 @@ function decide(
       if (!retries || delay_ms === undefined) return refuse(sent.failure)
       return retry(sent.failure.message, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
+        said: errorOf(channel, sent.failure),
         afresh: true,
         unsent: true,
         tells: tell(job, { said: 'queued' }),
@@ -177,6 +189,21 @@ export function notFound(job: MessageJob, { last_look_ms }: MessageSender, reaso
     code: 'not_resolved',
     tells: tell(job, { said: 'unresolved', failure: { code: 'not_resolved', message, provider_code: null } }),
   })
+}
+
+/**
+ * Gives up a job whose attempts died or threw each time. Its message, where it may have been sent, is `unknown` to whoever asks
+ * for it; one that has not begun stays as it is.
+ */
+export async function giveUpMessage(
+  { call, tenant_id, payload }: ClaimedJob,
+  reason: string,
+): Promise<Decision> {
+  const ids = sendEmail.payload.safeParse(payload).data
+  if (ids === undefined) return park(reason, { code: 'poison' })
+  const told: MessageTold = { ...nothingTold({ tenant_id, ...ids }), said: 'unknown' }
+  const tells = settlingMessage({ told, notification_id: null })
+  return call?.look_only === true ? park(reason, { code: 'poison', tells }) : { ...unknown(reason), tells }
 }
 
 function tell(job: MessageJob, told: Pick<MessageTold, 'said'> & Partial<MessageTold>) {

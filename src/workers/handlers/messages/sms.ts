@@ -1,7 +1,7 @@
 // How an SMS is sent, and how one is looked for of which nobody knows whether it was.
 import { SMS } from '#core/config/providers.ts'
 import type { BegunMessage } from '#domain/messages/begin.ts'
-import { findOtherReferences, isOfAnother } from '#domain/messages/heard.ts'
+import { findOtherSms, isOfAnother, type OtherSms } from '#domain/messages/heard.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { ProviderSms } from '#providers/sms.ts'
 import { SealError } from '#core/secrets.ts'
@@ -25,6 +25,7 @@ const NO_PROVIDER = 'No provider of SMS is configured.'
 export const sendsSms: MessageSender = {
   channel: 'sms',
   last_look_ms: sendSms.retry.looks_ms.at(-1)!,
+  inTurn: async (_context, _job, work) => await work(),
   send,
   look,
 }
@@ -95,7 +96,10 @@ async function look(context: WorkerContext, job: MessageJob, message: BegunMessa
     : notFound(job, sendsSms, 'the provider has not shown the message yet; it may still exist')
 }
 
-/** The message in the provider's list: of the same text to the same number, and none that is known to be another. */
+/**
+ * The message in the provider's list: of the same text to the same number, and none that is known to be another. Null too
+ * where those that are left may all be others, of which nobody knows yet which they are.
+ */
 async function search(
   context: WorkerContext,
   provider: NonNullable<WorkerContext['sms']>,
@@ -105,11 +109,25 @@ async function search(
   const since_s = Math.floor(message.wanted_s) - CLOCKS_APART_S
   try {
     const { from, to, body } = openSms(context, job, message)
+    const looked = await provider.searchSms({ from, to, body, since_s })
+    if (looked.kind !== 'done') return looked
+    // Read after the list: whatever that shows had begun by then.
     const number = message.recipients[0]!.address
-    const except = await findOtherReferences(context.sql, { ...idsOf(job), number, since_s })
-    return await provider.searchSms({ from, to, body, since_s, except })
+    const others = await findOtherSms(context.sql, { ...idsOf(job), number, since_s })
+    const known = new Set(others.map(({ reference }) => reference))
+    const left = looked.value.filter(({ reference }) => !known.has(reference))
+    const rivals = others.filter((other) => other.reference === null && mayHaveText(context, other, body))
+    return { kind: 'done', value: left.length > rivals.length ? left[0]! : null } as const
   } catch (error) {
     if (error instanceof SealError) return { kind: 'sealed', reason: error.message } as const
     throw error
+  }
+}
+
+function mayHaveText({ vault }: WorkerContext, { content, ...ids }: OtherSms, body: string): boolean {
+  try {
+    return openContent(vault, ids, content).body === body
+  } catch {
+    return true
   }
 }

@@ -1,8 +1,15 @@
 // Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
+import { bareAddress } from '#core/addresses.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
-import { SealError } from '#core/secrets.ts'
+import { SealError, type Vault } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
-import { findHeardMessage, findWriters, isOfAnother, type HeardMessage } from '#domain/messages/heard.ts'
+import {
+  findHeardMessage,
+  findWriters,
+  isOfAnother,
+  type HeardMessage,
+  type Writer,
+} from '#domain/messages/heard.ts'
 import type { MessageEnvelope, StoredRecipient } from '#domain/messages/message.ts'
 import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
@@ -105,7 +112,11 @@ async function applyEmail(
     ...(came_back && {
       event: outcome.event,
       failure: failureOf(outcome.message, code),
-      suppresses: suppressionOf(vault, tenant_id, { address, hash, reason: outcome.reason }),
+      suppresses: suppressionOf(vault, tenant_id, {
+        address: bareAddress(address),
+        hash,
+        reason: outcome.reason,
+      }),
     }),
   })
 }
@@ -135,10 +146,10 @@ async function applyWord(
   { word, from, received_by }: NewsAbout<'word'>,
 ): Promise<Decision> {
   const writers = await findWriters(sql, { from, received_by })
-  const tenants = writers.map(({ tenant_id, message_id, envelope }) => {
-    const [address = ''] = openEnvelope(vault, { tenant_id, message_id }, envelope).to
+  const number = numberOf(vault, writers)
+  const tenants = writers.map(({ tenant_id, message_id }) => {
     const { suppression_id, sealed } = suppressionOf(vault, tenant_id, {
-      address,
+      address: number,
       hash: from,
       reason: 'opt_out',
     })
@@ -148,6 +159,20 @@ async function applyWord(
   return done({
     tells: settlingWord({ notification_id: notification.id, channel: 'sms', address: from, tenants, out }),
   })
+}
+
+/** All have written to one number: that of one tenant cannot be read must not keep it from the others. */
+function numberOf(vault: Vault, writers: Writer[]): string {
+  let unread: unknown
+  for (const { tenant_id, message_id, envelope } of writers) {
+    try {
+      return openEnvelope(vault, { tenant_id, message_id }, envelope).to[0] ?? ''
+    } catch (error) {
+      unread = error
+    }
+  }
+  if (unread !== undefined) throw unread
+  return ''
 }
 
 function apply(
