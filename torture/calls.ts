@@ -8,7 +8,7 @@ import type { Random } from './random.ts'
 import { note, type Created, type Kind, type Seen } from './record.ts'
 import { sight, type Noun } from './sightings.ts'
 
-const AGAIN_MS = 250
+export const AGAIN_MS = 250
 export const LOOK_AGAIN_MS = 1000
 /** What never came as a notification is read later, and a minute later for each worker that dies in the middle of reading. */
 export const OUTSIDE_PATIENCE_MS = 240_000

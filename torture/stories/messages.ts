@@ -1,7 +1,7 @@
 // Stories of messages: sent at once or later, canceled, refused, lost, in batches, and to whom nothing goes any more.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CHANNELS, type Channel } from '#core/addresses.ts'
-import { insist, type Story } from '../calls.ts'
+import { AGAIN_MS, insist, type Story } from '../calls.ts'
 import { addressOf, ASYNC, begunBy, bodyOf, ENDS, noteMessage, readSome, REFUSED, send } from './send.ts'
 import { astray, change, endsAs, leaves } from './steps.ts'
 import { bouncesStory, optOutStory, tellOfEmail } from './suppressions.ts'
@@ -94,6 +94,8 @@ async function scheduled(story: Story, channel: Channel): Promise<void> {
   else leaves(story, key, ...ENDS[channel])
 }
 
+type Item = { status: number; message?: any; error?: any }
+
 /** Some at once, of which one cannot be sent at all. */
 async function batch(story: Story, channel: Channel): Promise<void> {
   const { random } = story
@@ -103,9 +105,19 @@ async function batch(story: Story, channel: Channel): Promise<void> {
     leaves(story, key, ...ENDS[channel])
     return bodyOf(channel, key, nth === wrong ? 'nobody' : addressOf(story, channel, nth))
   })
-  const answer = await insist(story, `/v1/messages/${channel}/batch`, { messages }, { shows: 'message' })
+  const ask = () => insist(story, `/v1/messages/${channel}/batch`, { messages }, { shows: 'message' })
+  let answer = await ask()
+  // Each is accepted by itself, or told to come again.
+  for (
+    const deadline = performance.now() + story.limit_ms;
+    performance.now() < deadline;
+    await sleep(AGAIN_MS)
+  ) {
+    if (answer.status !== 200 || (answer.body as Item[]).every(({ status }) => status !== 503)) break
+    answer = await ask()
+  }
   if (answer.status !== 200) return astray(story, story.key, answer)
-  const items: { status: number; message?: any; error?: any }[] = answer.body
+  const items: Item[] = answer.body
   for (const [nth, { status, message, error }] of items.entries()) {
     const { idempotency_key: key } = messages[nth]!
     const said = { status, body: message ?? { error }, text: JSON.stringify(message ?? error) }
