@@ -200,6 +200,7 @@ test('the help says of each scope what it opens', async () => {
     fail: 'fail',
     link: 'links',
     decide: 'decide',
+    sms: 'SMS',
   }
   const missing = routesOf(await readDocument(world.client)).flatMap(({ path, operation }) => {
     const scope = /Needs the scope `([^`]+)`/.exec(operation.description)?.[1]

@@ -105,8 +105,9 @@ const TABLE = {
       suppressions: 'Addresses and numbers that get nothing any more.',
     },
     scopes: {
-      'messaging:read': 'read messages and their timelines, templates and suppressions',
-      'messaging:write': 'send and cancel messages, keep templates and suppressions',
+      'messaging:read': 'read messages and their timelines, templates and their previews, suppressions',
+      'messaging:write':
+        'send email and SMS, also in batches, cancel messages, keep templates and suppressions',
     },
   },
   ai: {
