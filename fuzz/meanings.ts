@@ -1,7 +1,7 @@
 // Valid values of fields whose schema does not say enough: references to what there is, tokens of providers, JSON.
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { MESSAGE_MEANINGS } from './message-meanings.ts'
+import { CONSISTENT, MESSAGE_MEANINGS, type Fields } from './message-meanings.ts'
 
 /** Texts for a language model; the emulator does as those in brackets say. */
 const prompt = constantFrom(
@@ -94,11 +94,18 @@ export function meaningsFor({ path }: DocumentedRoute): Meanings {
   return own === undefined ? MEANINGS : { ...MEANINGS, ...own[1] }
 }
 
+/** The body of a request of this operation, with no field that another forbids, and those that it needs. */
+export function consistent({ path }: DocumentedRoute, body: Fields): Fields {
+  const [, mend] = Object.entries(CONSISTENT).find(([place]) => path.startsWith(place)) ?? []
+  return mend === undefined ? body : mend(body)
+}
+
 /** JSON without what the API refuses in any JSON. */
 export function tidy(value: unknown): unknown {
   const text = JSON.stringify(value, (name, each: unknown) => {
     if (name === '__proto__') return undefined
-    if (typeof each === 'number' && Number.isInteger(each) && !Number.isSafeInteger(each)) return 17
+    if (typeof each === 'number' && (Math.abs(each) > Number.MAX_SAFE_INTEGER || Math.abs(each) < 1e-15))
+      return 17
     return typeof each === 'string' ? each.toWellFormed().replaceAll('\0', '') : each
   })
   return JSON.parse(text) as unknown

@@ -67,7 +67,7 @@ const variables = constantFrom<unknown>(
 )
 const soon = constant('@{in_an_hour}')
 
-const SENDING = { template: constantFrom('@{template}', 'nobody'), variables, send_at: soon }
+const SENDING = { template: constantFrom('@{template}', '@{template}', 'nobody'), variables, send_at: soon }
 const EMAIL = {
   ...SENDING,
   to: addresses,
@@ -78,14 +78,20 @@ const EMAIL = {
   subject: line,
   text,
   html: constantFrom('<p>Hello</p>', '<a href="http://{{ name }}">x</a>'),
-  headers: constantFrom({ 'X-Order': 'A-17' }, { References: '<a@b>', Precedence: 'bulk' }, {}),
+  headers: constantFrom<unknown>({ 'X-Order': 'A-17' }, { References: '<a@b>', Precedence: 'bulk' }, {}),
   tags: array(constantFrom('a', 'b', 'ü'), { maxLength: 2 }),
   filename: constantFrom('a.txt', 'Rechnung für Ada.pdf', '../../etc/passwd', '"'),
   content_type: constantFrom('text/plain', 'application/pdf'),
   content: constantFrom('SGVsbG8=', Buffer.alloc(3000, 'a').toString('base64')),
   list_unsubscribe_url: constant('https://shop.example/unsubscribe?who=1'),
 }
-const SMS = { ...SENDING, to: number, body: text, from: constantFrom('@{sender}', 'Shop', '+15005550006') }
+const SMS = {
+  ...SENDING,
+  template: constantFrom('@{sms_template}', '@{template}'),
+  to: number,
+  body: text,
+  from: constantFrom('@{sender}', 'Shop', '+15005550006'),
+}
 const TEMPLATES = {
   name: constantFrom('@{fresh}', '@{fresh}', '@{fresh}', 'welcome'),
   subject: liquid,
@@ -103,4 +109,51 @@ export const MESSAGE_MEANINGS: Record<string, Record<string, Arbitrary<unknown>>
   '/v1/messages/templates': TEMPLATES,
   '/v1/messages/suppressions': SUPPRESSIONS,
   '/v1/messages': { to: oneof(address, number), tag: constantFrom('a', 'ü') },
+}
+
+/** Of a body. */
+export type Fields = Record<string, unknown>
+
+const sent = ({ template, variables, ...own }: Fields, texts: Fields): Fields => {
+  if (template === undefined || template === null) return { ...own, ...without(texts, own) }
+  const names = ['text', 'html', ...Object.keys(texts)]
+  const rest = Object.entries(own).filter(([name]) => !names.includes(name))
+  return { ...Object.fromEntries(rest), template, ...(variables !== undefined && { variables }) }
+}
+
+/** Those that are missing. */
+function without(fields: Fields, own: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => (own[name] ?? null) === null))
+}
+
+const sentEmail = (body: Fields) =>
+  sent(body, { subject: 'Hello', ...((body['html'] ?? null) === null && { text: 'Hello' }) })
+const sentSms = (body: Fields) => sent(body, { body: 'Hello' })
+
+function each(mend: (body: Fields) => Fields): (body: Fields) => Fields {
+  return ({ messages, ...own }) => ({
+    ...own,
+    messages: Array.isArray(messages) ? messages.map((one: Fields) => mend(one)) : messages,
+  })
+}
+
+function template({ subject, text, html, body, ...own }: Fields): Fields {
+  if (own['channel'] === 'sms') return { ...own, body: body ?? 'Hello' }
+  return { ...own, subject: subject ?? 'Hello', text: text ?? 'Hello', ...(html !== undefined && { html }) }
+}
+
+const suppression = (body: Fields): Fields => ({
+  ...body,
+  channel: /^(@\{number|\+)/.test(String(body['address'])) ? 'sms' : 'email',
+})
+
+/** Makes bodies hold what belongs together, by the beginning of the path, the longest first. */
+export const CONSISTENT: Record<string, (body: Fields) => Fields> = {
+  '/v1/messages/email/batch': each(sentEmail),
+  '/v1/messages/email': sentEmail,
+  '/v1/messages/sms/batch': each(sentSms),
+  '/v1/messages/sms': sentSms,
+  '/v1/messages/templates/': (body) => body,
+  '/v1/messages/templates': template,
+  '/v1/messages/suppressions': suppression,
 }

@@ -15,7 +15,7 @@ import {
   uniqueArray,
 } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
-import { meaningsFor, tidy, type Meanings } from './meanings.ts'
+import { consistent, meaningsFor, tidy, type Meanings } from './meanings.ts'
 import { mutationFor, NOBODYS, PAYMENTS, type Draft } from './mutations.ts'
 import { binary, type Sent } from './wire.ts'
 
@@ -46,7 +46,9 @@ function validDraft(document: any, route: DocumentedRoute): Arbitrary<Draft> {
   const body =
     schemas.length === 0
       ? constant(null)
-      : oneof(...schemas.map((schema) => validObject(known, schema))).map((value) => Object.entries(value))
+      : oneof(...schemas.map((schema) => validObject(known, schema))).map((value) =>
+          Object.entries(consistent(route, value)),
+        )
   const queries = (route.operation.parameters ?? []).filter((each: any) => each.in === 'query')
   const query = uniqueArray(
     queries.length === 0
@@ -100,7 +102,7 @@ const PLACES: Record<string, string[]> = {
   '/v1/wallet/top_ups/': ['top_up'],
   '/v1/compliance/kyc/': ['kyc', 'kyc', 'decided_kyc'],
   '/v1/ai/tasks/': ['ai_task'],
-  '/v1/messages/templates/': ['template'],
+  '/v1/messages/templates/': ['template', 'sms_template'],
   '/v1/messages/suppressions/': ['suppression'],
   '/v1/messages/': ['scheduled', 'email', 'sms', 'scheduled_sms'],
   '/v1/idempotency_keys/': ['key'],

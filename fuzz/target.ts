@@ -1,4 +1,5 @@
 // What is fuzzed: a system with two tenants, the things that they have, and a look at what it stores.
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -12,6 +13,7 @@ import { stored } from '#test/refusals.ts'
 import type { Notifier } from './notifications/notice.ts'
 import { PLACEHOLDER } from './requests.ts'
 import { createThings, inAnHour } from './things.ts'
+import { INJECTED } from './values.ts'
 import type { Sent } from './wire.ts'
 
 /** Stands in everything that the other tenant has: no answer may hold it. */
@@ -19,11 +21,12 @@ const MARK = 'belongs-to-another-tenant'
 /** Between two looks at a system whose jobs cannot be seen. */
 const STILL_MS = 150
 
-/** Variables of a system that is fuzzed: what has no end is ended soon, and no limit of messages is met. */
+/** Variables of a system that is fuzzed: what has no end is ended soon, no limit of messages is met, and email is told of. */
 export const FUZZED_VARIABLES = {
   REQUEST_TIMEOUT_MS: '2000',
   MESSAGES_PER_MINUTE: '1000000',
   MESSAGES_PER_DESTINATION_HOUR: '1000000',
+  EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(32).toString('base64')}`,
 }
 
 type Secrets = Record<Notifier['name'], string | undefined>
@@ -38,6 +41,8 @@ export type Target = {
   foreign: string[]
   /** The processor, whose hand stories can force; null: it cannot be reached. */
   processor: Provider | null
+  /** The provider of SMS, likewise. */
+  sms: Provider | null
   /** Whether requests without an end are ended soon enough to wait for it. */
   impatient: boolean
   /** Puts in what the placeholders stand for, and makes it where there is none. */
@@ -60,6 +65,10 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
   const neighbour = await createKey(sql, 'neighbour')
   const other = createClient(client.url, neighbour.secret)
   const processor = deployment.provider('stripe')
+  const inbox = deployment.provider('smtp')
+  // What becomes of an SMS is told by stories alone.
+  const sms = deployment.provider('twilio')
+  await sms.control('POST', '/callbacks', { automatic: false })
 
   // What is parked or in doubt looks again later, and changes nothing until then.
   async function hasWork(): Promise<boolean> {
@@ -84,6 +93,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     ...(await targetOf(client, other)),
     foreign: [MARK, neighbour.tenant_id],
     processor,
+    sms,
     webhooks: {
       url: deployment.webhooks.url,
       secrets: {
@@ -107,6 +117,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
       return [
         ...books.map((each) => JSON.stringify(each)),
         ...[running.api, ...running.others].flatMap(strange),
+        ...(await smuggled(inbox)),
       ]
     },
   }
@@ -127,6 +138,15 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
       })
       .map((line) => `a strange line in a log: ${line}`)
   }
+}
+
+/** Emails with a header that nobody may have put there. */
+async function smuggled(inbox: Provider): Promise<string[]> {
+  const emails: { raw: string }[] = await inbox.control('GET', '/messages')
+  return emails
+    .map(({ raw }) => raw.split('\r\n\r\n', 1)[0]!)
+    .filter((head) => new RegExp(`^${INJECTED}:`, 'im').test(head))
+    .map((head) => `an email with a header that was smuggled into it: ${head}`)
 }
 
 /** A system that runs already; what it stores is what its lists show. The keys' tenants should be nobody else's. */
@@ -164,6 +184,7 @@ export async function runningTarget(options: {
     ...(await targetOf(client, other)),
     foreign: [MARK],
     processor: null,
+    sms: null,
     webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
     impatient: false,
     async stored() {

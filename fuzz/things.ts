@@ -111,6 +111,10 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       }
       return (await client.post('/v1/messages/templates', body)).body.id
     },
+    async sms_template() {
+      const body = { name: freshKey(), channel: 'sms', body: 'Hello {{ name }}', ...record }
+      return (await client.post('/v1/messages/templates', body)).body.id
+    },
     async suppression() {
       const body = { channel: 'email', address: `${freshKey()}@example.com`, ...record }
       return (await client.post('/v1/messages/suppressions', body)).body.id

@@ -8,6 +8,10 @@ create table messages (
   channel text not null check (channel in ('email', 'sms')),
   status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown', 'sent', 'delivered',
     'undelivered', 'failed', 'canceled', 'suppressed')),
+  -- Indexes look at these and not at the status, so that a step between open states writes no index.
+  open boolean not null generated always as (status in ('scheduled', 'queued', 'sending', 'unknown')) stored,
+  ended_badly boolean not null generated always as
+    (status in ('undelivered', 'failed', 'canceled', 'suppressed')) stored,
   -- Sealed JSON: who, to whom, about what. It stays.
   envelope text not null,
   -- Sealed JSON: what it says. Null once it is older than texts are kept.
@@ -51,11 +55,9 @@ create table messages (
   constraint messages_delivered check (status <> 'delivered' or delivered_at is not null),
   constraint messages_failure check (status not in ('failed', 'undelivered') or failure is not null)
 ) with (fillfactor = 80);
-create index messages_open on messages (tenant_id, created_at)
-  where status in ('scheduled', 'queued', 'sending', 'unknown');
+create index messages_open on messages (tenant_id, created_at) where open;
 -- Few among all, and whom somebody looks at.
-create index messages_ended_badly on messages (tenant_id, created_at)
-  where status in ('undelivered', 'failed', 'canceled', 'suppressed');
+create index messages_ended_badly on messages (tenant_id, created_at) where ended_badly;
 create index messages_terms on messages using gin (terms);
 -- Who wrote to a number: an opt-out of it is for each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';

@@ -7,7 +7,7 @@ import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
 import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
-import { eventually } from '#test/payments.ts'
+import { capturedPayment, eventually } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -249,7 +249,7 @@ describe('an email', () => {
     expect(await emailsTo('grace@lost.example')).toHaveLength(1)
   })
 
-  test('that waits for a connection has not begun: whoever dies then has lost none', async () => {
+  test('that waits for a connection has not begun, and neither SMS nor payments wait for it', async () => {
     const held = await world.provider('smtp').fault({ match: { method: 'MAIL' }, times: 5, fault: 'hold' })
     const sent = await Promise.all(
       Array.from({ length: 8 }, (_, nth) => email([`line${nth}@example.com`], ASYNC)),
@@ -263,6 +263,9 @@ describe('an email', () => {
     })
     const begun = await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
     expect(begun.count).toBe(5)
+    // A server of email that stands still keeps nobody else waiting.
+    expect((await sms(freshNumber())).body).toMatchObject({ status: 'sent' })
+    await capturedPayment(world.client)
     await held.remove()
     for (const id of ids) await becomes(id, { status: 'sent', job: 'succeeded' })
   })

@@ -1,24 +1,34 @@
 // Twilio's status callbacks, and SMS that come in, as nobody should send them.
 import { createHmac } from 'node:crypto'
-import { type Arbitrary, array, constantFrom, oneof, record, tuple } from 'fast-check'
+import { type Arbitrary, array, constant, constantFrom, nat, oneof, record, tuple } from 'fast-check'
 import { NOBODYS } from '../mutations.ts'
 import { badSegment, badText } from '../values.ts'
 import { noticesOf, spoiledBodies, type Notifier } from './notice.ts'
 
-const STATUSES = ['queued', 'sending', 'sent', 'delivered', 'undelivered', 'failed', 'read', 'lost', '']
+/** The emulators' own. */
+const ACCOUNT = `AC${'0'.repeat(32)}`
+const STATUSES = ['queued', 'sent', 'delivered', 'undelivered', 'failed', 'read', 'read', 'lost', '']
 const WORDS = ['STOP', ' stop ', 'START', 'HELP', 'Hello', 'STOP it', '']
 
 type Params = Record<string, string>
 
+/** Of a message that nobody here knows. */
+const strangeSid = nat().map((number) => `SM${number.toString(16).padStart(32, '0')}`)
+const sid = oneof(
+  { weight: 4, arbitrary: constant('@{sms_reference}') },
+  { weight: 2, arbitrary: strangeSid },
+  { weight: 1, arbitrary: constantFrom('@{other.sms_reference}', 'SM1', '') },
+)
+
 const callback: Arbitrary<Params> = record({
-  MessageSid: constantFrom('@{sms_reference}', '@{sms_reference}', `SM${'0'.repeat(32)}`, 'SM1', ''),
+  MessageSid: sid,
   MessageStatus: constantFrom(...STATUSES),
   ErrorCode: constantFrom('', '30003', '30008', '21610', '99999999999999999999', 'x'),
   To: constantFrom('@{number}', '+15005550006', 'x'),
   From: constantFrom('@{sender}', 'MG00000000000000000000000000000000', 'x'),
 })
 const inbound: Arbitrary<Params> = record({
-  MessageSid: constantFrom('SM@{fresh}', 'SM1'),
+  MessageSid: oneof({ weight: 9, arbitrary: strangeSid }, sid),
   SmsStatus: constantFrom('received'),
   From: constantFrom('@{number}', '@{number}', '+15005550006', 'x', ''),
   To: constantFrom('@{sender}', '@{sender}', 'x', ''),
@@ -30,8 +40,11 @@ const NAMES = ['MessageSid', 'MessageStatus', 'AccountSid', 'To', 'From', 'Body'
 
 const text = tuple(
   oneof(callback, inbound),
-  array(tuple(constantFrom(...NAMES), badText), { maxLength: 1 }),
-  constantFrom('@{account}', '@{account}', '@{account}', 'AC0', ''),
+  oneof(
+    { weight: 2, arbitrary: constant([]) },
+    array(tuple(constantFrom(...NAMES), badText), { minLength: 1, maxLength: 1 }),
+  ),
+  oneof({ weight: 9, arbitrary: constant(ACCOUNT) }, constantFrom('AC0', '')),
 ).map(([params, more, AccountSid]) =>
   [...Object.entries({ AccountSid, ...params }), ...more]
     .map(([name, value]) => `${encodeURIComponent(name)}=${escaped(value)}`)

@@ -51,7 +51,7 @@ export async function live(target: Target, noun: Noun, story: Story): Promise<Li
 async function make(
   target: Target,
   ask: Ask,
-  { moves, referenceOf }: Noun,
+  { moves, referenceOf, provider }: Noun,
   { name, again }: { name: string; again: boolean },
   resource: Resource,
   alone: boolean,
@@ -61,7 +61,9 @@ async function make(
     const reference = referenceOf?.(resource) ?? null
     // What it does not allow in this state it refuses.
     if (reference !== null)
-      await target.processor?.control('POST', move.path(reference), { status: move.status }).catch(() => {})
+      await target[provider ?? 'processor']
+        ?.control('POST', move.path(reference), { status: move.status })
+        .catch(() => {})
     return []
   }
   if (move.by === 'notifier') return await tell(target, move, resource)
@@ -84,7 +86,9 @@ async function make(
 async function tell({ webhooks }: Target, { notifier, notice }: Told, resource: Resource): Promise<string[]> {
   const secret = webhooks?.secrets[notifier.name]
   if (webhooks === null || secret === undefined) return []
-  const { target, type, body } = notice(resource)
+  const told = notice(resource)
+  if (told === null) return []
+  const { target, type, body } = told
   const sent: Sent = {
     operation: `POST /${notifier.name}`,
     method: 'POST',

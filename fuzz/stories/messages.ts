@@ -3,7 +3,6 @@ import { boolean, constantFrom, record } from 'fast-check'
 import type { Channel } from '#core/addresses.ts'
 import { freshKey } from '#test/client.ts'
 import { emailNotifier } from '../notifications/email.ts'
-import { twilioNotifier } from '../notifications/twilio.ts'
 import { inAnHour } from '../things.ts'
 import { statusOf, whenIn, type Move, type Noun } from './noun.ts'
 
@@ -11,38 +10,27 @@ import { statusOf, whenIn, type Move, type Noun } from './noun.ts'
 const DOMAINS = ['example.com', 'example.com', 'bounce.example', 'reject.example', 'lost.example']
 const NUMBERS = ['+14155550123', '+14155550123', '+15005550001', '+15005550500', '+15005550599']
 
-/** An email of which we hear so; of an SMS nothing that anybody knows. */
+/** Statuses of an email that its server may have. */
+const TAKEN = ['unknown', 'sent', 'delivered', 'undelivered']
+
 function emailTold(type: string, bounce?: 'hard' | 'soft'): Move {
   return {
     by: 'notifier',
     notifier: emailNotifier,
-    notice: ({ id: message_id, to: [address] }) => ({
-      target: '/email',
-      type: 'application/json',
-      body: JSON.stringify({
-        type: `email.${type}`,
-        data: { message_id, address, ...(bounce && { bounce, diagnostic: '550 5.1.1' }) },
-      }),
-    }),
+    notice({ id: message_id, channel, status, to }) {
+      if (channel !== 'email' || !TAKEN.includes(status)) return null
+      const data = { message_id, address: to[0], ...(bounce && { bounce, diagnostic: '550 5.1.1' }) }
+      const body = JSON.stringify({ type: `email.${type}`, data })
+      return { target: '/email', type: 'application/json', body }
+    },
   }
 }
 
-/** An SMS of which we hear so. */
-function smsTold(MessageStatus: string): Move {
-  return {
-    by: 'notifier',
-    notifier: twilioNotifier,
-    notice: ({ id, to, provider_reference }) => ({
-      target: `/twilio?m=${id}`,
-      type: 'application/x-www-form-urlencoded',
-      body: new URLSearchParams({
-        MessageSid: provider_reference ?? `SM${id.replaceAll('-', '')}`,
-        MessageStatus,
-        To: String(to),
-      }).toString(),
-    }),
-  }
-}
+const smsMoved = (status: string): Move => ({
+  by: 'provider',
+  path: (reference) => `/messages/${reference}/settle`,
+  status,
+})
 
 export const messages: Noun = {
   name: 'messages',
@@ -76,18 +64,20 @@ export const messages: Noun = {
     'soft bounce': emailTold('bounced', 'soft'),
     complaint: emailTold('complained'),
     'email delivered': emailTold('delivered'),
-    'sms sent': smsTold('sent'),
-    'sms delivered': smsTold('delivered'),
-    'sms undelivered': smsTold('undelivered'),
-    'sms failed': smsTold('failed'),
+    'sms sent': smsMoved('sent'),
+    'sms delivered': smsMoved('delivered'),
+    'sms undelivered': smsMoved('undelivered'),
+    'sms failed': smsMoved('failed'),
   },
   stateOf: statusOf,
+  provider: 'sms',
+  referenceOf: ({ channel, provider_reference }) => (channel === 'sms' ? provider_reference : null),
   next: {
     scheduled: ['queued', 'canceled'],
     queued: ['sending', 'suppressed', 'canceled'],
     sending: ['sent', 'failed', 'unknown'],
     unknown: ['sent', 'delivered', 'undelivered', 'failed'],
-    sent: ['delivered', 'undelivered'],
+    sent: ['delivered', 'undelivered', 'failed'],
     // What came back was not delivered after all.
     delivered: ['undelivered'],
     // Who said that it was not taken may have been wrong.

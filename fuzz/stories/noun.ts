@@ -21,7 +21,8 @@ export type Done = { by: 'provider'; path: (reference: string) => string; status
 export type Told = {
   by: 'notifier'
   notifier: Notifier
-  notice: (resource: Resource) => { target: string; type: string; body: string }
+  /** Null where it could not be true. */
+  notice: (resource: Resource) => { target: string; type: string; body: string } | null
 }
 export type Move = Asked | Done | Told
 
@@ -34,7 +35,10 @@ export type Noun = {
   stateOf: (resource: Resource) => string
   /** The states that may follow each, at once or through others. */
   next: Record<string, string[]>
+  /** Of those that whose control API moves it knows. */
   referenceOf?: (resource: Resource) => string | null
+  /** The provider that is meant; the processor unless told. */
+  provider?: 'sms'
 }
 
 export const post = async (ask: Ask, path: string, body: object): Promise<Resource> => {

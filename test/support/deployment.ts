@@ -56,6 +56,7 @@ export async function createDeployment({
     }),
   )
   const { env, sql, redis, provider } = environment
+  if (webhooks) env['WEBHOOKS_URL'] = `http://${HOST}:${env['WEBHOOKS_PORT']}`
   const running: Record<PartName, Process[]> = { api: [], webhooks: [], worker: [] }
   const all = () => Object.values(running).flat()
   const kill = async (processes: Process[]) => void (await Promise.all(processes.map((one) => one.end())))
@@ -76,7 +77,7 @@ export async function createDeployment({
     provider,
     client: createClient(`http://${HOST}:${api_port}`, secret),
     tenant_id,
-    webhooks: createClient(`http://${HOST}:${env['WEBHOOKS_PORT']}`, ''),
+    webhooks: createClient(env['WEBHOOKS_URL'] ?? '', ''),
     startApi: (own) => start('api', own),
     startWorker: (own) => start('worker', own),
     output: () =>

@@ -26,6 +26,10 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
       (select count(*) from messages) as messages, (select max(updated_at) from messages) as message_changed,
       (select count(*) from message_attachments) as files,
       (select count(*) from top_ups) as top_ups, (select max(updated_at) from top_ups) as top_up_changed,
+      (select count(*) from messages) as messages, (select max(updated_at) from messages) as message_changed,
+      (select count(*) from templates) as templates, (select max(updated_at) from templates) as template_changed,
+      (select count(*) from suppressions) as suppressions,
+      (select max(updated_at) from suppressions) as suppression_changed,
       (select count(*) from events) as events, (select count(*) from ledger_transfers) as transfers,
       (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
       (select count(*) from idempotency_keys) as keys`

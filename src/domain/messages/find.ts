@@ -27,7 +27,7 @@ export async function listMessages(
     select ${messageColumns(sql, ['envelope', 'recipients'])}, null as content from messages
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
       ${open ? sql`and ${isOpenMessage(sql, 'messages')}` : sql``}
-      ${ended_badly ? sql`and status in ('undelivered', 'failed', 'canceled', 'suppressed')` : sql``}
+      ${ended_badly ? sql`and ended_badly` : sql``}
       ${terms.length > 0 ? sql`and terms @> ${terms}::text[]` : sql``}
       and status = coalesce(${status ?? null}, status) and channel = coalesce(${channel ?? null}, channel)
     order by created_at desc limit ${page.limit}`

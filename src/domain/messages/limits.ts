@@ -13,14 +13,14 @@ export type MessageLimit = keyof typeof MESSAGE_WINDOWS
 export type MessageLimits = Readonly<Record<MessageLimit, number>>
 
 /**
- * Counts, as parts of a statement. `wanted` selects `tenant_id`, `scope` and `nth`, the place of a request: the part
- * `<limit>_counted` has those with `fits`, whether the request is within the limit, and `retry_after_s`, until the
- * window ends. Rows are written in one order, so that no two statements block each other. What is refused leaves a
- * window full, never more than full.
+ * Counts, as parts of a statement. `wanted` selects `tenant_id`, `scope` and `nth`, the place of a request, and whatever is
+ * needed of it later: the part `<limit>_counted` has those with `fits`, whether the request is within the limit, and
+ * `retry_after_s`, until the window ends. Rows are written in one order, so that no two statements block each other. What is
+ * refused leaves a window full, never more than full.
  */
 export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fragment): Fragment {
   const { window, window_s } = MESSAGE_WINDOWS[limit]
-  const [wanted_by, counter, counted] = ['wanted', 'counter', 'counted'].map((part) =>
+  const [wanted_by, counter, full, counted] = ['wanted', 'counter', 'full', 'counted'].map((part) =>
     sql(`${limit}_${part}`),
   )
   return sql`
@@ -34,13 +34,16 @@ export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fr
         window_start = greatest(m.window_start, excluded.window_start),
         used = least(${most}::integer,
           excluded.used + case when m.window_start >= excluded.window_start then m.used else 0 end)
-      returning tenant_id, scope, new.window_start,
+      returning tenant_id, scope, new.window_start, new.used,
         case when old.window_start = new.window_start then old.used else 0 end as used_before
+    ), ${full!} as materialized (
+      -- Few or none: each request is compared with all of these.
+      select * from ${counter!} where used >= ${most}::integer
     ), ${counted!} as (
-      select w.*, c.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${most}
-          as fits,
-        greatest(1, ceil(extract(epoch from c.window_start - clock_timestamp()) + ${window_s}))::integer
+      select w.*, f.used_before is null
+          or f.used_before + row_number() over (partition by w.tenant_id, w.scope order by w.nth) <= ${most} as fits,
+        greatest(1, ceil(extract(epoch from f.window_start - clock_timestamp()) + ${window_s}))::integer
           as retry_after_s
-      from ${wanted_by!} w join ${counter!} c on c.tenant_id = w.tenant_id and c.scope = w.scope
+      from ${wanted_by!} w left join ${full!} f on f.tenant_id = w.tenant_id and f.scope = w.scope
     )`
 }

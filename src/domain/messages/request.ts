@@ -58,25 +58,24 @@ export async function requestMessages(
   const items = requests.map((request, nth) => ({ ...request, nth }))
   // In one order in every statement: two with the same keys cannot block each other.
   const keys = sql`
-    select a.tenant_id, a.idempotency_key, a.route, a.fingerprint, a.message_id as resource_id,
-      case when m.status = 'queued' then a.job_id end as job_id
-    from asked a join m on m.tenant_id = a.tenant_id and m.id = a.message_id
-    order by a.tenant_id, a.idempotency_key, a.route`
+    select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
+      case when status = 'queued' then job_id end as job_id
+    from asked order by tenant_id, idempotency_key, route`
   const announced = sql`
     select m.*, a.event_id, ${'message.created' satisfies EventType} as event
-    from m join asked a on a.tenant_id = m.tenant_id and a.message_id = m.id`
+    from m join asked a on a.message_id = m.id`
   const to_send = sql`
-    select a.job_id, a.tenant_id, a.message_id as subject_id, jsonb_build_object('message_id', a.message_id) as payload,
-      a.rung and a.send_at is null as rung, null::text as dedupe_key, a.request_id, a.send_at,
-      ${requestJson(sql, job, { retries: sql`a.retries` })} as request
-    from asked a join m on m.tenant_id = a.tenant_id and m.id = a.message_id
-    where m.status <> 'suppressed'`
-  const for_tenant = sql`select tenant_id, 'minute' as scope, nth from given where became is null`
+    select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
+      rung and send_at is null as rung, null::text as dedupe_key, request_id, send_at,
+      ${requestJson(sql, job, { retries: sql`retries` })} as request
+    from asked where status <> 'suppressed'`
+  const for_tenant = sql`
+    select tenant_id, 'minute' as scope, nth, message_id, addresses from given where became is null`
   const for_destinations = sql`
-    select g.tenant_id, address as scope, g.nth
-    from given g join tenant_counted c on c.nth = g.nth and c.fits cross join unnest(g.addresses) as address`
+    select c.tenant_id, address as scope, c.nth, c.message_id
+    from tenant_counted c cross join unnest(c.addresses) as address where c.fits`
   const rows = await sql<
-    (MessageRow & { nth: number; became: MessageJudgement['became'] } & {
+    (MessageRow & { message_id: string; became: MessageJudgement['became'] } & {
       address: string | null
       retry_after_s: number
     })[]
@@ -94,54 +93,59 @@ export async function requestMessages(
     ), ${counting(sql, 'tenant', limits.tenant, for_tenant)},
     ${counting(sql, 'destination', limits.destination, for_destinations)},
     refused as (
-      select nth, became, null as address, null as retry_after_s from given where became is not null
+      select nth, message_id, became, null as address, null::integer as retry_after_s
+      from given where became is not null
       union all
-      select nth, 'tenant', null, retry_after_s from tenant_counted where not fits
+      select nth, message_id, 'tenant', null, retry_after_s from tenant_counted where not fits
       union all
-      (select distinct on (nth) nth, 'destination', scope, retry_after_s from destination_counted where not fits)
+      (select distinct on (nth) nth, message_id, 'destination', scope, retry_after_s
+        from destination_counted where not fits)
     ), asked as (
-      select g.* from given g where not exists (select from refused r where r.nth = g.nth)
-    ), addressed as (
-      select a.nth, bool_and(s.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
-        'address', r.address, 'status', case when s.suppressed then 'suppressed' end, 'code', null, 'message', null
-        ) order by r.place) as recipients
-      from asked a
-      cross join unnest(a.addresses) with ordinality as r(address, place)
+      select g.*, t.recipients,
+        case when t.suppressed then 'suppressed' when g.send_at is null then 'queued' else 'scheduled' end as status
+      from given g
       cross join lateral (
-        select exists (
-          select from suppressions s
-          where s.tenant_id = a.tenant_id and s.channel = ${channel} and s.address = r.address and s.deleted_at is null
-          offset 0) as suppressed
-      ) s
-      group by a.nth
+        select bool_and(r.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
+            'address', r.address, 'status', case when r.suppressed then 'suppressed' end,
+            'code', null, 'message', null) order by r.place) as recipients
+        from (
+          select r.*, exists (
+            select from suppressions s
+            where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address
+              and s.deleted_at is null offset 0) as suppressed
+          from unnest(g.addresses) with ordinality as r(address, place) offset 0
+        ) r
+      ) t
+      where not exists (select from refused r where r.nth = g.nth)
     ), m as (
       insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
         terms, tags, provider, segments, encoding, send_at, metadata)
-      select a.tenant_id, a.message_id, a.idempotency_key, ${channel},
-        case when r.suppressed then 'suppressed' when a.send_at is null then 'queued' else 'scheduled' end,
-        a.envelope, a.content, a.sender, r.recipients, a.terms, a.tags, ${PROVIDER_OF[channel]}, a.segments, a.encoding,
-        a.send_at, coalesce(a.metadata, 'null')
-      from asked a join addressed r on r.nth = a.nth order by a.tenant_id, a.idempotency_key
+      select tenant_id, message_id, idempotency_key, ${channel}, status, envelope, content, sender, recipients, terms,
+        tags, ${PROVIDER_OF[channel]}, segments, encoding, send_at, coalesce(metadata, 'null')
+      from asked order by tenant_id, idempotency_key
       returning *
     ), file as (
       insert into message_attachments (tenant_id, message_id, nth, content)
       select a.tenant_id, a.message_id, f.nth - 1, f.content
-      from asked a join m on m.tenant_id = a.tenant_id and m.id = a.message_id
-      cross join jsonb_array_elements_text(a.attachments) with ordinality as f(content, nth)
-      where m.status <> 'suppressed'
+      from asked a cross join jsonb_array_elements_text(a.attachments) with ordinality as f(content, nth)
+      where a.status <> 'suppressed'
     ),
     remembered as (${remember(sql, 'message', keys)}),
     event as (${announce(sql, 'message', announced)}),
     job as (${enqueue(sql, job, to_send, sql`coalesce(send_at, now())`)})
-    select g.nth, coalesce(r.became, 'accepted') as became, r.address, r.retry_after_s, m.*
-    from given g left join refused r on r.nth = g.nth
-    left join (select ${messageColumns(sql, ['recipients'])} from m) m on m.id = g.message_id`
+    select message_id, became, address, retry_after_s, ${messageColumns(sql, ['recipients'])}
+    from (
+      select m.*, id as message_id, 'accepted' as became, null as address, null::integer as retry_after_s from m
+      union all
+      select (null::messages).*, message_id, became, address, retry_after_s from refused
+    ) judged`
   const judged = new Map(
-    rows.map(({ nth, became, address, retry_after_s, ...message }): [number, MessageJudgement] => {
-      if (became === 'accepted') return [nth, { became, message }]
-      if (became === 'tenant' || became === 'destination') return [nth, { became, address, retry_after_s }]
-      return [nth, { became }]
+    rows.map(({ message_id, became, address, retry_after_s, ...message }): [string, MessageJudgement] => {
+      if (became === 'accepted') return [message_id, { became, message }]
+      if (became === 'tenant' || became === 'destination')
+        return [message_id, { became, address, retry_after_s }]
+      return [message_id, { became }]
     }),
   )
-  return requests.map((_request, nth) => judged.get(nth)!)
+  return requests.map(({ message_id }) => judged.get(message_id)!)
 }

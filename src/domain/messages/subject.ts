@@ -14,5 +14,5 @@ export const messageSubject = {
 
 /** The condition for rows `row` that are not settled; their index has the same. */
 export function isOpenMessage(sql: Sql | Tx, row: string): Fragment {
-  return sql`${sql(row)}.status in ('scheduled', 'queued', 'sending', 'unknown')`
+  return sql`${sql(row)}.open`
 }
