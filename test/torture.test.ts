@@ -83,6 +83,7 @@ function judged(message: Partial<JudgedMessage>, times: number) {
     failure: null,
     provider_code: null,
     reached: 1,
+    unknown_there: 1,
     open: false,
     ambiguous: false,
     told: false,
@@ -104,6 +105,7 @@ test('a message leaves once, and what became of it is known or named', () => {
   expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual([
     'an SMS that was sent stays unknown',
   ])
+  expect(judged({ status: 'unknown', open: true, unknown_there: 2 }, 1).problems).toEqual([])
   expect(judged({ status: 'failed' }, 1).problems).toEqual(['a message that failed was sent'])
   // The provider said 500, and sent it.
   const failed = judged({ status: 'failed', provider_code: '20500' }, 1)

@@ -96,14 +96,17 @@ async function scheduled(story: Story, channel: Channel): Promise<void> {
 
 type Item = { status: number; message?: any; error?: any }
 
-/** Some at once, of which one cannot be sent at all. */
+/** Some at once, of which one cannot be sent at all; now and then the same text to the same number. */
 async function batch(story: Story, channel: Channel): Promise<void> {
   const { random } = story
   const wrong = random.between(0, 3)
+  const same = channel === 'sms' ? { body: 'Hello.' } : { text: 'Hello.' }
+  const alike = random.next() < 0.3 ? same : null
   const messages = [0, 1, 2, 3].map((nth) => {
     const key = `${story.key}-message-${nth}`
     leaves(story, key, ...ENDS[channel])
-    return bodyOf(channel, key, nth === wrong ? 'nobody' : addressOf(story, channel, nth))
+    const to = addressOf(story, channel, alike === null ? nth : 0)
+    return { ...bodyOf(channel, key, nth === wrong ? 'nobody' : to), ...alike }
   })
   const ask = () => insist(story, `/v1/messages/${channel}/batch`, { messages }, { shows: 'message' })
   let answer = await ask()

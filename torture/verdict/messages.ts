@@ -19,6 +19,8 @@ export type JudgedMessage = {
   provider_code: string | null
   /** How many recipients it is said to have reached. */
   reached: number
+  /** How many of those to its first recipient are unknown. */
+  unknown_there: number
   /** Its job is not over. */
   open: boolean
   /** At some time nobody knew whether it was sent. */
@@ -71,8 +73,8 @@ export function judgeMessages(
       message.reached !== left[0]!.recipients
     )
       say('a message reached others than it says')
-    // Email cannot be asked about.
-    if (channel === 'sms' && status === 'unknown' && left.length > 0)
+    // Email cannot be asked about, and of several alike nobody can tell which one has left.
+    if (channel === 'sms' && status === 'unknown' && left.length > 0 && message.unknown_there === 1)
       say('an SMS that was sent stays unknown')
     if (ambiguous) counts.ambiguous++
     if (status === 'unknown') counts.unknown++
@@ -101,6 +103,7 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
         select count(*) from jsonb_array_elements(m.recipients) as r
         where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
+      count(*) filter (where m.status = 'unknown') over (partition by m.recipients -> 0 ->> 'address') as unknown_there,
       coalesce(j.finished_at is null and j.id is not null, false) as open,
       exists (
         select from notifications n
