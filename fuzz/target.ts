@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument } from '#test/documentation.ts'
@@ -51,7 +52,7 @@ export type Target = {
   taken(sent: Sent): void
   /** What is stored, once nothing is under way. */
   stored(): Promise<string>
-  /** How many notifications are stored that the processor never sent. */
+  /** How many notifications are stored that neither the processor nor a look of ours has made. */
   notifications(): Promise<number>
   /** What is wrong in the end: books that do not add up, processes that ended, logs that hold what they must not. */
   problems(): Promise<string[]>
@@ -109,7 +110,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     },
     async notifications() {
       const [row] = await sql<{ count: number }[]>`
-        select count(*) from notifications where event_id !~ '^evt_[A-Za-z0-9]{20,}$'`
+        select count(*) from notifications where event_id !~ '^evt_[A-Za-z0-9]{20,}$' and kind <> ${LOOK_KIND}`
       return row!.count
     },
     async problems() {

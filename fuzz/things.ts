@@ -55,10 +55,12 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
     }
   }
   const message = async (channel: Channel, content: object): Promise<any> => {
-    const to = channel === 'email' ? [await find('address')] : await find('number')
+    // A new number each time: whoever has answered STOP gets none.
+    const to = channel === 'email' ? [await find('address')] : `+1415${randomInt(2_000_000, 10_000_000)}`
     const body = { idempotency_key: freshKey(), to, ...content, ...record }
     return (await client.post(`/v1/messages/${channel}`, body, WAITS)).body
   }
+  const smsMade = async () => (await client.get(`/v1/messages/${await find('sms')}`)).body
   const makers: Record<string, () => Promise<string>> = {
     customer: person,
     async recipient() {
@@ -92,11 +94,11 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       return (await client.post('/v1/ai/tasks', body, WAITS)).body.id
     },
     address: () => Promise.resolve(`${freshKey()}@example.com`),
-    number: () => Promise.resolve(`+1415${randomInt(2_000_000, 10_000_000)}`),
-    sender: async () => (await message('sms', { body: 'Hello' })).from,
+    number: async () => (await smsMade()).to,
+    sender: async () => (await smsMade()).from,
     email: async () => (await message('email', { subject: 'Hello', text: JSON.stringify(record) })).id,
     sms: async () => (await message('sms', { body: JSON.stringify(record) })).id,
-    sms_reference: async () => (await message('sms', { body: 'Hello' })).provider_reference,
+    sms_reference: async () => (await smsMade()).provider_reference,
     scheduled: async () => {
       return (await message('email', { subject: 'Later', text: 'Later', send_at: inAnHour() })).id
     },
