@@ -55,12 +55,13 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
     }
   }
   const message = async (channel: Channel, content: object): Promise<any> => {
-    // A new number each time: whoever has answered STOP gets none.
-    const to = channel === 'email' ? [await find('address')] : `+1415${randomInt(2_000_000, 10_000_000)}`
+    // Another one each time, which nobody has suppressed.
+    const to =
+      channel === 'email' ? [`${freshKey()}@example.com`] : `+1415${randomInt(2_000_000, 10_000_000)}`
     const body = { idempotency_key: freshKey(), to, ...content, ...record }
     return (await client.post(`/v1/messages/${channel}`, body, WAITS)).body
   }
-  const smsMade = async () => (await client.get(`/v1/messages/${await find('sms')}`)).body
+  const madeOf = async (channel: Channel) => (await client.get(`/v1/messages/${await find(channel)}`)).body
   const makers: Record<string, () => Promise<string>> = {
     customer: person,
     async recipient() {
@@ -93,12 +94,12 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
       const body = { idempotency_key: freshKey(), kind: 'generate', input, ...record }
       return (await client.post('/v1/ai/tasks', body, WAITS)).body.id
     },
-    address: () => Promise.resolve(`${freshKey()}@example.com`),
-    number: async () => (await smsMade()).to,
-    sender: async () => (await smsMade()).from,
+    address: async () => (await madeOf('email')).to[0],
+    number: async () => (await madeOf('sms')).to,
+    sender: async () => (await madeOf('sms')).from,
     email: async () => (await message('email', { subject: 'Hello', text: JSON.stringify(record) })).id,
     sms: async () => (await message('sms', { body: JSON.stringify(record) })).id,
-    sms_reference: async () => (await smsMade()).provider_reference,
+    sms_reference: async () => (await madeOf('sms')).provider_reference,
     scheduled: async () => {
       return (await message('email', { subject: 'Later', text: 'Later', send_at: inAnHour() })).id
     },
