@@ -170,6 +170,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       AUDIT_EVERY_S: '20',
       RECONCILE_EVERY_S: '5',
       RECONCILE_AFTER_S: '10',
+      // A server of email that stands still holds each connection for a minute.
+      SMTP_CONNECTIONS: '50',
       WEBHOOKS_URL: webhooks_url,
       EMAIL_WEBHOOK_SECRET: email_secret,
       // Many stories write to the numbers that decide by themselves.
