@@ -8,12 +8,19 @@ import { Worker } from 'node:worker_threads'
 import { Redis } from 'ioredis'
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '#start/ports.ts'
 import { type PostgresOptions, startPostgres } from '#start/postgres.ts'
 import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
+
+test('servers that do not listen yet are given different ports', async () => {
+  const ports = new Set<number>()
+  for (let asked = 0; asked < 1000; asked += 1) ports.add(await freePort('127.0.0.1'))
+  expect(ports.size).toBe(1000)
+})
 
 test('Postgres keeps what was committed through an immediate restart', async () => {
   const server = await startedPostgres({ data_dir: await folder() })

@@ -13,16 +13,24 @@ export type WantedPort = {
   variable: string
 }
 
+const FIRST_PORT = 20_000
+const PORTS = 12_000
+/** Processes that start together begin this far from each other. */
+const APART = 97
+let next = (process.pid * APART) % PORTS
+
 /**
- * A port of 127.0.0.1 that nobody listens on. Below the range from which systems take ports for outgoing connections,
- * so that it is still free when the server comes back from a restart.
+ * A port of 127.0.0.1 that nobody listens on, another one each time: whoever asked before, here or in a process that was
+ * started a moment ago, may not listen yet. Below the range from which systems take ports for outgoing connections, so that
+ * it is still free when the server comes back from a restart.
  */
 export async function freePort(host: string): Promise<number> {
-  for (let tries = 0; tries < 100; tries++) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
+  for (let tries = 0; tries < PORTS; tries++) {
+    const port = FIRST_PORT + next
+    next = (next + 1) % PORTS
     if (await isFree(host, port)) return port
   }
-  throw new ConfigError(`No free port between 20000 and 32000 was found on ${host}.`)
+  throw new ConfigError(`No free port between ${FIRST_PORT} and ${FIRST_PORT + PORTS} was found on ${host}.`)
 }
 
 /** Throws when somebody else has the wanted port. */
