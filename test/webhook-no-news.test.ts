@@ -293,7 +293,15 @@ test('several notifications of one object share a look', async () => {
     created,
     ...Array.from({ length: 9 }, () => changed(created, {}, { type: 'refund.updated' })),
   ]
-  await Promise.all(shuffled(events).map((event) => deliver(world, event)))
+  const look = await fault(world, {
+    match: { method: 'GET', path: `/v1/refunds/${made.id}$` },
+    fault: { hold: 'before' },
+  })
+  const [first, ...others] = shuffled(events)
+  await deliver(world, first!)
+  await look.hit()
+  await Promise.all(others.map((event) => deliver(world, event)))
+  await look.remove()
   await world.drain()
   for (const event of events) expect(await stateOf(world, event)).toBe('applied')
   const [row] =
