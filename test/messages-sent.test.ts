@@ -11,7 +11,8 @@ import { capturedPayment, eventually } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
-beforeAll(async () => (world = await createWorld()))
+const CONNECTIONS = 5
+beforeAll(async () => (world = await createWorld({ env: { SMTP_CONNECTIONS: String(CONNECTIONS) } })))
 afterAll(async () => await world?.close())
 
 const ASYNC = { prefer: 'respond-async' }
@@ -250,19 +251,21 @@ describe('an email', () => {
   })
 
   test('that waits for a connection has not begun, and neither SMS nor payments wait for it', async () => {
-    const held = await world.provider('smtp').fault({ match: { method: 'MAIL' }, times: 5, fault: 'hold' })
+    const held = await world
+      .provider('smtp')
+      .fault({ match: { method: 'MAIL' }, times: CONNECTIONS, fault: 'hold' })
     const sent = await Promise.all(
       Array.from({ length: 8 }, (_, nth) => email([`line${nth}@example.com`], ASYNC)),
     )
     const ids = sent.map(({ body }) => body.id)
-    await held.hit(5)
+    await held.hit(CONNECTIONS)
     await eventually(async () => {
       const jobs =
         await world.sql`select from jobs where subject_id = any(${ids}::uuid[]) and state = 'running'`
       expect(jobs.count).toBe(8)
     })
     const begun = await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
-    expect(begun.count).toBe(5)
+    expect(begun.count).toBe(CONNECTIONS)
     // A server of email that stands still keeps nobody else waiting.
     expect((await sms(freshNumber())).body).toMatchObject({ status: 'sent' })
     await capturedPayment(world.client)

@@ -15,12 +15,13 @@ export type Told<S extends Settlement> = Omit<S, keyof Settlement>
 /**
  * Declares the settling step of a noun and returns the function that makes the `tells` of a decision. `settle` returns the
  * ids of the jobs whose lease was still ours. Settlements that arrive during a statement are gathered into the next one;
- * two of the same `key` never share a statement. `step` is its name in the metrics.
+ * two of the same `key` never share a statement. `step` is its name in the metrics. `gather_ms`: see `batcher`.
  */
 export function settling<What extends object>(
   step: string,
   settle: (sql: Sql, settlements: (Settlement & What)[]) => Promise<Set<string>>,
   key: (settlement: Settlement & What) => string,
+  { gather_ms }: { gather_ms?: number } = {},
 ): (what: What) => Tells {
   const write = batcherOf(
     step,
@@ -28,7 +29,7 @@ export function settling<What extends object>(
       const settled = await settle(sql, settlements)
       return settlements.map(({ job_id }) => settled.has(job_id))
     },
-    { key },
+    { key, ...(gather_ms !== undefined && { gather_ms }) },
   )
   return (what) => ({ settle: (sql, settlement) => write(sql, { ...settlement, ...what }) })
 }

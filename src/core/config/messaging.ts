@@ -29,7 +29,12 @@ export const MESSAGING_VARIABLES = {
     'server that sends email; `npm start` without it runs one that only shows what it received. In production no email is sent without it. The API only has to know that there is one',
     ['api', 'worker'],
   ],
-  SMTP_CONNECTIONS: [count(5, 100), '5', 'connections to that server, at most, of each worker', ['worker']],
+  SMTP_CONNECTIONS: [
+    count(20, 100),
+    '20',
+    'connections to that server, at most, of each worker. Fewer if the server allows fewer: some allow 3',
+    ['worker'],
+  ],
   EMAIL_FROM: [
     z
       .string()

@@ -50,6 +50,8 @@ type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf |
 
 /** Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. */
 const AGAIN_MS = [5_000, 30_000, 120_000, 600_000]
+/** What has left is settled a few at a time: the statement costs far more than one more message in it. */
+const GATHER_MS = 20
 /** How often it is tried while our credentials or set-up are refused. */
 const CORRECTED_MS = 30_000
 
@@ -57,6 +59,7 @@ export const settlingMessage = settling<Told<MessageSettlement>>(
   'settle_message',
   settleMessages,
   ({ told }) => told.message_id,
+  { gather_ms: GATHER_MS },
 )
 
 const begin = batcherOf<MessageToBegin, BegunMessage | undefined>(
