@@ -7,8 +7,8 @@ import RequestClient from 'twilio/lib/base/RequestClient.js'
 import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
 import { need, serve } from './serve.ts'
 
-/** As many as the product's worker has under way. */
-const IN_FLIGHT = 100
+/** As many as the product's worker has under way at most. */
+const IN_FLIGHT = Number(need('WORKER_CONCURRENCY'))
 const TWILIO = 'https://api.twilio.com'
 
 /** The SDK has no other way to be sent elsewhere. Node's agent keeps connections, and opens as many as are asked for. */
