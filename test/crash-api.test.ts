@@ -94,7 +94,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     inTurn,
     async () => {
       let api = await deployment.startApi()
-      const load = startLoad(deployment.client, { clients: 50, pause_ms: 300 })
+      const load = startLoad(deployment.client, { clients: 50, pause_ms: 1000 })
       for (let kills = 1; kills <= 4; kills++) {
         await sleep(200 + Math.random() * 800)
         await api.end()
@@ -146,7 +146,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     async () => {
       const api = await deployment.startApi()
       await expect(deployment.startApi()).rejects.toThrow(/API_PORT: port \d+ is in use/)
-      const load = startLoad(deployment.client, { clients: 20, pause_ms: 100 })
+      const load = startLoad(deployment.client, { clients: 20, pause_ms: 400 })
       await load.goesOn(20)
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
       const next = await deployment.startApi()

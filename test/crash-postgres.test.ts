@@ -39,7 +39,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
       onTestFinished(() => deployment.close())
       const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
-      const load = startLoad(deployment.client, { clients: 30, pause_ms: 300 })
+      const load = startLoad(deployment.client, { clients: 30, pause_ms: 1000 })
       await load.goesOn(30)
       for (let crashes = 1; crashes <= 3; crashes++) {
         await postgres.restart('immediate')
