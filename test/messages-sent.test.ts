@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
+import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { freshKey, type Answer } from '#test/client.ts'
@@ -50,6 +51,11 @@ const smsTo = async (to: string): Promise<any[]> => {
 /** What the server has got for this address. */
 const emailsTo = async (to: string): Promise<any[]> =>
   await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to)}`)
+
+/** As if each attempt of a waiting job had been lost with its worker, and it is due now. */
+const useUp = async (id: string) =>
+  await world.sql`
+    update jobs set attempt = max_attempts + 1, in_doubt = true, run_at = now() where subject_id = ${id}`
 
 /** Makes the job of a message due now. */
 const hurry = async (id: string) =>
@@ -183,6 +189,62 @@ describe('an SMS', () => {
     await twilio.control('POST', '/callbacks', { paused: false })
     await becomes(second, { status: 'delivered' })
   })
+
+  test('is not taken for one that Twilio took although it answered 500', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    const match = { method: 'POST', contains: to.slice(1) }
+    await twilio.fault({ match, times: 1, fault: 'error_500_after' })
+    const refused = await sms(to)
+    expect(refused.status).toBe(502)
+    await twilio.fault({ match, times: 1, fault: 'drop_before' })
+    const { id } = (await sms(to, ASYNC)).body
+    await becomes(id, { status: 'unknown' })
+    await world.sql`update jobs set last_error = null where subject_id = ${id}`
+    await hurry(id)
+    await becomes(id, { error: { message: expect.stringContaining('has not shown') }, reference: null })
+    await twilio.control('POST', '/callbacks', { paused: false })
+    await becomes(refused.body.error.context.message_id, { status: 'delivered' })
+    expect(await standsAs(world, id)).toMatchObject({ status: 'unknown' })
+  })
+
+  test('is asked about later while Twilio does not answer', async () => {
+    const twilio = world.provider('twilio')
+    const [first, second] = [(await sms(freshNumber())).body, (await sms(freshNumber())).body]
+    for (const { id } of [first, second]) await becomes(id, { status: 'delivered' })
+    const busy = await twilio.fault({
+      match: { method: 'GET', path: `/Messages/${first.provider_reference}.json$` },
+      times: 100,
+      fault: 'rate_limited_429',
+    })
+    await world.sql`
+      update messages set ask_at = now(), price = null, sent_at = sent_at - interval '2 hours' where id = ${first.id}`
+    await busy.hit()
+    await eventually(async () => {
+      const [row] = await world.sql`
+        select ask_at < now() + interval '5 minutes' as soon from messages where id = ${first.id} and ask_at > now()`
+      expect(row).toEqual({ soon: true })
+    })
+    await busy.remove()
+  })
+
+  test('whose last attempt is lost after it was delivered is over', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
+    const { id } = (await sms(to, ASYNC)).body
+    await becomes(id, { status: 'unknown' })
+    // Its worker has died, and the lease is about to lapse.
+    await world.sql`
+      update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds',
+        worker = 'gone', started_at = now(), attempt = max_attempts + 1, in_doubt = true, run_at = now()
+      where subject_id = ${id}`
+    await twilio.control('POST', '/callbacks', { paused: false })
+    const { parked } = await becomes(id, { status: 'delivered', job: 'succeeded' })
+    expect(parked).toBe(false)
+  })
 })
 
 describe('an email', () => {
@@ -271,6 +333,43 @@ describe('an email', () => {
     await capturedPayment(world.client)
     await held.remove()
     for (const id of ids) await becomes(id, { status: 'sent', job: 'succeeded' })
+  })
+
+  test('whose files cannot be read, because the connection is lost, has not begun', async () => {
+    await pauseJobs(world.sql, { queue: 'messages' })
+    const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'AAAA' }]
+    const { id } = (await email(['ada@files.example'], ASYNC, { attachments })).body
+    await world.sql.begin(async (tx) => {
+      await tx`lock table message_attachments in access exclusive mode`
+      await resumeJobs(world.sql, { queue: 'messages' })
+      await eventually(async () => {
+        const ended = await world.sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock' and query like '%message_attachments%'`
+        expect(ended.count).toBeGreaterThan(0)
+      })
+    })
+    await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
+    await becomes(id, { status: 'sent', job: 'succeeded' })
+    expect(await emailsTo('ada@files.example')).toHaveLength(1)
+  })
+
+  test('whose attempts are used up before it has begun is named to the operator; one that is canceled is over', async () => {
+    const send_at = new Date(Date.now() + 600_000).toISOString()
+    const [waits, canceled] = [
+      (await email(['ada@example.com'], {}, { send_at })).body.id,
+      (await email(['ada@example.com'], {}, { send_at })).body.id,
+    ]
+    await world.client.post(`/v1/messages/${canceled}/cancel`, {})
+    await useUp(waits)
+    await useUp(canceled)
+    await becomes(waits, { status: 'scheduled', job: 'unknown', parked: true })
+    await becomes(canceled, { status: 'canceled', job: 'succeeded' })
+    expect(await followUnknownJobs(world.sql)).toEqual(['message.send_email'])
+    await world.client.post(`/v1/messages/${waits}/cancel`, {})
+    await hurry(waits)
+    await becomes(waits, { status: 'canceled', job: 'succeeded' })
+    expect(await followUnknownJobs(world.sql)).toEqual([])
   })
 
   test('that is held up by a pause is not sent, and goes on as it was', async () => {

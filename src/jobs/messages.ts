@@ -14,6 +14,8 @@ const call = {
   request: z.strictObject({
     /** Whether it is tried again when it certainly was not sent: nobody waits who would do so. */
     retries: z.boolean(),
+    /** Whether files go with it, which stand in a table of their own. */
+    has_files: z.boolean(),
   }),
 } as const
 

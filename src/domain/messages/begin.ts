@@ -1,4 +1,5 @@
 // The last look before a message leaves: one that was canceled is not sent, nor to whom it was suppressed meanwhile.
+import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
@@ -7,18 +8,22 @@ import type { MessageStatus, StoredRecipient } from './message.ts'
 
 export type MessageToBegin = { job_id: string; lease_token: string; tenant_id: string; message_id: string }
 
+/** What a message says by itself of how it stands. */
+export type StandingMessage = {
+  status: MessageStatus
+  provider_reference: string | null
+  failure: MessageFailure | null
+}
+
 /** A message as its job finds it, with all that is needed to send it or to look for it. */
-export type BegunMessage = {
+export type BegunMessage = StandingMessage & {
   /** It may be sent now, once; else its status says why not. */
   begun: boolean
-  status: MessageStatus
   /** Sealed. */
   envelope: string
   /** Sealed; null once it is erased. */
   content: string | null
   recipients: StoredRecipient[]
-  provider_reference: string | null
-  failure: MessageFailure | null
   /** When it was to go, in Unix time. */
   wanted_s: number
 }
@@ -81,6 +86,17 @@ export async function beginMessages(
       extract(epoch from coalesce(l.send_at, l.created_at))::float8 as wanted_s
     from locked l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))
+}
+
+/** A message as it stands now; undefined when there is none. */
+export async function findStandingMessage(
+  sql: Sql,
+  { tenant_id, message_id }: { tenant_id: string; message_id: string },
+): Promise<(StandingMessage & { channel: Channel }) | undefined> {
+  const [row] = await sql<(StandingMessage & { channel: Channel })[]>`
+    select channel, status, provider_reference, failure from messages
+    where tenant_id = ${tenant_id} and id = ${message_id}`
+  return row
 }
 
 /** The attachments of a message, sealed, in their order. */

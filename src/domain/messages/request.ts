@@ -64,10 +64,11 @@ export async function requestMessages(
   const announced = sql`
     select m.*, a.event_id, ${'message.created' satisfies EventType} as event
     from m join asked a on a.message_id = m.id`
+  const has_files = sql`jsonb_array_length(attachments) > 0`
   const to_send = sql`
     select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
       rung and send_at is null as rung, null::text as dedupe_key, request_id, send_at,
-      ${requestJson(sql, job, { retries: sql`retries` })} as request
+      ${requestJson(sql, job, { retries: sql`retries`, has_files })} as request
     from asked where status <> 'suppressed'`
   const for_tenant = sql`
     select tenant_id, 'minute' as scope, nth, message_id, addresses from given where became is null`

@@ -13,6 +13,7 @@ import {
   PROVIDER_NOUNS,
   providerSubjectOf,
   statusesOfCalls,
+  subjectOf,
   type ProviderNoun,
 } from '../subjects.ts'
 import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
@@ -177,7 +178,12 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
       select r.${sql(part_of.by)} from ${sql(table)} r
       where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
   })
-  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown'))
+  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown')).map(
+    (noun) => sql`
+      select from ${sql(subjectOf(noun).table)} r
+      where unknown.subject = ${noun} and r.tenant_id = unknown.tenant_id and r.id = unknown.subject_id
+        and r.status = 'unknown'`,
+  )
   const rows = await sql<{ name: string }[]>`
     with unknown as (
       select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
@@ -204,7 +210,8 @@ export async function followUnknownJobs(sql: Sql): Promise<string[]> {
         where d.state <> 'differs'
           and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
     )
-    select distinct name from unknown where subject <> all(${[...PROVIDER_NOUNS, ...saying]}::text[]) order by name`
+    select distinct name from unknown
+    where subject <> all(${[...PROVIDER_NOUNS]}::text[]) and not exists (${unionAll(sql, saying)}) order by name`
   return rows.map(({ name }) => name)
 }
 

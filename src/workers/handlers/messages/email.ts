@@ -1,7 +1,7 @@
 // How an email is sent. Nobody can be asked whether one was: only its notifications tell.
 import { bareAddress } from '#core/addresses.ts'
 import { findAttachments, type BegunMessage } from '#domain/messages/begin.ts'
-import type { MessageContent, StoredRecipient } from '#domain/messages/message.ts'
+import type { StoredRecipient } from '#domain/messages/message.ts'
 import { attachmentPlace } from '#domain/messages/sealed.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
@@ -26,6 +26,7 @@ export const sendsEmail: MessageSender = {
   last_look_ms: sendEmail.retry.looks_ms.at(-1)!,
   inTurn: async ({ email: provider }, { tenant_id, signal }, work) =>
     provider === null ? await work() : await provider.inTurn(tenant_id, signal, work),
+  filesOf: async ({ sql }, job) => await findAttachments(sql, idsOf(job)),
   send,
   look,
 }
@@ -34,10 +35,11 @@ async function send(
   context: WorkerContext,
   job: MessageJob,
   message: BegunMessage,
+  files: string[],
 ): ReturnType<MessageSender['send']> {
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
-  const email = await emailOf(context, job, message)
+  const email = emailOf(context, job, message, files)
   const sent = await provider.sendEmail(email, job.signal)
   const refusalsOf = (refused: RefusedRecipient[] = []): StoredRecipient[] =>
     refused.map(({ address, message: said, provider_code }) => ({
@@ -56,12 +58,12 @@ async function send(
 const TAKEN = { said: 'sent', provider_status: null, failure: null, price: null } as const
 
 /** The email with its sealed parts opened, for those of its recipients that are not suppressed. */
-async function emailOf(
-  context: WorkerContext,
+function emailOf(
+  { vault }: WorkerContext,
   job: MessageJob,
   { envelope: sealed, content: sealed_content, recipients }: BegunMessage,
-): Promise<OutgoingEmail> {
-  const { vault } = context
+  files: string[],
+): OutgoingEmail {
   const ids = idsOf(job)
   const envelope = openEnvelope(vault, ids, sealed)
   const content = openContent(vault, ids, sealed_content)
@@ -82,22 +84,12 @@ async function emailOf(
     html: content.html,
     headers: { ...Object.fromEntries(own), [OUR_HEADER]: ids.message_id },
     list_unsubscribe_url: envelope.list_unsubscribe_url,
-    attachments: await attachmentsOf(context, ids, content.attachments ?? []),
+    attachments: (content.attachments ?? []).map(({ filename, content_type }, nth) => {
+      const place = attachmentPlace(ids.tenant_id, ids.message_id, nth)
+      return { filename, content_type, content: Buffer.from(vault.open(files[nth] ?? '', place), 'base64') }
+    }),
     recipients: [...new Set(open.map(bareAddress))],
   }
-}
-
-async function attachmentsOf(
-  { sql, vault }: WorkerContext,
-  ids: ReturnType<typeof idsOf>,
-  listed: NonNullable<MessageContent['attachments']>,
-): Promise<OutgoingEmail['attachments']> {
-  if (listed.length === 0) return []
-  const sealed = await findAttachments(sql, ids)
-  return listed.map(({ filename, content_type }, nth) => {
-    const place = attachmentPlace(ids.tenant_id, ids.message_id, nth)
-    return { filename, content_type, content: Buffer.from(vault.open(sealed[nth] ?? '', place), 'base64') }
-  })
 }
 
 async function look(_context: WorkerContext, job: MessageJob, { status }: BegunMessage): Promise<Decision> {

@@ -5,7 +5,13 @@ import { batcherOf } from '#core/batch.ts'
 import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import { beginMessages, type BegunMessage, type MessageToBegin } from '#domain/messages/begin.ts'
+import {
+  beginMessages,
+  findStandingMessage,
+  type BegunMessage,
+  type MessageToBegin,
+  type StandingMessage,
+} from '#domain/messages/begin.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import { SEND_FAILED, settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
@@ -28,11 +34,14 @@ export type MessageSender = {
   channel: Channel
   /** Does `work` once the provider has room for it: a message that waits for that has not begun. */
   inTurn<T>(context: WorkerContext, job: MessageJob, work: () => Promise<T>): Promise<T>
+  /** The files that go with it, sealed. Read before it begins: who cannot read them has not begun. */
+  filesOf(context: WorkerContext, job: MessageJob): Promise<string[]>
   /** One call. What may have reached the provider does not throw. */
   send(
     context: WorkerContext,
     job: MessageJob,
     message: BegunMessage,
+    files: string[],
   ): Promise<SendOutcome<SentMessage> & Partial<RefusedMessage>>
   /** Finds out what became of a message that may have been sent. */
   look(context: WorkerContext, job: MessageJob, message: BegunMessage): Promise<Decision>
@@ -86,32 +95,38 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
+  const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
-  if (message.begun) return await attempt(context, job, message, sender)
-  switch (message.status) {
+  if (message.begun) return await attempt(context, job, sender, { message, files })
+  return endOf(sender.channel, message) ?? (await sender.look(context, job, message))
+}
+
+/** How the job of a message ends that is settled; null when it is not. */
+function endOf(channel: Channel, { status, provider_reference, failure }: StandingMessage): Decision | null {
+  switch (status) {
     case 'canceled':
     case 'suppressed':
       return done({ unsent: true })
     case 'sent':
     case 'delivered':
     case 'undelivered':
-      return done({ reference: message.provider_reference })
+      return done({ reference: provider_reference })
     case 'failed':
-      return failed(errorOf(sender.channel, message.failure))
+      return failed(errorOf(channel, failure))
     default:
-      return await sender.look(context, job, message)
+      return null
   }
 }
 
 async function attempt(
   context: WorkerContext,
   job: MessageJob,
-  message: BegunMessage,
   sender: MessageSender,
+  { message, files }: { message: BegunMessage; files: string[] },
 ): Promise<Decision> {
   try {
-    return decide(job, sender.channel, await sender.send(context, job, message))
+    return decide(job, sender.channel, await sender.send(context, job, message, files))
   } catch (error) {
     // Nothing has left in any of these cases.
     if (error instanceof NotStarted)
@@ -196,14 +211,18 @@ export function notFound(job: MessageJob, { last_look_ms }: MessageSender, reaso
 
 /**
  * Gives up a job whose attempts died or threw each time. Its message, where it may have been sent, is `unknown` to whoever asks
- * for it; one that has not begun stays as it is.
+ * for it; one that has not begun stays as it is, and the job of one that is settled ends.
  */
 export async function giveUpMessage(
+  { sql }: WorkerContext,
   { call, tenant_id, payload }: ClaimedJob,
   reason: string,
 ): Promise<Decision> {
   const ids = sendEmail.payload.safeParse(payload).data
   if (ids === undefined) return park(reason, { code: 'poison' })
+  const message = await findStandingMessage(sql, { tenant_id, ...ids })
+  const end = message === undefined ? null : endOf(message.channel, message)
+  if (end !== null) return end
   const told: MessageTold = { ...nothingTold({ tenant_id, ...ids }), said: 'unknown' }
   const tells = settlingMessage({ told, notification_id: null })
   return call?.look_only === true ? park(reason, { code: 'poison', tells }) : { ...unknown(reason), tells }

@@ -26,6 +26,7 @@ export const sendsSms: MessageSender = {
   channel: 'sms',
   last_look_ms: sendSms.retry.looks_ms.at(-1)!,
   inTurn: async (_context, _job, work) => await work(),
+  filesOf: () => Promise.resolve([]),
   send,
   look,
 }
@@ -107,6 +108,8 @@ async function search(
   message: BegunMessage,
 ) {
   const since_s = Math.floor(message.wanted_s) - CLOCKS_APART_S
+  // Erased.
+  if (message.content === null) return { kind: 'done', value: null } as const
   try {
     const { from, to, body } = openSms(context, job, message)
     const looked = await provider.searchSms({ from, to, body, since_s })
