@@ -63,7 +63,8 @@ create index messages_terms on messages using gin (terms);
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
 -- SMS of whose delivery or price nothing was heard.
 create index messages_unheard on messages (ask_at) where ask_at is not null;
-create index messages_content on messages (created_at) where content is not null;
+create index messages_content on messages (created_at)
+  where content is not null and (not open or status = 'unknown');
 
 -- Stored once, sealed; they go with the content.
 create table message_attachments (

@@ -561,28 +561,34 @@ describe('what is told of an email', () => {
   })
 })
 
-test('old texts and attachments are erased once settled, and old counts forgotten', async () => {
+test('old texts and attachments are erased once nobody needs them, and old counts forgotten', async () => {
   const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'YQ==' }]
   const old = await sent({ to: [freshAddress()], attachments })
+  const unknown = await lost({ to: [freshAddress()], attachments })
+  await world.sql`
+    with m as (update messages set status = 'unknown' where id = ${unknown} returning tenant_id, id)
+    insert into events (tenant_id, id, type, subject_id, data) select tenant_id, ${newId()}, 'message.unknown', id, '{}' from m`
   const open = await scheduled({ to: freshNumber() })
+  const all = [old, unknown, open]
   await world.sql`
     insert into message_limits (tenant_id, scope, window_start, used) values
     (${world.tenant_id}, 'old', now() - interval '3 hours', 1), (${world.tenant_id}, 'new', now(), 1)`
   await world.sql`
-    update messages set created_at = created_at - interval '91 days' where id in (${old}, ${open})`
+    update messages set created_at = created_at - interval '91 days' where id = any(${all}::uuid[])`
   await eventually(async () => {
     const rows = await world.sql`
       select id, content is null as erased, redacted_at is not null as said,
         (select count(*) from message_attachments a where a.message_id = m.id) as files
-      from messages m where id in (${old}, ${open}) order by id`
+      from messages m where id = any(${all}::uuid[]) order by id`
     expect(rows.map((row) => ({ ...row }))).toEqual([
       { id: old, erased: true, said: true, files: 0 },
+      { id: unknown, erased: true, said: true, files: 0 },
       { id: open, erased: false, said: false, files: 0 },
     ])
     const limits = await world.sql`select scope from message_limits where scope in ('old', 'new')`
     expect(limits.map(({ scope }) => scope)).toEqual(['new'])
   })
-  await world.sql`update messages set created_at = created_at + interval '91 days' where id in (${old}, ${open})`
+  await world.sql`update messages set created_at = created_at + interval '91 days' where id = any(${all}::uuid[])`
 })
 
 test('no table names anybody, and the books are in order', async () => {

@@ -32,6 +32,15 @@ export async function takeUnheard(sql: Sql, limit: number): Promise<{ taken: num
   return { taken: rows.length, wanted }
 }
 
+/** Asks again in so long about SMS of which the provider could not be asked. */
+export async function askLater(sql: Sql, unasked: { sms: UnheardSms }[], in_ms: number): Promise<void> {
+  const ids = unasked.map(({ sms: { tenant_id, id } }) => ({ tenant_id, id }))
+  await sql`
+    update messages m set ask_at = now() + ${in_ms} * interval '1 millisecond'
+    from jsonb_to_recordset(${sql.json(ids)}) as u(tenant_id uuid, id uuid)
+    where m.tenant_id = u.tenant_id and m.id = u.id and m.ask_at is not null`
+}
+
 /** Writes what SMS have cost, once. */
 export async function fillPrices(
   sql: Sql,

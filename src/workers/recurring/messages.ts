@@ -1,6 +1,6 @@
 // Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
 import { SMS } from '#core/config/providers.ts'
-import { fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
+import { askLater, fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
 import { eraseOldTexts, forgetOldLimits } from '#domain/messages/retention.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
@@ -12,6 +12,8 @@ import type { WorkerContext } from '../context.ts'
 const LOOK_MS = 5_000
 /** SMS that are asked about at once. */
 const ASKED_AT_ONCE = 20
+/** While the provider does not answer, it is asked so rarely, or as rarely as it says. */
+const UNASKED_MS = 60_000
 /** Rows that one statement erases or deletes. */
 const AT_ONCE = 500
 
@@ -23,6 +25,7 @@ export function followMessages(context: WorkerContext, retention_days: number): 
   const whole = async (step: () => Promise<number>, at_once = AT_ONCE) => {
     while ((await step()) === at_once && !closed());
   }
+  let ask_ms = LOOK_MS
   const loops = [
     every(
       log,
@@ -42,8 +45,16 @@ export function followMessages(context: WorkerContext, retention_days: number): 
           every(
             log,
             'SMS of which nothing was heard',
-            () => LOOK_MS,
-            () => whole(() => askAboutUnheard(context, sms), ASKED_AT_ONCE),
+            () => ask_ms,
+            async () => {
+              ask_ms = LOOK_MS
+              await whole(async () => {
+                const { due, wait_ms } = await askAboutUnheard(context, sms)
+                if (wait_ms === null) return due
+                ask_ms = wait_ms
+                return 0
+              }, ASKED_AT_ONCE)
+            },
           ),
         ]),
   ]
@@ -55,8 +66,14 @@ export function followMessages(context: WorkerContext, retention_days: number): 
   }
 }
 
-/** What the provider says that is new is stored as its callback would be. Returns how many were due. */
-async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: SmsProvider): Promise<number> {
+/**
+ * What the provider says that is new is stored as its callback would be. Returns how many were due, and how long to wait when
+ * it answers no more.
+ */
+async function askAboutUnheard(
+  { sql, log, config }: WorkerContext,
+  provider: SmsProvider,
+): Promise<{ due: number; wait_ms: number | null }> {
   const { taken, wanted } = await takeUnheard(sql, ASKED_AT_ONCE)
   const answers = await Promise.all(
     wanted.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
@@ -64,6 +81,14 @@ async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: Sm
   const found = answers.flatMap(({ sms, answer }) =>
     answer.kind === 'done' && answer.value !== null ? [{ sms, said: answer.value }] : [],
   )
+  const unasked = answers.filter(({ answer }) => answer.kind !== 'done')
+  const waits_ms = unasked.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
+  const wait_ms = Math.max(UNASKED_MS, ...waits_ms)
+  if (unasked.length > 0) await askLater(sql, unasked, wait_ms)
+  // It wants no more of us, or answers nobody; what is wrong with one alone keeps up no others.
+  const refuses =
+    unasked.some(({ answer }) => answer.kind !== 'ambiguous') ||
+    (unasked.length > 0 && unasked.length === wanted.length)
   if (found.length < wanted.length)
     log.info({ asked: wanted.length, found: found.length }, 'the provider does not tell of each SMS')
   const prices = found.flatMap(({ sms: { tenant_id, id }, said: { price } }) =>
@@ -74,7 +99,7 @@ async function askAboutUnheard({ sql, log, config }: WorkerContext, provider: Sm
     .filter(({ sms, said }) => said.status !== 'sending' && said.status !== sms.status)
     .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
   if (news.length > 0) await storeNotifications(sql, news)
-  return taken
+  return { due: taken, wait_ms: refuses ? wait_ms : null }
 }
 
 function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: string): Arrival {
