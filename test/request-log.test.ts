@@ -1,5 +1,8 @@
 // The log: a request is found by its id, a payment by its own, with all that was done for it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createSampler } from '#core/log.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { freshKey, type Answer } from '#test/client.ts'
@@ -212,4 +215,21 @@ test('an email that nobody takes is found by its id, and is no failure of ours',
     expect.arrayContaining(['the provider answered', 'an attempt ended', 'answered']),
   )
   expect(linesWith('shop-4712').filter(({ msg }) => msg === 'a request failed')).toEqual([])
+})
+
+test('a process whose last lines nobody reads any more ends all the same', async () => {
+  const program = `
+    import { createLog } from ${JSON.stringify(fileURLToPath(new URL('../src/core/log.ts', import.meta.url)))}
+    process.stdin.once('data', () => {
+      createLog('info', 'late').warn('nobody hears of it')
+      process.exit(3)
+    })
+    process.stdout.write('ready')`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program])
+  onTestFinished(() => void child.kill('SIGKILL'))
+  await once(child.stdout, 'data')
+  child.stdout.destroy()
+  await once(child.stdout, 'close')
+  child.stdin.write('end')
+  expect(await once(child, 'exit')).toEqual([3, null])
 })

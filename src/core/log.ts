@@ -1,4 +1,5 @@
 // Structured logs, without secrets.
+import { writeSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 import pino, { type Logger } from 'pino'
 
@@ -95,6 +96,18 @@ function destinationOf(options: { dest?: number }) {
     rounds_left = ROUNDS
     timer ??= setInterval(flush, WRITTEN_AFTER_MS).unref()
     return write(escaped(line))
+  }
+  const flushSync = stream.flushSync.bind(stream)
+  // At exit its own would try for ever to write to a reader that is gone, so the first line is tried here.
+  stream.flushSync = () => {
+    const { fd, _bufs: lines } = stream as unknown as { fd: number; _bufs: string[] }
+    try {
+      if (lines[0] !== undefined)
+        lines[0] = Buffer.from(lines[0]).subarray(writeSync(fd, lines[0])).toString()
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return
+    }
+    flushSync()
   }
   return stream
 }
