@@ -23,13 +23,12 @@ declare module 'vitest' {
 export const TEMPLATE = 'sluice_template'
 
 /**
- * Vitest's global set-up; what it returns is the tear-down. Both servers also end by themselves when this process is killed. They
- * are as durable as in production.
+ * Vitest's global set-up; what it returns is the tear-down. Both servers also end by themselves when this process is killed.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await makeFolder()
   const [database, redis] = await Promise.all([
-    givenPostgres() ?? startPostgres({ data_dir: join(folder.path, 'postgres'), settings: EVERY_STATEMENT }),
+    givenPostgres() ?? startPostgres({ data_dir: join(folder.path, 'postgres'), settings: SETTINGS }),
     startSuiteRedis(join(folder.path, 'redis')),
   ])
   await countStatements(database.url)
@@ -62,8 +61,16 @@ function givenPostgres(): { url: string; pid: number; stop: () => Promise<void> 
   return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }
 
-/** Each database counts apart, and none may be forgotten. */
-const EVERY_STATEMENT = { 'pg_stat_statements.max': '50000', 'pg_stat_statements.track': 'all' }
+const SETTINGS = {
+  // Each database counts apart, and none may be forgotten.
+  'pg_stat_statements.max': '50000',
+  'pg_stat_statements.track': 'all',
+  // Every three seconds, as in production, it would visit dozens of databases that are gone in a moment.
+  autovacuum_naptime: '60s',
+  // Only a crash of the machine would lose what was committed. Tests that crash PostgreSQL have servers of their own.
+  fsync: 'off',
+  full_page_writes: 'off',
+}
 
 async function countStatements(url: string): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => {} })
