@@ -265,6 +265,16 @@ describe('an email', () => {
     await becomes(refused.body.error.context.message_id, { status: 'failed', recipients: ['refused'] })
   })
 
+  test('that is refused in words whose cut would halve a character is settled all the same', async () => {
+    const fault = { refuse_400: true, code: `550 5.1.1 ${'a'.repeat(499)}😀 no` }
+    const smtp = world.provider('smtp')
+    await smtp.fault({ match: { method: 'RCPT', contains: 'halved@' }, fault })
+    const { status, body } = await email(['whole@example.com', 'halved@example.com'])
+    expect([status, body.recipients.map((each: any) => each.status)]).toEqual([201, ['accepted', 'refused']])
+    await smtp.fault({ match: { method: 'DATA' }, fault })
+    expect((await email(['whole@example.com'])).body.error.code).toBe('email_send_failed')
+  })
+
   test('that certainly was not sent is tried five times where nobody waits', async () => {
     const { body } = await email(['alan@defer.example'], ASYNC)
     for (const waits_s of [5, 30, 120, 600]) {

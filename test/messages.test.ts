@@ -1,6 +1,6 @@
 // Messages on their way: begun once, settled by what is heard of them, and kept from whom they must not reach.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { bareAddress } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
@@ -22,6 +22,8 @@ import {
 } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
+import { until } from '#test/process.ts'
+import { openUnfinished, requestBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const [TOKEN, OLD_TOKEN] = ['token-of-now', 'token-of-before']
@@ -300,7 +302,28 @@ describe('what Twilio posts', () => {
     expect((await postTwilio(world, '/twilio', { a: 'b' }, SIGNED)).status).toBe(400)
     // It would be taken apart before it is known to be Twilio's.
     expect((await postTwilio(world, '/twilio', { a: 'b'.repeat(64 * 1024) }, SIGNED)).status).toBe(413)
+    const padded = (names: number) => ({
+      ...parameters,
+      ...Object.fromEntries(Array.from({ length: names - 2 }, (_, nth) => [`x${nth}`, ''])),
+    })
+    expect((await postTwilio(world, '/twilio', padded(300), SIGNED)).status).toBe(200)
+    expect((await postTwilio(world, '/twilio', padded(301), SIGNED)).status).toBe(413)
   })
+
+  test.each<Record<string, string>>([{}, { 'x-twilio-signature': 'nonsense' }])(
+    'is refused before it has arrived with the headers %j',
+    async (header) => {
+      const headers = { ...header, 'content-length': '1000' }
+      const half = openUnfinished(
+        world.config.WEBHOOKS_URL!,
+        1,
+        requestBytes('POST', '/twilio', headers, 'a'),
+      )
+      onTestFinished(() => half.reset())
+      await until('it is refused', () => half.statuses.length === 1)
+      expect(half.statuses).toEqual([400])
+    },
+  )
 
   test.each([
     ['sent', ['sent']],

@@ -2,12 +2,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createSampler } from '#core/log.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { createJobLog } from '#workers/job-log.ts'
 
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
@@ -196,6 +199,19 @@ test('a sample is a part of the ids, and always the same', () => {
   expect(ids.filter(createSampler(0.1))).toEqual(tenth)
   const half = new Set(ids.filter(createSampler(0.5)))
   expect(tenth!.every((id) => half.has(id))).toBe(true)
+})
+
+test('what a provider said that its tenant is not shown is logged of each job, also outside the sample', async () => {
+  const lines: string[] = []
+  const job_log = createJobLog(pino({}, { write: (line: string) => void lines.push(line) }), 0)
+  const call = { operation: 'send_email', outcome: 'retry', duration_ms: 1 }
+  await job_log.of({ id: 'job-17', payload: {} } as ClaimedJob, async () => {
+    job_log.call(call)
+    job_log.call({ ...call, said: '554 mx3: blocked' })
+  })
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: 'the provider answered', job_id: 'job-17', said: '554 mx3: blocked' },
+  ])
 })
 
 test('an email that nobody takes is found by its id, and is no failure of ours', async () => {

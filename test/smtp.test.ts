@@ -1,8 +1,9 @@
 // Email over SMTP: what is known of each end of a conversation, and what the emails look like that arrive.
 import { createHash, createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startSmtpEmulator } from '#emulators/smtp/main.ts'
 import type { EmailProvider, OutgoingEmail } from '#providers/email.ts'
+import type { EndedCall } from '#providers/http.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import { openSmtp } from '#providers/smtp/client.ts'
 import { until } from './support/process.ts'
@@ -128,6 +129,7 @@ describe('Each end of a conversation', () => {
     expect(await elsewhere.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
       kind: 'retry',
       failure: { code: 'connection_failed', message: 'ECONNREFUSED', provider_code: null },
+      said: 'connect ECONNREFUSED 127.0.0.1:1',
     })
   })
 
@@ -159,6 +161,91 @@ describe('Each end of a conversation', () => {
         message: 'The server refused our login.',
         provider_code: '535 5.7.8',
       },
+    })
+  })
+
+  test.each([
+    ['MAIL', '535 5.7.8 relay-user-7: credentials invalid', 'misconfigured'],
+    ['RCPT', '530 5.7.0 relay-user-7 may not relay', 'declined'],
+    ['DATA', '535 5.7.8 relay-user-7: session expired', 'declined'],
+  ])('Nor is any other reply about our login: to %s, %s', async (method, code, kind) => {
+    await server.fault({ match: { method }, fault: { refuse_400: true, code } })
+    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+      kind,
+      failure: { message: 'The server refused our login.', provider_code: code.slice(0, 9) },
+    })
+  })
+
+  test.each(['GREETING', 'EHLO', 'MAIL', 'RCPT'])(
+    'What ends a connection, after %s, is told to operators only',
+    async (method) => {
+      const calls: EndedCall[] = []
+      const watched = open({ onCall: (call) => calls.push(call) })
+      const said = 'mx3.internal.example: client 10.1.2.3 blocked'
+      const fault = { refuse_400: true, code: `421 4.7.0 ${said}` }
+      await server.fault({ match: { method }, fault })
+      expect(await watched.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+        kind: 'retry',
+        failure: { message: 'The server refused the connection.', provider_code: '421 4.7.0' },
+      })
+      expect(calls).toMatchObject([{ outcome: 'retry', said: `421 4.7.0 ${said}` }])
+      await watched.close()
+    },
+  )
+
+  test.each(['250 relay-user-7 has mail', '554 mx3.internal.example has no TLS'])(
+    'So is what cannot be understood of a greeting: %s',
+    async (code) => {
+      await server.fault({ match: { method: 'GREETING' }, fault: { refuse_400: true, code } })
+      const sent = await email.sendEmail(to(['ada@example.com']), NOBODY)
+      expect(sent).toMatchObject({ failure: { code: 'connection_failed', message: expect.any(String) } })
+      expect(sent).toMatchObject({ said: code })
+      expect(JSON.stringify({ ...sent, said: null })).not.toMatch(/relay-user|internal/)
+    },
+  )
+
+  test('The name that we log in with is in no text', async () => {
+    const open_to_all = await startSmtpEmulator({ port: 0 })
+    const name = 'relay-user-7@internal.example'
+    const url = open_to_all.places.smtp_url.replace('emulator', encodeURIComponent(name))
+    const relay = open({ url })
+    onTestFinished(async () => {
+      await relay.close()
+      await open_to_all.close()
+    })
+    const texts: [string, string][] = [
+      [`Not owned by user ${name}`, 'Not owned by user <address>'],
+      ['Not owned by user Relay-User-7.', 'Not owned by user <login>.'],
+      ['x@relay-user-7.example is not relay-user-70', '<address> is not relay-user-70'],
+      [`${'a'.repeat(490)} relay-user-7`, `${'a'.repeat(490)} <login>`],
+    ]
+    const there = handleOf('smtp', { ...open_to_all.places, url: open_to_all.url })
+    for (const [text, shown] of texts) {
+      const code = `553 5.7.1 ${text}`
+      await there.fault({ match: { method: 'MAIL' }, fault: { refuse_400: true, code } })
+      expect(await relay.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+        failure: { code: 'sender_refused', message: shown },
+      })
+    }
+  })
+
+  test('What is kept of a reply can be stored', async () => {
+    const kept = `${'a'.repeat(499)}\ufffd`
+    const code = `550 5.1.1 ${'a'.repeat(499)}😀 no`
+    const refusing = { fault: { refuse_400: true, code } }
+    await server.fault({ match: { method: 'RCPT', contains: 'second@' }, ...refusing })
+    expect(await email.sendEmail(to(['first@example.com', 'second@example.com']), NOBODY)).toMatchObject({
+      value: { refused: [{ message: kept }] },
+    })
+    await server.fault({ match: { method: 'DATA' }, ...refusing })
+    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+      failure: { message: kept },
+    })
+    const odd = { refuse_400: true, code: 'Who is ada@example.com\u0000?' }
+    await server.fault({ match: { method: 'DOT' }, fault: odd })
+    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+      kind: 'ambiguous',
+      reason: 'Who is <address> ?',
     })
   })
 })

@@ -13,6 +13,7 @@ import { NotStarted, permits } from '#providers/permit.ts'
 import { verifyTwilio } from '#providers/signatures.ts'
 import type { OutgoingSms, SmsProvider } from '#providers/sms.ts'
 import { openTwilio, type TwilioOptions } from '#providers/twilio/client.ts'
+import { twilioFailure } from '#providers/twilio/failures.ts'
 import { smsStatusOf } from '#providers/twilio/statuses.ts'
 import { until } from '#test/process.ts'
 import { handleOf, type Provider } from '#test/providers.ts'
@@ -334,6 +335,21 @@ test('what Twilio does not know is null, and what it does not say is not known',
   expect(await provider.findSms(unknown)).toMatchObject({ kind: 'ambiguous' })
   expect(await (await answering(WHOLE)).findSms(unknown)).toMatchObject({ kind: 'ambiguous' })
   expect(await open('http://127.0.0.1:9').findSms(unknown)).toMatchObject({ kind: 'retry' })
+})
+
+test('what is kept of what Twilio says is bounded, and can be stored', async () => {
+  const sid = `SM${'2'.repeat(32)}`
+  for (const status of ['x'.repeat(65), 'on its way', 'sent\u0085', 7]) {
+    const shown = http(200, { sid, status, price: `-0.${'1'.repeat(1000)}`, price_unit: 'USD' })
+    expect(await (await answering(shown)).findSms(sid)).toMatchObject({
+      value: { status: 'sending', provider_status: '', price: null },
+    })
+  }
+  const message = `No\u0000 such\u0085\u0007thing ${'a'.repeat(484)}😀 no`
+  expect(await (await answering(http(400, { code: 21211, message }))).sendSms(SMS)).toMatchObject({
+    failure: { message: `No such thing ${'a'.repeat(484)}😀` },
+  })
+  expect(twilioFailure(21211, `\u0000 ${'a'.repeat(499)}😀`).message).toBe(`${'a'.repeat(499)}\ufffd`)
 })
 
 async function send(sms: Partial<OutgoingSms>): Promise<string> {

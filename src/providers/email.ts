@@ -22,17 +22,20 @@ export type OutgoingEmail = {
 /** A recipient whom the server refused; `address` is one of `recipients`. */
 export type RefusedRecipient = { address: string } & MessageFailure
 
-/** `declined`, `retry` and `misconfigured`: it certainly was not sent. */
+/**
+ * `declined`, `retry` and `misconfigured`: it certainly was not sent. `said`: by the provider, of us and not of the message;
+ * only operators are told.
+ */
 export type SendOutcome<Sent> =
   | { kind: 'done'; value: Sent }
   /** Refused for good. */
-  | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[] }
+  | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[]; said?: string }
   /** Not now: another attempt may succeed. */
-  | { kind: 'retry'; failure: MessageFailure; after_ms?: number; refused?: RefusedRecipient[] }
+  | { kind: 'retry'; failure: MessageFailure; after_ms?: number; refused?: RefusedRecipient[]; said?: string }
   /** It may have been sent. */
   | { kind: 'ambiguous'; reason: string }
   /** Our credentials or our set-up were refused. */
-  | { kind: 'misconfigured'; failure: MessageFailure }
+  | { kind: 'misconfigured'; failure: MessageFailure; said?: string }
 
 export type EmailProvider = {
   /**

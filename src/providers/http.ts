@@ -53,8 +53,13 @@ export class NoAnswer extends Error {
   }
 }
 
-/** A call to a provider that has ended, as the metrics and the log tell of it. */
-export type EndedCall = { operation: string; outcome: Outcome<unknown>['kind']; duration_ms: number }
+/** A call to a provider that has ended, as the metrics and the log tell of it. `said`: what only operators are told. */
+export type EndedCall = {
+  operation: string
+  outcome: Outcome<unknown>['kind']
+  duration_ms: number
+  said?: string
+}
 
 /** `path` begins with a slash and comes after that of the base. */
 type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>

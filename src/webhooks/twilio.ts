@@ -1,17 +1,20 @@
 // Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
+import { AppError } from '#core/errors.ts'
 import { SMS } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
 import { webhooksUrl } from '#core/startup.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
-import { verifyTwilio } from '#providers/signatures.ts'
+import { isTwilioSignature, verifyTwilio } from '#providers/signatures.ts'
 import { readTwilioPost, type TwilioPost } from '#providers/twilio/news.ts'
 import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
 import { headerOf, rawBody, refusing } from './refuse.ts'
+
+const SIGNATURE = 'x-twilio-signature'
 
 export const twilioNotifications: NotificationRoute = {
   path: '/twilio',
@@ -22,6 +25,8 @@ export const twilioNotifications: NotificationRoute = {
 const LEAST_TOKEN = 12
 /** Of a form: an SMS has 1,600 characters at most, and the signature is of what the whole form says, so it is read for anybody. */
 const FORM_BYTES = 64 * 1024
+/** Of a form, for the same reason. An SMS comes with some 30, one with ten pictures with 20 more. */
+const MOST_PARAMETERS = 300
 /** Nothing is to be answered to the person. */
 const NO_ANSWER = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
@@ -36,17 +41,33 @@ function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take)
   // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
   const origin = webhooksUrl(config)
   const refuse = refusing(SMS.provider, log)
-  app.post(twilioNotifications.path, { bodyLimit: FORM_BYTES }, async (request, reply) => {
+
+  // What anybody can see to be no signature is refused without reading the body.
+  async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
-    const posted = new URLSearchParams(rawBody(request).toString('utf8'))
-    const signature = headerOf(request, 'x-twilio-signature')
-    const verdict = verifyTwilio(`${origin}${request.url}`, posted, signature, tokens)
+    if (isTwilioSignature(headerOf(request, SIGNATURE))) return undefined
+    return await refuse.signature('malformed', request, reply)
+  }
+  const bodyLimit = FORM_BYTES
+  app.post(twilioNotifications.path, { bodyLimit, onRequest }, async (request, reply) => {
+    const posted = formIn(rawBody(request))
+    const verdict = verifyTwilio(`${origin}${request.url}`, posted, headerOf(request, SIGNATURE), tokens)
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const post = readTwilioPost(Object.fromEntries(posted))
     if (post === undefined) return await refuse.content(request, reply)
     await take(arrivalOf(context, post, query.parse(request.query).m ?? null), request)
     return reply.type('text/xml').send(NO_ANSWER)
   })
+}
+
+/** Throws `payload_too_large`, before anything is taken apart. */
+function formIn(raw: Buffer): URLSearchParams {
+  const text = raw.toString('utf8')
+  if (text.split('&', MOST_PARAMETERS + 1).length > MOST_PARAMETERS)
+    throw new AppError('payload_too_large', {
+      message: `The form has more than ${MOST_PARAMETERS} parameters.`,
+    })
+  return new URLSearchParams(text)
 }
 
 /** What is stored of a post. `message_id`: of our message, as the address called says. */

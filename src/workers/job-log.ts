@@ -15,8 +15,8 @@ export type JobLog = {
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
-  /** Logs a provider call. */
-  call(call: { operation: string; outcome: string; duration_ms: number }): void
+  /** Logs a provider call; always where the provider said something that only the log tells. */
+  call(call: { operation: string; outcome: string; duration_ms: number; said?: string }): void
   /** Logs what became of a notification that had waited. */
   waited(notification: Waited): void
 }
@@ -39,10 +39,11 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
       const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }
       lines[bad ? 'warn' : 'info'](line, 'an attempt ended')
     },
-    call({ operation, outcome, duration_ms }) {
+    call({ operation, outcome, duration_ms, said }) {
       const facts = lines_of.getStore()
-      if (facts !== undefined && isLogged(facts))
-        lines.info({ ...facts, operation, outcome, ms: Math.round(duration_ms) }, 'the provider answered')
+      if (facts === undefined || (said === undefined && !isLogged(facts))) return
+      const line = { ...facts, operation, outcome, ms: Math.round(duration_ms), said }
+      lines.info(line, 'the provider answered')
     },
     waited({ id, event_id, request_id, ...stored }) {
       if (!isLogged({ request_id, job_id: id })) return

@@ -7,57 +7,79 @@ import type { Envelope } from './envelope.ts'
 type Unsent = Exclude<SendOutcome<never>, { kind: 'done' | 'ambiguous' }>
 type Reply = { code: number; enhanced: string | null; text: string }
 
+/** Matches the names of our login in a text; null: there is none. */
+type Login = RegExp | null
+/** `given`: the recipients as they were given, by how the server was told them. */
+type OurSide = Pick<Envelope, 'given'> & { login: Login }
+
 const LONGEST_TEXT = 500
 /** More of it is not read: the address at its end may be cut. */
 const LONGEST_REPLY = 2_000
 /** The server wants us to log in, or to log in otherwise. */
 const LOGIN_REPLIES = [530, 534, 535, 538]
-/** What is answered to a login may repeat the user and the password: nothing of it is shown. */
+/** The server ends the connection, whatever it answers. */
+const CLOSING = 421
+// Whoever sends an email knows neither our login nor our network: such replies are told to operators only.
 const LOGIN_REFUSED = 'The server refused our login.'
+const CONNECTION_REFUSED = 'The server refused the connection.'
+const CONNECTION_FAILED = 'The connection failed.'
+/** What stands before the at sign may be shorter, and then it is no name that anybody would know ours by. */
+const SHORTEST_NAME = 4
 /** The whole is too large. */
 const TOO_LARGE = 552
 
+/** The names of the login that a URL has, for whatever the server says of them. */
+export function loginIn(url: string): Login {
+  const user = decodeURIComponent(new URL(url).username)
+  if (user === '') return null
+  const [local = ''] = user.split('@')
+  const names = [user, local].filter((name) => name === user || name.length >= SHORTEST_NAME)
+  return new RegExp(
+    `(?<![\\p{L}\\p{N}])(?:${names.map((name) => RegExp.escape(name)).join('|')})(?![\\p{L}\\p{N}])`,
+    'giu',
+  )
+}
+
 /** Why no connection could be had: nothing was sent. */
-export function unconnected(error: SmtpError): Unsent {
-  const reply = replyOf(error)
+export function unconnected(error: SmtpError, login: Login): Unsent {
+  const reply = replyOf(error, login)
   const is_login = error.code === 'EAUTH'
-  const said = is_login && reply !== null ? { ...reply, text: LOGIN_REFUSED } : reply
-  const failure = failureOf('connection_failed', said, is_login ? LOGIN_REFUSED : textOf(error))
+  const text = is_login ? LOGIN_REFUSED : reply === null ? textOf(error) : CONNECTION_REFUSED
+  const failure = failureOf('connection_failed', reply && { ...reply, text }, text)
   const refuses_us = reply === null ? is_login : reply.code >= 500
   // A certificate that cannot be verified, or a server that does not encrypt, stays so until somebody looks at it.
   const is_set_up = (is_login || error.code === 'ETLS') && refuses_us
-  return { kind: is_set_up || isUnverified(error) ? 'misconfigured' : 'retry', failure }
+  const kind = is_set_up || isUnverified(error) ? 'misconfigured' : 'retry'
+  return { kind, failure, said: saidBy(error, login) }
 }
 
 /** Whether a connection was lost, or ended by the server, before it could have accepted anything. */
 export function lostUnsent(end: ConversationEnd): boolean {
   if (end.kind !== 'failed' || end.text_asked || end.error === null) return false
   const { error } = end
-  return error.rejectedErrors === undefined && (replyOf(error) === null ? !isOurs(error) : isClosing(error))
+  return (
+    error.rejectedErrors === undefined &&
+    (replyOf(error, null) === null ? !isOurs(error) : error.responseCode === CLOSING)
+  )
 }
 
-export function outcomeOf(
-  end: ConversationEnd,
-  envelope: Envelope,
-): SendOutcome<{ refused: RefusedRecipient[] }> {
+export function outcomeOf(end: ConversationEnd, told: OurSide): SendOutcome<{ refused: RefusedRecipient[] }> {
   if (end.kind === 'accepted')
-    return {
-      kind: 'done',
-      value: { refused: end.refused.map((error) => refusedRecipient(error, envelope)) },
-    }
+    return { kind: 'done', value: { refused: end.refused.map((error) => refusedRecipient(error, told)) } }
   const { error, text_asked, dot_sent } = end
   if (error === null) return lost('no answer was waited for', dot_sent)
   if (error.rejectedErrors !== undefined && error.rejectedErrors.length > 0)
-    return allRefused(error.rejectedErrors, envelope)
-  const reply = replyOf(error)
-  if (reply === null && text_asked) return lost(textOf(error), dot_sent)
-  return refusal(error, reply)
+    return allRefused(error.rejectedErrors, told)
+  const reply = replyOf(error, told.login)
+  const said = saidBy(error, told.login)
+  if (reply === null && text_asked) return lost(textOf(error), dot_sent, said)
+  return { ...refusal(error, reply), ...((reply === null || isOfUs(error)) && { said }) }
 }
 
 /** The connection ended after the server had asked for the text, or it was not waited for. */
-function lost(reason: string, dot_sent: boolean): SendOutcome<never> {
-  if (dot_sent) return { kind: 'ambiguous', reason }
-  return { kind: 'retry', failure: failureOf('connection_failed', null, reason) }
+function lost(reason: string, dot_sent: boolean, said?: string): SendOutcome<never> {
+  if (dot_sent) return { kind: 'ambiguous', reason: said ?? reason }
+  return { kind: 'retry', failure: failureOf('connection_failed', null, reason), said }
 }
 
 /** A definite no, to the whole email. */
@@ -72,7 +94,7 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
         : 'The envelope cannot be sent.'
     return { kind: 'declined', failure: failureOf(code, null, text) }
   }
-  if (reply.code === 421) return { kind: 'retry', failure: failureOf('connection_failed', reply) }
+  if (reply.code === CLOSING) return { kind: 'retry', failure: failureOf('connection_failed', reply) }
   if (LOGIN_REPLIES.includes(reply.code) && error.command === 'MAIL FROM')
     return { kind: 'misconfigured', failure: failureOf('connection_failed', reply) }
   if (reply.code < 400) return { kind: 'declined', failure: failureOf('provider_error', reply) }
@@ -82,59 +104,79 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
 }
 
 /** Another attempt may succeed only where each of them may. */
-function allRefused(errors: SmtpError[], envelope: Envelope): Unsent {
-  const refused = errors.map((error) => refusedRecipient(error, envelope))
+function allRefused(errors: SmtpError[], told: OurSide): Unsent {
+  const refused = errors.map((error) => refusedRecipient(error, told))
   const permanent = errors.findIndex((error) => (error.responseCode ?? 0) >= 500)
   const { address: _, ...failure } = refused[Math.max(0, permanent)]!
-  return { kind: permanent >= 0 ? 'declined' : 'retry', failure, refused }
+  const of_us = errors.find(isOfUs)
+  return {
+    kind: permanent >= 0 ? 'declined' : 'retry',
+    failure,
+    refused,
+    ...(of_us && { said: saidBy(of_us, told.login) }),
+  }
 }
 
-function refusedRecipient(error: SmtpError, { given }: Envelope): RefusedRecipient {
+function refusedRecipient(error: SmtpError, { given, login }: OurSide): RefusedRecipient {
   const told = error.recipient ?? ''
-  const failure = failureOf('recipient_refused', replyOf(error), 'The server refused the recipient.')
+  const failure = failureOf('recipient_refused', replyOf(error, login), 'The server refused the recipient.')
   return { address: given.get(told) ?? told, ...failure }
 }
 
 /** Null where the error is about no reply that can be read. */
-function replyOf({ response, responseCode, code }: SmtpError): Reply | null {
+function replyOf(error: SmtpError, login: Login): Reply | null {
+  const { response, responseCode, code } = error
   if (response === undefined || responseCode === undefined) return null
   // Said unasked, so it is no reply to what we sent.
   if (code === 'EPROTOCOL' && !/^[45]/.test(response)) return null
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? null
+  if (isOfUs(error))
+    return {
+      code: responseCode,
+      enhanced,
+      text: responseCode === CLOSING ? CONNECTION_REFUSED : LOGIN_REFUSED,
+    }
   const text = response
     .split(/\r?\n/)
     .map((line) => line.replace(/^\d{3}[ -]?/, '').replace(/^\d\.\d{1,3}\.\d{1,3}\s+/, ''))
     .join(' ')
-  return { code: responseCode, enhanced, text }
+  return { code: responseCode, enhanced, text: scrubbed(text, login) }
+}
+
+/** Whether a reply is about our connection or our login, and not about the email. */
+function isOfUs({ code, responseCode = 0 }: SmtpError): boolean {
+  return responseCode === CLOSING || code === 'EAUTH' || LOGIN_REPLIES.includes(responseCode)
+}
+
+/** What operators are told; undefined for what is answered to a login, which may repeat the password. */
+function saidBy({ code, response, message }: SmtpError, login: Login): string | undefined {
+  return code === 'EAUTH' ? undefined : scrubbed(response ?? message, login)
 }
 
 function failureOf(code: MessageFailure['code'], reply: Reply | null, otherwise = ''): MessageFailure {
-  const text = reply === null || reply.text.trim() === '' ? otherwise : reply.text
   return {
     code,
-    message: scrubbed(text) || 'The server gave no reason.',
+    message: (reply?.text ?? '') || otherwise || 'The server gave no reason.',
     provider_code: reply === null ? null : [reply.code, reply.enhanced].filter(Boolean).join(' '),
   }
 }
 
-/** Without addresses, also those written for a link or a forwarding server, and as it can be stored. */
-function scrubbed(text: string): string {
-  return text
+/** Without addresses, also those written for a link or a forwarding server, without our login, and as it can be stored. */
+function scrubbed(text: string, login: Login): string {
+  const without_addresses = text
     .slice(0, LONGEST_REPLY)
     .replaceAll(/\p{Cc}+/gu, ' ')
     .replaceAll(/[^\s<>"'(),:;[\]]+(@|=40|%40)[^\s<>"'(),:;]+/gi, '<address>')
     .replaceAll(/<+address>+/g, '<address>')
+  return (login === null ? without_addresses : without_addresses.replaceAll(login, '<login>'))
     .trim()
     .slice(0, LONGEST_TEXT)
+    .toWellFormed()
 }
 
-/** Without the host and the port, which the messages of the system name. */
-function textOf({ originalCode, message }: SmtpError): string {
-  return originalCode ?? message
-}
-
-function isClosing({ responseCode }: SmtpError): boolean {
-  return responseCode === 421
+/** Without the host and the port, which the messages of the system name, and without what the server said. */
+function textOf({ code, originalCode, message, response }: SmtpError): string {
+  return originalCode ?? (code === 'ETLS' || response !== undefined ? CONNECTION_FAILED : message)
 }
 
 /** Refused by nodemailer before anything was sent. */

@@ -3,7 +3,7 @@ import { createFairGate } from '#core/gate.ts'
 import type { EmailProvider, OutgoingEmail, RefusedRecipient, SendOutcome } from '../email.ts'
 import type { EndedCall } from '../http.ts'
 import { currentPermit, NotStarted, type Permit } from '../permit.ts'
-import { lostUnsent, outcomeOf, unconnected } from './classify.ts'
+import { loginIn, lostUnsent, outcomeOf, unconnected } from './classify.ts'
 import { createComposer, type Dkim } from './compose.ts'
 import { openConnections, type Connections } from './connections.ts'
 import { envelopeOf, type Envelope } from './envelope.ts'
@@ -20,7 +20,13 @@ export type SmtpOptions = {
 }
 
 type EmailOutcome = SendOutcome<{ refused: RefusedRecipient[] }>
-type Conversation = { envelope: Envelope; message: Buffer; permit: Permit; cut: AbortSignal }
+type Conversation = {
+  envelope: Envelope
+  message: Buffer
+  login: ReturnType<typeof loginIn>
+  permit: Permit
+  cut: AbortSignal
+}
 
 /** Longer than any conversation of which a permit says no deadline. */
 const DEADLINE_MS = 10 * 60_000
@@ -29,6 +35,7 @@ const DEADLINE_MS = 10 * 60_000
 export function openSmtp(options: SmtpOptions): EmailProvider {
   const { url, connections: running, dkim, require_tls = true, onCall } = options
   const connections = openConnections(url, { require_tls })
+  const login = loginIn(url)
   const compose = createComposer(dkim)
   const gate = createFairGate(running)
 
@@ -39,7 +46,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
     const given_up = AbortSignal.any([signal, permit.signal])
     const { cut, over } = limited(given_up, permit.deadline_ms ?? DEADLINE_MS)
     try {
-      return await deliver(connections, { envelope, message, permit, cut })
+      return await deliver(connections, { envelope, message, login, permit, cut })
     } finally {
       over()
     }
@@ -62,6 +69,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
         operation: 'send_email',
         outcome: outcome.kind,
         duration_ms: performance.now() - started,
+        ...('said' in outcome && { said: outcome.said }),
       })
       return outcome
     },
@@ -90,13 +98,13 @@ function limited(given: AbortSignal, deadline_ms: number): { cut: AbortSignal; o
  * text, nothing was sent, and the email goes over a new one.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
-  const { envelope, message, permit, cut } = conversation
+  const { envelope, message, login, permit, cut } = conversation
   for (let fresh = false; ; fresh = true) {
     if (cut.aborted) throw new NotStarted()
     const taken = await connections.take(cut, fresh)
     if ('error' in taken) {
       if (cut.aborted) throw new NotStarted()
-      return unconnected(taken.error)
+      return unconnected(taken.error, login)
     }
     if (!(await isPermitted(permit)) || cut.aborted) {
       taken.keep()
@@ -104,7 +112,7 @@ async function deliver(connections: Connections, conversation: Conversation): Pr
     }
     permit.used()
     const end = await taken.send(envelope, message, cut)
-    if (!taken.was_kept || !lostUnsent(end) || cut.aborted) return outcomeOf(end, envelope)
+    if (!taken.was_kept || !lostUnsent(end) || cut.aborted) return outcomeOf(end, { ...envelope, login })
   }
 }
 

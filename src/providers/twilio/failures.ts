@@ -17,7 +17,7 @@ const NUMBER = /[+(]*\d[\d\s().\-/]{4,}\d/g
 export function twilioFailure(code: number | null, said = ''): MessageFailure {
   const known = code === null ? undefined : CODES[code]
   const message =
-    withoutNumbers(said) || known?.message || `Twilio failed${code === null ? '' : ` with error ${code}`}.`
+    scrubbed(said) || known?.message || `Twilio failed${code === null ? '' : ` with error ${code}`}.`
   return {
     code: known?.code ?? 'provider_error',
     message,
@@ -25,6 +25,12 @@ export function twilioFailure(code: number | null, said = ''): MessageFailure {
   }
 }
 
-function withoutNumbers(text: string): string {
-  return text.replaceAll(NUMBER, '[number]').slice(0, LONGEST_TEXT).toWellFormed()
+/** Without numbers, and as it can be stored. */
+function scrubbed(text: string): string {
+  return text
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .replaceAll(NUMBER, '[number]')
+    .trim()
+    .slice(0, LONGEST_TEXT)
+    .toWellFormed()
 }

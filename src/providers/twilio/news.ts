@@ -4,7 +4,7 @@ import { SMS } from '#core/config/providers.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import type { SmsStatus } from '../sms.ts'
 import { twilioFailure } from './failures.ts'
-import { smsStatusOf } from './statuses.ts'
+import { smsStatusOf, STATUS_WORD } from './statuses.ts'
 
 export type TwilioPost = { account: string; sid: string } & (
   | {
@@ -33,7 +33,6 @@ const MEANINGS = {
 /** Twilio's own judgement, where it makes one, wins over our list. */
 const OPT_OUT_TYPES = { STOP: 'opt_out', START: 'opt_in', HELP: 'help' } as const
 
-const word = z.string().regex(/^[a-z_-]{1,32}$/)
 const common = z.object({
   AccountSid: z
     .string()
@@ -42,7 +41,7 @@ const common = z.object({
   MessageSid: z.string().regex(SMS.reference),
 })
 const callback = common.extend({
-  MessageStatus: word,
+  MessageStatus: z.string().regex(STATUS_WORD),
   ErrorCode: z
     .string()
     .regex(/^\d{1,9}$/)

@@ -4,7 +4,7 @@ import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
 import type { ProviderSms } from '../sms.ts'
 import { twilioFailure } from './failures.ts'
-import { smsStatusOf } from './statuses.ts'
+import { smsStatusOf, STATUS_WORD } from './statuses.ts'
 
 type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
@@ -22,9 +22,9 @@ export function readSms(shown: MessageInstance): ProviderSms {
   } = shown as { [Each in Field]: unknown }
   if (typeof sid !== 'string' || !SMS.reference.test(sid))
     throw new NoAnswer('unreadable answer: no id of a message', { sent: true })
-  const provider_status = typeof word === 'string' ? word : ''
+  const provider_status = typeof word === 'string' && STATUS_WORD.test(word) ? word : ''
   const status = smsStatusOf(provider_status) ?? 'sending'
-  const amount = typeof price === 'string' ? /^-?(\d+(?:\.\d+)?)$/.exec(price)?.[1] : undefined
+  const amount = typeof price === 'string' ? /^-?(\d{1,12}(?:\.\d{1,12})?)$/.exec(price)?.[1] : undefined
   return {
     reference: sid,
     status,
