@@ -1,7 +1,7 @@
 // Batching: which items share a statement, and which do not wait for others.
 import { setImmediate as nextRound } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { batcher } from '#core/batch.ts'
+import { batcher, type Lanes } from '#core/batch.ts'
 
 const FOR_EVER_MS = 1e9
 
@@ -100,4 +100,79 @@ test('a lane has one run at a time: what comes meanwhile is carried together, an
   ends[0]!()
   await Promise.all([first, ...next])
   expect(runs.slice(2)).toEqual([['hot second', 'hot third']])
+})
+
+/** Batchers that share their lanes, the first words of their items; a run ends when it is told to. */
+function sharing(count: number) {
+  const runs: string[][] = []
+  const ends: (() => void)[] = []
+  const lanes: Lanes = new Map()
+  const sends = Array.from({ length: count }, () =>
+    batcher<string, string>(
+      'test',
+      async (items) => {
+        runs.push(items)
+        await new Promise<void>((end) => ends.push(end))
+        return items
+      },
+      { lane: (item) => item.split(' ')[0]!, lanes, gather_ms: 0 },
+    ),
+  )
+  const ran = (count_of_runs: number) => vi.waitUntil(() => runs.length === count_of_runs, 10_000)
+  return { runs, ends, sends, ran }
+}
+
+test('what waits for a lane that another batcher uses holds up no other lane', async () => {
+  const { runs, ends, sends, ran } = sharing(2)
+  const [small, large] = [sends[0]!, sends[1]!]
+  const sent = [large('hot large')]
+  await ran(1)
+  sent.push(small('hot small'), small('cold small'))
+  await ran(2)
+  expect(runs).toEqual([['hot large'], ['cold small']])
+  ends[1]!()
+  await sent[2]
+  ends[0]!()
+  await ran(3)
+  expect(runs[2]).toEqual(['hot small'])
+  ends[2]!()
+  await Promise.all(sent)
+})
+
+test('batchers that share a lane use it by turns', async () => {
+  const { runs, ends, sends, ran } = sharing(3)
+  const sent = ['hot 1', 'hot 2', 'hot 3'].flatMap((item) => [sends[0]!(item)])
+  await ran(1)
+  sent.push(sends[1]!('hot large 1'))
+  await nextRound()
+  sent.push(sends[0]!('hot 4'))
+  await nextRound()
+  sent.push(sends[1]!('hot large 2'), sends[2]!('hot other'))
+  await nextRound()
+  for (let nth = 0; nth < runs.length; nth++) {
+    ends[nth]!()
+    if (nth < 3) await ran(nth + 2)
+  }
+  await Promise.all(sent)
+  expect(runs).toEqual([
+    ['hot 1', 'hot 2', 'hot 3'],
+    ['hot large 1', 'hot large 2'],
+    ['hot other'],
+    ['hot 4'],
+  ])
+})
+
+test('a run carries no more bytes than it may: what is larger goes alone, and what is small still fits', async () => {
+  const runs: string[][] = []
+  const send = batcher<string, string>(
+    'test',
+    async (items) => {
+      runs.push(items)
+      return items
+    },
+    { size: (item) => Number(item.split(' ')[0]) * 1024 },
+  )
+  const items = ['300 KiB a', '300 KiB b', '600 KiB c', '1 KiB d', '1 KiB e']
+  expect(await Promise.all(items.map(send))).toEqual(items)
+  expect(runs).toEqual([['300 KiB a', '1 KiB d', '1 KiB e'], ['300 KiB b'], ['600 KiB c']])
 })

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
-import { createHold } from '#api/routes/messages/attachments.ts'
+import { createHold } from '#api/routes/messages/asker.ts'
 import { createAddressHash } from '#core/addresses.ts'
 import { createLog } from '#core/log.ts'
 import { segmentsOf } from '#core/segments.ts'

@@ -38,7 +38,10 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const keyless = createKeyless()
   // A body that is refused or breaks off has cost what came of it.
-  const readBody = createBodyReader(charge)
+  const readBody = createBodyReader((request, bytes) => {
+    request.body_bytes = bytes
+    charge(request, bytes)
+  })
   const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
   // Where links lead.
@@ -79,6 +82,7 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     done()
   })
   app.decorateRequest('credentials')
+  app.decorateRequest('body_bytes')
   app.decorateRequest('subject_id')
 
   // A large body or answer costs as much as many small ones.

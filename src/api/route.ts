@@ -9,6 +9,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The credentials of the caller; set before any handler of `/v1` runs. */
     credentials: Credentials
+    /** How long its body was as it came, where it has one. */
+    body_bytes?: number
     /** The id of the resource, for the log, where it is not in the path. */
     subject_id?: string
   }

@@ -5,6 +5,8 @@ import { metrics } from './metrics.ts'
 
 /** A statement carries at most this many items. */
 const MOST_ITEMS = 100
+/** And this many bytes, where items have a `size`: whoever shares it waits for all of it. A larger item goes alone. */
+export const MOST_BYTES = 512 * 1024
 /**
  * A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in a run of their
  * own.
@@ -30,7 +32,7 @@ const DEADLINE_MS = 10_000
  */
 const MAX_WAITING = 5_000
 
-type BatchOptions<I> = {
+export type BatchOptions<I> = {
   gather_ms?: number
   /**
    * Items with the same key, or one key in common, never share a run, because a statement cannot write one row twice. They
@@ -42,7 +44,14 @@ type BatchOptions<I> = {
    * others, it keeps one run busy, and later items of other lanes go on.
    */
   lane?: (item: I) => string
+  /** Lanes that it shares with other batchers; by itself it has its own. */
+  lanes?: Lanes
+  /** The bytes of an item. */
+  size?: (item: I) => number
 }
+
+/** The lanes that are under way, each with how to begin what waits for it in other batchers. */
+export type Lanes = Map<string, Set<() => void>>
 
 /**
  * Turns a function that handles many items in one statement into one that takes a single item. `run` gets several
@@ -58,14 +67,13 @@ type BatchOptions<I> = {
 export function batcher<I, O>(
   step: string,
   run: (items: I[]) => Promise<O[]>,
-  { gather_ms = GATHER_MS, key, lane }: BatchOptions<I> = {},
+  { gather_ms = GATHER_MS, key, lane, lanes: lanes_under_way = new Map(), size }: BatchOptions<I> = {},
 ): (item: I) => Promise<O> {
   type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
   let running = 0
   let began_at = -Infinity
   const keys_under_way = new Set<string>()
-  const lanes_under_way = new Set<string>()
   /** Starts the next run: when enough time was given to gather, or when the one under way takes long. */
   let timer: NodeJS.Timeout | undefined
 
@@ -74,11 +82,12 @@ export function batcher<I, O>(
     if (running === 0) stopTimer()
     const wait_ms = running > 0 ? PATIENCE_MS : began_at + gather_ms - performance.now()
     if (wait_ms <= 0 || (running < SIDE_BY_SIDE && waiting.length >= WORTH_A_RUN)) start()
-    else
-      timer ??= setTimeout(() => {
-        timer = undefined
-        if (waiting.length > 0 && running < MOST_RUNS) start()
-      }, wait_ms)
+    else timer ??= setTimeout(startIfFree, wait_ms)
+  }
+
+  function startIfFree(): void {
+    stopTimer()
+    if (waiting.length > 0 && running < MOST_RUNS) start()
   }
 
   function stopTimer(): void {
@@ -93,32 +102,44 @@ export function batcher<I, O>(
     running += 1
     began_at = performance.now()
     keys.forEach((name) => keys_under_way.add(name))
-    lanes.forEach((name) => lanes_under_way.add(name))
+    lanes.forEach((name) => lanes_under_way.set(name, new Set()))
     void runBatch(batch).finally(() => {
       running -= 1
       keys.forEach((name) => keys_under_way.delete(name))
-      lanes.forEach((name) => lanes_under_way.delete(name))
+      const others = new Set<() => void>()
+      for (const name of lanes) {
+        lanes_under_way.get(name)!.forEach((begin) => others.add(begin))
+        lanes_under_way.delete(name)
+      }
+      // The others first: so no stream of ours keeps them waiting, nor theirs us.
+      others.delete(startIfFree)
+      others.forEach((begin) => begin())
       next()
     })
     next()
   }
 
-  function take(): { batch: Waiting[]; keys: string[]; lanes: string[] } {
-    if (key === undefined && lane === undefined)
-      return { batch: waiting.splice(0, MOST_ITEMS), keys: [], lanes: [] }
+  function take(): { batch: Waiting[]; keys: string[]; lanes: Set<string> } {
+    const lanes = new Set<string>()
+    if (key === undefined && lane === undefined && size === undefined)
+      return { batch: waiting.splice(0, MOST_ITEMS), keys: [], lanes }
     const seen = new Set(keys_under_way)
     const batch: Waiting[] = []
     const rest: Waiting[] = []
     const keys: string[] = []
-    const lanes: string[] = []
+    let bytes = 0
     for (const one of waiting) {
       const names = key === undefined ? [] : [key(one.item)].flat()
-      const lane_names = lane === undefined ? [] : [lane(one.item)]
-      const is_free = !lane_names.some((name) => lanes_under_way.has(name))
-      if (is_free && batch.length < MOST_ITEMS && !names.some((name) => seen.has(name))) {
+      const of_lane = lane?.(one.item)
+      const waits_for = of_lane === undefined ? undefined : lanes_under_way.get(of_lane)
+      waits_for?.add(startIfFree)
+      const of_item = size?.(one.item) ?? 0
+      const has_room = batch.length === 0 || (batch.length < MOST_ITEMS && bytes + of_item <= MOST_BYTES)
+      if (waits_for === undefined && has_room && !names.some((name) => seen.has(name))) {
         batch.push(one)
+        bytes += of_item
         keys.push(...names)
-        lanes.push(...lane_names)
+        if (of_lane !== undefined) lanes.add(of_lane)
       } else rest.push(one)
       names.forEach((name) => seen.add(name))
     }

@@ -3,8 +3,9 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
+import { createGates } from '#core/gate.ts'
 import { anyJson } from '#core/json.ts'
-import { messageSchema } from '#domain/messages/message.ts'
+import { messageSchema, type Message } from '#domain/messages/message.ts'
 import { acceptOneOfMany } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { errorBody } from '../../openapi/error.ts'
@@ -12,10 +13,13 @@ import { route } from '../../route.ts'
 import { parsedMessage } from '../../validate.ts'
 import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
+import type { TakeRoom } from './asker.ts'
 import type { Sendings } from './send.ts'
 import type { Sending } from './sending.ts'
 
 const MOST_MESSAGES = 100
+/** So many of a tenant that were accepted before are read again at once: each can be large, and its request short. */
+const READ_AT_ONCE = 8
 
 /** Each is checked by itself, so that what is wrong with one refuses no other. */
 const many = (id: string, item: string, example: object) =>
@@ -69,8 +73,13 @@ const keyedSms = withKey(smsBody)
 
 type Keyed = { idempotency_key?: string | undefined }
 
-export function batchRoutes(root: FastifyInstance, context: RouteContext, { email, sms }: Sendings): void {
+export function batchRoutes(
+  root: FastifyInstance,
+  context: RouteContext,
+  { askerOf, email, sms }: Sendings,
+): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
+  const read = createGates({ running: READ_AT_ONCE })
 
   app.post(
     '/v1/messages/email/batch',
@@ -80,7 +89,7 @@ export function batchRoutes(root: FastifyInstance, context: RouteContext, { emai
       tag: 'messages',
       operation_id: 'sendEmails',
       summary: 'Send several emails',
-      description: `${DESCRIPTION} The request takes up to 15 MiB.`,
+      description: `${DESCRIPTION} The request takes up to 15 MiB, and the texts in its answer 32 MiB: what is beyond is refused with \`overloaded\`.`,
       body: manyEmails,
       takes: MANY_EMAILS_TAKE,
       sends: 'email',
@@ -135,17 +144,38 @@ export function batchRoutes(root: FastifyInstance, context: RouteContext, { emai
     given: ({ body: Body } | Item)[],
     sending: Sending<Body>,
   ): Promise<Item[]> {
-    const { tenant_id } = request.credentials
-    const answerOf = async (body: Body): Promise<Item> => {
+    const asker = askerOf(request)
+    const { tenant_id } = asker
+    const answerOf = async (body: Body, take: TakeRoom): Promise<Item> => {
       const key = body.idempotency_key ?? null
       const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
+      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(take) })
+      const find: typeof answers.find = (wanted) =>
+        read(tenant_id, async () => {
+          const found = await answers.find(wanted)
+          take(bytesOf(found.resource))
+          return found
+        })
       try {
-        const { status, resource } = await acceptOneOfMany(context, asked, sending(body))
+        const { status, resource } = await acceptOneOfMany(context, asked, {
+          ...work,
+          answers: { ...answers, find },
+        })
         return { status, message: resource }
       } catch (error) {
         return context.shown(error, request)
       }
     }
-    return await Promise.all(given.map(async (each) => ('body' in each ? await answerOf(each.body) : each)))
+    // The answer shows every text, also one that was rendered: what they take is held until it is whole.
+    return await asker.hold(
+      async (take) =>
+        await Promise.all(
+          given.map(async (each) => ('body' in each ? await answerOf(each.body, take) : each)),
+        ),
+    )
   }
+}
+
+function bytesOf({ text, html, body }: Message): number {
+  return [text, html, body].reduce((sum, part) => sum + Buffer.byteLength(part ?? ''), 0)
 }

@@ -7,6 +7,7 @@ import type { RenderedTemplate } from '#domain/templates/template.ts'
 import type { MessageContent, MessageEnvelope } from '#domain/messages/message.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import type { ApiContext } from '../../context.ts'
+import type { Asker } from './asker.ts'
 import { sizeOf } from './attachments.ts'
 import { fitsSms, type EmailBody, type SmsBody } from './bodies.ts'
 import { countryOf, domainOf } from './recipients.ts'
@@ -31,15 +32,15 @@ export type Composed = {
  * Throws what forbids it here: an address that email may not be from, a template that is not there or does not render.
  */
 export async function composeEmail(
-  context: ApiContext,
-  tenant_id: string,
+  { config, hashOf }: ApiContext,
+  asker: Asker,
   body: EmailBody,
 ): Promise<Composed> {
-  const { config, hashOf } = context
+  const { tenant_id } = asker
   checkSender(body.from, config.EMAIL_FROM_DOMAINS)
   const { subject = null, text = null, html = null } = body
   const given = { subject, text, html, body: null }
-  const texts = await textsOf(context, { tenant_id, channel: 'email', given, ...body })
+  const texts = await textsOf(asker, { channel: 'email', given, ...body })
   const addresses = new Map<string, string>()
   /** Those of the list that no list before has named. */
   const each = (list: string[] | null | undefined): string[] =>
@@ -87,11 +88,15 @@ export async function composeEmail(
 }
 
 /** The same of an SMS; throws also when none may go to the country of its number. */
-export async function composeSms(context: ApiContext, tenant_id: string, body: SmsBody): Promise<Composed> {
-  const { config, hashOf } = context
+export async function composeSms(
+  { config, hashOf }: ApiContext,
+  asker: Asker,
+  body: SmsBody,
+): Promise<Composed> {
+  const { tenant_id } = asker
   checkCountry(body.to, config.SMS_COUNTRIES)
   const given = { subject: null, text: null, html: null, body: body.body ?? null }
-  const texts = await textsOf(context, { tenant_id, channel: 'sms', given, ...body })
+  const texts = await textsOf(asker, { channel: 'sms', given, ...body })
   const from = body.from ?? need(config, 'TWILIO_FROM')
   const address = hashOf('sms', body.to)
   return {
@@ -123,20 +128,16 @@ export async function composeSms(context: ApiContext, tenant_id: string, body: S
 
 /** The texts that were given, or those of the template, which must be fit to be sent. */
 async function textsOf(
-  context: ApiContext,
+  asker: Asker,
   {
-    tenant_id,
     channel,
     given,
     template,
     variables,
-  }: { tenant_id: string; channel: Channel; given: RenderedTemplate } & Pick<
-    SmsBody,
-    'template' | 'variables'
-  >,
+  }: { channel: Channel; given: RenderedTemplate } & Pick<SmsBody, 'template' | 'variables'>,
 ): Promise<RenderedTemplate> {
   if (template == null) return given
-  const rendered = await renderedText(context, { tenant_id, channel, template, variables: variables ?? {} })
+  const rendered = await renderedText(asker, { channel, template, variables: variables ?? {} })
   const texts = { ...rendered, subject: given.subject ?? rendered.subject }
   const problem = channel === 'sms' ? problemOfSms(texts) : problemOfEmail(texts)
   if (problem !== null)

@@ -6,6 +6,7 @@ import { messageSchema } from '#domain/messages/message.ts'
 import { accept } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { route } from '../../route.ts'
+import type { AskerOf } from './asker.ts'
 import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
 import type { Sending } from './sending.ts'
@@ -19,9 +20,13 @@ const REFUSALS = [
   'idempotency_key_reused',
 ] as const satisfies ErrorCode[]
 
-export type Sendings = { email: Sending<EmailBody>; sms: Sending<SmsBody> }
+export type Sendings = { askerOf: AskerOf; email: Sending<EmailBody>; sms: Sending<SmsBody> }
 
-export function sendRoutes(root: FastifyInstance, context: ApiContext, { email, sms }: Sendings): void {
+export function sendRoutes(
+  root: FastifyInstance,
+  context: ApiContext,
+  { askerOf, email, sms }: Sendings,
+): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -44,7 +49,7 @@ export function sendRoutes(root: FastifyInstance, context: ApiContext, { email, 
     }),
     async (request, reply) => {
       const { body } = request
-      return await accept(context, request, reply, { body, ...email(body) })
+      return await accept(context, request, reply, { body, ...email(body, askerOf(request)) })
     },
   )
 
@@ -71,7 +76,7 @@ export function sendRoutes(root: FastifyInstance, context: ApiContext, { email, 
     }),
     async (request, reply) => {
       const { body } = request
-      return await accept(context, request, reply, { body, ...sms(body) })
+      return await accept(context, request, reply, { body, ...sms(body, askerOf(request)) })
     },
   )
 }

@@ -1,6 +1,6 @@
 // How a message of a channel is accepted, by itself or as one of many: composed, sealed, and written in one statement.
 import type { Channel } from '#core/addresses.ts'
-import { batcher } from '#core/batch.ts'
+import { batcher, MOST_BYTES, type BatchOptions, type Lanes } from '#core/batch.ts'
 import type { Json } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -18,27 +18,29 @@ import type { Answers, Work } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 import { fingerprint } from '../../fingerprint.ts'
 import { shownMessage } from './answers.ts'
-import { createHold } from './attachments.ts'
+import type { Asker } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { composeEmail, composeSms, type Composed } from './compose.ts'
 
 /** The asking for one message, as it is accepted. */
-export type Sending<Body> = (body: Body) => Work<Message>
+export type Sending<Body> = (body: Body, asker: Asker) => Work<Message>
 
 type Kind<Body> = {
   channel: Channel
   job: typeof sendEmail | typeof sendSms
   failure_code: ErrorCode
-  compose: (context: ApiContext, tenant_id: string, body: Body) => Promise<Composed>
+  compose: (context: ApiContext, asker: Asker, body: Body) => Promise<Composed>
   /** Lets go of what takes room and is needed no more once the message is written, while its request still waits. */
   forget: (body: Body) => void
 }
 
-/** What is larger is written by a statement of its own, and counts among what is held. */
-const LARGE_BYTES = 256 * 1024
-
-export const sendingEmail = (context: ApiContext, answers: Answers<Message>): Sending<EmailBody> =>
-  sending(context, answers, {
+/** `lanes`: of the tenants, for all channels. */
+export const sendingEmail = (
+  context: ApiContext,
+  answers: Answers<Message>,
+  lanes: Lanes,
+): Sending<EmailBody> =>
+  sending(context, answers, lanes, {
     channel: 'email',
     job: sendEmail,
     failure_code: 'email_send_failed',
@@ -50,8 +52,8 @@ export const sendingEmail = (context: ApiContext, answers: Answers<Message>): Se
     },
   })
 
-export const sendingSms = (context: ApiContext, answers: Answers<Message>): Sending<SmsBody> =>
-  sending(context, answers, {
+export const sendingSms = (context: ApiContext, answers: Answers<Message>, lanes: Lanes): Sending<SmsBody> =>
+  sending(context, answers, lanes, {
     channel: 'sms',
     job: sendSms,
     failure_code: 'sms_send_failed',
@@ -64,26 +66,37 @@ const TAKEN: MessageStatus[] = ['sent', 'delivered', 'undelivered']
 /** Those in which there is nothing to wait for. */
 const OVER: MessageStatus[] = [...TAKEN, 'suppressed', 'canceled']
 
-type AnyBody = { idempotency_key?: string | undefined; send_at: string | null; metadata: Json }
+type AnyBody = {
+  idempotency_key?: string | undefined
+  template?: string | null | undefined
+  send_at: string | null
+  metadata: Json
+}
+
+const sizeOf = ({ envelope, content, attachments }: MessageRequest): number =>
+  attachments.reduce((sum, file) => sum + file.length, envelope.length + content.length)
 
 function sending<Body extends AnyBody>(
   context: ApiContext,
   answers: Answers<Message>,
+  lanes: Lanes,
   { channel, job, failure_code, compose, forget }: Kind<Body>,
 ): Sending<Body> {
   const { sql, vault, hashOf, config } = context
   const limits = { tenant: config.MESSAGES_PER_MINUTE, destination: config.MESSAGES_PER_DESTINATION_HOUR }
   const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
-  const create = batcher(`create_${channel}`, request, {
+  const together: BatchOptions<MessageRequest> = {
     key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${channel} ${idempotency_key}`,
     // All messages of a tenant lock the row that counts them.
     lane: ({ tenant_id }) => tenant_id,
-  })
-  // One of each tenant at a time, which keeps up nobody else's.
-  const createLarge = batcher(`create_large_${channel}`, request, { key: ({ tenant_id }) => tenant_id })
-  const hold = createHold()
+    lanes,
+    size: sizeOf,
+  }
+  const create = batcher(`create_${channel}`, request, together)
+  // Each is alone in its run, and takes none from those that are small.
+  const createLarge = batcher(`create_large_${channel}`, request, together)
 
-  return (body) => {
+  return (body, asker) => {
     const { idempotency_key: _key, ...said } = body
     const { send_at, metadata } = body
     const message_id = newId()
@@ -95,17 +108,17 @@ function sending<Body extends AnyBody>(
       id: message_id,
       // A hash that nobody can guess the text of a short message by.
       content: { keyed: hashOf('sms', fingerprint(said)) },
-      async step(asked, waits) {
-        const { tenant_id } = asked
-        const { envelope, content, files, ...columns } = await compose(context, tenant_id, body)
-        composed = { envelope, addresses: columns.addresses }
-        const text = JSON.stringify(content)
-        const bytes = files.reduce((sum, file) => sum + file.length, text.length)
-        const is_large = bytes > LARGE_BYTES
-        const sealed = (column: 'envelope' | 'content', part: string) =>
-          vault.seal(part, messagePlace(tenant_id, message_id, column))
-        const write = () =>
-          (is_large ? createLarge : create)({
+      step: (asked, waits) =>
+        asker.hold(async (take) => {
+          const { tenant_id } = asked
+          const { envelope, content, files, ...columns } = await compose(context, asker, body)
+          composed = { envelope, addresses: columns.addresses }
+          const text = JSON.stringify(content)
+          // What was given is held as part of the body.
+          if (body.template != null) take(Buffer.byteLength(text))
+          const sealed = (column: 'envelope' | 'content', part: string) =>
+            vault.seal(part, messagePlace(tenant_id, message_id, column))
+          const message_request: MessageRequest = {
             ...asked,
             ...columns,
             message_id,
@@ -117,17 +130,17 @@ function sending<Body extends AnyBody>(
             send_at,
             retries: !waits || send_at !== null,
             metadata,
-          })
-        judged = await (is_large ? hold(tenant_id, bytes, write) : write())
-        forget(body)
-        if (judged.became === 'known') return 'known'
-        if (judged.became !== 'accepted') return undefined
-        const { message } = judged
-        // There is nothing to wait for.
-        if (message.status !== 'queued') return { joined: null }
-        // Who waits is shown it as it then is.
-        return waits ? 'accepted' : { created: shownMessage(message, envelope, content) }
-      },
+          }
+          judged = await (sizeOf(message_request) > MOST_BYTES ? createLarge : create)(message_request)
+          forget(body)
+          if (judged.became === 'known') return 'known'
+          if (judged.became !== 'accepted') return undefined
+          const { message } = judged
+          // There is nothing to wait for.
+          if (message.status !== 'queued') return { joined: null }
+          // Who waits is shown it as it then is.
+          return waits ? 'accepted' : { created: shownMessage(message, envelope, content) }
+        }),
       // What is scheduled is answered as it stands: nobody waits for its time.
       reached: ({ status, send_at }) => send_at !== null || OVER.includes(status),
       shows_failure: ({ status }) => TAKEN.includes(status),

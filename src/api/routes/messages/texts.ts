@@ -1,14 +1,12 @@
 // What a message says: given by the caller, or by a template and its variables.
 import type { Channel } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
-import { findTemplate } from '#domain/templates/find.ts'
 import { renderTemplate, type TemplateVariables } from '#domain/templates/render.ts'
 import type { RenderedTemplate } from '#domain/templates/template.ts'
-import type { ApiContext } from '../../context.ts'
+import type { Asker } from './asker.ts'
 
 /** Which template, by its name or id, and what is filled in. */
 export type WantedText = {
-  tenant_id: string
   channel: Channel
   template: string
   variables: TemplateVariables
@@ -16,10 +14,10 @@ export type WantedText = {
 
 /** The texts of a template. Throws `template_not_found` and `template_invalid`. */
 export async function renderedText(
-  { sql }: Pick<ApiContext, 'sql'>,
-  { tenant_id, channel, template: name_or_id, variables }: WantedText,
+  { templateOf }: Asker,
+  { channel, template: name_or_id, variables }: WantedText,
 ): Promise<RenderedTemplate> {
-  const template = await findTemplate(sql, tenant_id, name_or_id)
+  const template = await templateOf(name_or_id)
   if (template === undefined) throw new AppError('template_not_found', { param: 'template' })
   if (template.channel !== channel)
     throw new AppError('template_invalid', {

@@ -1,0 +1,178 @@
+// Messages of many callers at once: the memory that they take is bounded, and no tenant's hold up another's.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { MESSAGE_SENDERS } from '#test/messages.ts'
+import { until } from '#test/process.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const ASYNC = { prefer: 'respond-async' }
+const FILE = { filename: 'a.txt', content_type: 'text/plain' }
+const MIB = 1024 * 1024
+
+let world: World
+beforeAll(async () => void (world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })))
+afterAll(async () => await world?.close())
+
+type Tenant = Client & { tenant_id: string }
+const one = () => ({ idempotency_key: freshKey(), to: [`${freshKey()}@example.com`], subject: 's' })
+const email = async (by: Client, fields: object = { text: 't' }) =>
+  await by.post('/v1/messages/email', { ...one(), ...fields }, ASYNC)
+const sms = async (by: Client) =>
+  await by.post('/v1/messages/sms', { idempotency_key: freshKey(), to: '+4915112345678', body: 't' }, ASYNC)
+const batch = async (by: Client, count: number, fields: object) =>
+  await by.post('/v1/messages/email/batch', {
+    messages: Array.from({ length: count }, () => ({ ...one(), ...fields })),
+  })
+
+/** A tenant that has sent an email, and has a template `long` of 240,000 bytes. */
+async function tenant(): Promise<Tenant> {
+  const own = await world.clientOf()
+  expect((await email(own)).status).toBe(202)
+  const text = `{% for i in (1..4) %}${'€'.repeat(20_000)}{% endfor %}`
+  const template = { name: 'long', channel: 'email', subject: 's', text }
+  expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
+  return own
+}
+/** Does `work` while `lock` holds what it locks. `letGo` ends that. */
+async function whileLocked(
+  lock: (sql: World['sql']) => Promise<unknown>,
+  work: (letGo: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const locked = Promise.withResolvers<void>()
+  const over = Promise.withResolvers<void>()
+  const held = world.sql.begin(async (tx) => {
+    await lock(tx as unknown as World['sql'])
+    locked.resolve()
+    await over.promise
+  })
+  await locked.promise
+  const letGo = async () => {
+    over.resolve()
+    await held
+  }
+  try {
+    await work(letGo)
+  } finally {
+    await letGo()
+  }
+}
+const minutesOf =
+  (...tenants: Tenant[]) =>
+  (sql: World['sql']) =>
+    sql`
+      select from message_limits where scope = 'minute' and tenant_id in ${sql(tenants.map(({ tenant_id }) => tenant_id))}
+      for update`
+/** How many statements with this text wait for a lock. */
+async function blocked(text: string): Promise<number> {
+  const rows = await world.sql`
+    select from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and strpos(query, ${text}) > 0`
+  return rows.length
+}
+const noted = (answers: Promise<Answer>[]) => {
+  const answered: Answer[] = []
+  answers.forEach((answer) => void answer.then((each) => answered.push(each)))
+  return answered
+}
+
+test('many emails that are not large each are bounded together too, and keep out no small ones', async () => {
+  const [own, other] = [await tenant(), await tenant()]
+  await whileLocked(minutesOf(own), async (letGo) => {
+    const sent = [1, 2, 3].map(() => batch(own, 100, { template: 'long' }))
+    const more: Promise<Answer>[] = []
+    const refused: Answer[] = []
+    await until(
+      'there is no room for another',
+      () => {
+        const another = email(own, { template: 'long' })
+        more.push(another)
+        void another.then((answer) => refused.push(answer))
+        return refused.length > 0
+      },
+      15_000,
+    )
+    expect([refused[0]!.status, refused[0]!.body.error.code]).toEqual([503, 'overloaded'])
+    const small = email(own)
+    expect((await email(other)).status).toBe(202)
+    expect((await email(other, { template: 'long' })).status).toBe(202)
+    await letGo()
+    const answers = await Promise.all(sent)
+    const statuses = answers.flatMap(({ body }) => body.map(({ status }: any) => status) as number[])
+    const accepted = statuses.filter((status) => status === 202).length
+    expect(statuses.filter((status) => status === 503)).toHaveLength(300 - accepted)
+    expect(accepted).toBeLessThanOrEqual((32 * MIB) / 240_000)
+    expect((await small).status).toBe(202)
+    await Promise.all(more)
+  })
+}, 60_000)
+
+test('a large batch has room for itself, and reads its template once', async () => {
+  const own = await tenant()
+  await whileLocked(
+    (sql) => sql`lock table templates`,
+    async (letGo) => {
+      const sent = batch(own, 100, { template: 'long' })
+      await until('the template is being read', async () => (await blocked('from templates')) > 0)
+      expect(await blocked('from templates')).toBe(1)
+      await letGo()
+      const { body } = await sent
+      expect(body.map(({ status }: any) => status)).toEqual(Array(100).fill(202))
+    },
+  )
+}, 60_000)
+
+test('what a batch repeats takes room too, since its answer shows it', async () => {
+  const own = await tenant()
+  const template = {
+    name: 'huge',
+    channel: 'email',
+    subject: 's',
+    text: `{% for i in (1..10) %}${'€'.repeat(33_000)}{% endfor %}`,
+  }
+  expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
+  const messages = Array.from({ length: 36 }, () => ({ ...one(), template: 'huge' }))
+  const statusesOf = async (some: object[]): Promise<number[]> => {
+    const { body } = await own.post('/v1/messages/email/batch', { messages: some })
+    return body.map(({ status }: any) => status)
+  }
+  for (const some of [messages.slice(18), messages.slice(0, 18)])
+    expect(await statusesOf(some)).toEqual(Array(18).fill(202))
+  const again = await statusesOf(messages)
+  expect([202, 503].map((status) => again.filter((each) => each === status).length)).toEqual([33, 3])
+}, 60_000)
+
+test('what was given takes room already while a template is waited for', async () => {
+  const own = await tenant()
+  const given = { template: 'long', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
+  await whileLocked(
+    (sql) => sql`lock table templates`,
+    async (letGo) => {
+      const sent = [1, 2, 3].map(() => email(own, given))
+      const answered = noted(sent)
+      await until('one is refused', () => answered.length > 0, 15_000)
+      expect(answered.map(({ body }) => body.error.code)).toEqual(['overloaded'])
+      await letGo()
+      expect((await Promise.all(sent)).map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+        202, 202, 503,
+      ])
+    },
+  )
+}, 60_000)
+
+test('while a large email is being written only messages of its tenant wait', async () => {
+  const [own, busy, busy_too, other] = [await tenant(), await tenant(), await tenant(), await tenant()]
+  await whileLocked(minutesOf(own, busy, busy_too), async (letGo) => {
+    const large = email(own, { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(MIB) }] })
+    await until('it is being written', async () => (await blocked('with given as')) === 1)
+    // Runs that take long: those who come now share the next ones.
+    const first = [email(busy), sms(busy_too)]
+    await until('they are, too', async () => (await blocked('with given as')) === 3)
+    const small = [email(own), sms(own)]
+    const answered = noted([email(other), sms(other)])
+    await until('the others are answered', () => answered.length === 2, 5_000)
+    expect(await blocked('with given as')).toBe(3)
+    await letGo()
+    const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
+    expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))
+  })
+}, 60_000)
