@@ -142,8 +142,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/handlers/messages/sending.ts',
-        from: 'return await sender.look(context, job, message)',
-        to: 'return await attempt(context, job, message, sender)',
+        from: '(await sender.look(context, job, message))',
+        to: '(await attempt(context, job, sender, { message, files }))',
       },
     ],
   },
