@@ -236,16 +236,32 @@ test('an email that nobody takes is found by its id, and is no failure of ours',
 test('a process whose last lines nobody reads any more ends all the same', async () => {
   const program = `
     import { createLog } from ${JSON.stringify(fileURLToPath(new URL('../src/core/log.ts', import.meta.url)))}
-    process.stdin.once('data', () => {
-      createLog('info', 'late').warn('nobody hears of it')
+    process.stdin.once('data', (lines) => {
+      const log = createLog('info', 'late')
+      for (let line = 0; line < Number(lines); line++) log.warn('nobody hears of it'.repeat(50))
       process.exit(3)
     })
     process.stdout.write('ready')`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', program])
-  onTestFinished(() => void child.kill('SIGKILL'))
-  await once(child.stdout, 'data')
-  child.stdout.destroy()
-  await once(child.stdout, 'close')
-  child.stdin.write('end')
-  expect(await once(child, 'exit')).toEqual([3, null])
+  const start = async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await once(child.stdout, 'readable')
+    return child
+  }
+  const unheard = await start()
+  unheard.stdout.destroy()
+  await once(unheard.stdout, 'close')
+  unheard.stdin.write('1')
+  expect(await once(unheard, 'exit')).toEqual([3, null])
+
+  // It has written all that the pipe takes, and waits for somebody to read on.
+  const half_heard = await start()
+  half_heard.stdin.write('2000')
+  const { stdout } = half_heard
+  await until(
+    'as much is there as is read ahead',
+    () => stdout.readableLength >= stdout.readableHighWaterMark,
+  )
+  stdout.destroy()
+  expect(await once(half_heard, 'exit')).toEqual([3, null])
 })

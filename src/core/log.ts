@@ -12,6 +12,8 @@ export type Log = Logger
 const WRITING = { sync: false, minLength: 4096 }
 const WRITTEN_AFTER_MS = 50
 const ROUNDS = 20
+/** At exit a reader that takes nothing more for now is tried again so often. */
+const AGAIN_MS = 100
 /** The message of an error can be a list as long as an answer. */
 const LONGEST_MESSAGE = 2_000
 
@@ -98,18 +100,27 @@ function destinationOf(options: { dest?: number }) {
     return write(escaped(line))
   }
   const flushSync = stream.flushSync.bind(stream)
-  // At exit its own would try for ever to write to a reader that is gone, so the first line is tried here.
   stream.flushSync = () => {
     const { fd, _bufs: lines } = stream as unknown as { fd: number; _bufs: string[] }
-    try {
-      if (lines[0] !== undefined)
-        lines[0] = Buffer.from(lines[0]).subarray(writeSync(fd, lines[0])).toString()
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return
-    }
+    // At exit its own would try for ever to write to a reader that is gone.
+    for (; lines[0] !== undefined; lines.shift()) if (!writeWhole(fd, lines[0])) return
     flushSync()
   }
   return stream
+}
+
+/** Waits for a reader that is slow; returns false when it is gone. */
+function writeWhole(fd: number, text: string): boolean {
+  const bytes = Buffer.from(text)
+  for (let written = 0; written < bytes.length;) {
+    try {
+      written += writeSync(fd, bytes, written)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return false
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS)
+    }
+  }
+  return true
 }
 
 // Errors of the database and the processor carry query parameters or the request, so only these fields are logged.
