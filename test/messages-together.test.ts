@@ -1,7 +1,9 @@
 // Messages of many callers at once: the memory that they take is bounded, and no tenant's hold up another's.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createLog } from '#core/log.ts'
+import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { MESSAGE_SENDERS } from '#test/messages.ts'
+import { startHere } from '#test/parts.ts'
 import { until } from '#test/process.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -139,6 +141,20 @@ test('what a batch repeats takes room too, since its answer shows it', async () 
     expect(await statusesOf(some)).toEqual(Array(18).fill(202))
   const again = await statusesOf(messages)
   expect([202, 503].map((status) => again.filter((each) => each === status).length)).toEqual([33, 3])
+}, 60_000)
+
+test('a batch that was accepted whole is answered whole by a process that has not seen it', async () => {
+  const own = await tenant()
+  const text = `{% for i in (1..10) %}${'€'.repeat(33_000)}{% endfor %}`
+  const template = { name: 'huge', channel: 'email', subject: 's', text }
+  expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
+  const messages = Array.from({ length: 20 }, () => ({ ...one(), template: 'huge' }))
+  const other = await startHere('api', world.env, createLog('silent', 'test'))
+  onTestFinished(() => other.close())
+  for (const by of [own, createClient(other.url!, own.key)]) {
+    const { body } = await by.post('/v1/messages/email/batch', { messages })
+    expect(body.map(({ status }: any) => status)).toEqual(Array(20).fill(202))
+  }
 }, 60_000)
 
 test('what was given takes room already while a template is waited for', async () => {

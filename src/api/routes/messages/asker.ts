@@ -67,7 +67,7 @@ export function createHold(): Hold {
       if (held + uncounted > HELD_BYTES || (held_by.get(tenant_id) ?? 0) + uncounted > HELD_BYTES_OF_TENANT) {
         total -= more
         throw new AppError('overloaded', {
-          message: 'Too many large messages at once; this one was not accepted.',
+          message: 'Too many large messages at once. Ask again with the same key.',
         })
       }
       count(tenant_id, uncounted)

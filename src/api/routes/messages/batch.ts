@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { createGates } from '#core/gate.ts'
 import { anyJson } from '#core/json.ts'
-import { messageSchema, type Message } from '#domain/messages/message.ts'
+import { messageSchema } from '#domain/messages/message.ts'
 import { acceptOneOfMany } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 import { errorBody } from '../../openapi/error.ts'
@@ -71,7 +71,8 @@ const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
 const keyedEmail = withKey(emailBody)
 const keyedSms = withKey(smsBody)
 
-type Keyed = { idempotency_key?: string | undefined }
+type Texts = { [Part in 'text' | 'html' | 'body']?: string | null | undefined }
+type Keyed = Texts & { idempotency_key?: string | undefined }
 
 export function batchRoutes(
   root: FastifyInstance,
@@ -149,11 +150,18 @@ export function batchRoutes(
     const answerOf = async (body: Body, take: TakeRoom): Promise<Item> => {
       const key = body.idempotency_key ?? null
       const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
-      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(take) })
+      // What was given is held as part of the request.
+      let taken = bytesOf(body)
+      const takeInAll = (bytes: number): void => {
+        if (bytes <= taken) return
+        take(bytes - taken)
+        taken = bytes
+      }
+      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(takeInAll) })
       const find: typeof answers.find = (wanted) =>
         read(tenant_id, async () => {
           const found = await answers.find(wanted)
-          take(bytesOf(found.resource))
+          takeInAll(bytesOf(found.resource))
           return found
         })
       try {
@@ -176,6 +184,6 @@ export function batchRoutes(
   }
 }
 
-function bytesOf({ text, html, body }: Message): number {
+function bytesOf({ text, html, body }: Texts): number {
   return [text, html, body].reduce((sum, part) => sum + Buffer.byteLength(part ?? ''), 0)
 }
