@@ -209,6 +209,24 @@ describe('an SMS', () => {
     expect(await standsAs(world, id)).toMatchObject({ status: 'unknown' })
   })
 
+  test('is found beside another whose text was erased', async () => {
+    const twilio = world.provider('twilio')
+    await twilio.control('POST', '/callbacks', { paused: true })
+    const to = freshNumber()
+    const match = { method: 'POST', contains: to.slice(1) }
+    await twilio.fault({ match, times: 1, fault: 'error_500_before' })
+    const { message_id } = (await sms(to)).body.error.context
+    await world.sql`
+      update messages set content = null, redacted_at = now(), updated_at = now() where id = ${message_id}`
+    await twilio.fault({ match, times: 1, fault: 'drop_after' })
+    const { id } = (await sms(to, ASYNC)).body
+    await becomes(id, { status: 'unknown' })
+    await hurry(id)
+    const { reference } = await becomes(id, { job: 'succeeded' })
+    expect(reference).toBe((await smsTo(to))[0].sid)
+    await twilio.control('POST', '/callbacks', { paused: false })
+  })
+
   test('is asked about later while Twilio does not answer', async () => {
     const twilio = world.provider('twilio')
     const [first, second] = [(await sms(freshNumber())).body, (await sms(freshNumber())).body]

@@ -591,13 +591,16 @@ test('old texts and attachments are erased once nobody needs them, and old count
   await world.sql`
     with m as (update messages set status = 'unknown' where id = ${unknown} returning tenant_id, id)
     insert into events (tenant_id, id, type, subject_id, data) select tenant_id, ${newId()}, 'message.unknown', id, '{}' from m`
+  const lately = await sent({ to: [freshAddress()], attachments })
   const open = await scheduled({ to: freshNumber() })
-  const all = [old, unknown, open]
+  const all = [old, unknown, lately, open]
   await world.sql`
     insert into message_limits (tenant_id, scope, window_start, used) values
     (${world.tenant_id}, 'old', now() - interval '3 hours', 1), (${world.tenant_id}, 'new', now(), 1)`
   await world.sql`
-    update messages set created_at = created_at - interval '91 days' where id = any(${all}::uuid[])`
+    update messages set created_at = created_at - interval '91 days',
+      updated_at = case when id = ${lately} then now() else updated_at - interval '2 days' end
+    where id = any(${all}::uuid[])`
   await eventually(async () => {
     const rows = await world.sql`
       select id, content is null as erased, redacted_at is not null as said,
@@ -606,6 +609,7 @@ test('old texts and attachments are erased once nobody needs them, and old count
     expect(rows.map((row) => ({ ...row }))).toEqual([
       { id: old, erased: true, said: true, files: 0 },
       { id: unknown, erased: true, said: true, files: 0 },
+      { id: lately, erased: false, said: false, files: 1 },
       { id: open, erased: false, said: false, files: 0 },
     ])
     const limits = await world.sql`select scope from message_limits where scope in ('old', 'new')`

@@ -64,9 +64,11 @@ export async function findOtherSms(
       case when m.provider_reference is null then m.content end as content
     from messages m
     where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.id <> ${message_id}
-      and (m.provider_reference is not null or m.status in ('sending', 'unknown')
-        -- Nothing that its provider said of it, but an error that does not prove that it was not taken.
-        or (m.status = 'failed' and m.provider_status is null and m.failure ->> 'code' = 'provider_error'))
+      and (m.provider_reference is not null
+        -- Erased only once it is too old for what is looked for now.
+        or (m.content is not null and (m.status in ('sending', 'unknown')
+          -- Nothing that its provider said of it, but an error that does not prove that it was not taken.
+          or (m.status = 'failed' and m.provider_status is null and m.failure ->> 'code' = 'provider_error'))))
       and m.updated_at >= to_timestamp(${since_s}) - ${SEARCHED_BEFORE}::interval`
 }
 

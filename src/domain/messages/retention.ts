@@ -2,9 +2,12 @@
 import type { Sql } from '#core/db.ts'
 import { isOpenMessage } from './subject.ts'
 
+/** Longer than messages that may have left are looked for by their text, and compared with others. */
+const LOOKED_FOR = '2 days'
+
 /**
- * Erases the texts and attachments of messages that are so many days old and settled, or `unknown`: those are looked for only
- * in the hours after they may have left. The oldest first, of at most `limit`. Returns of how many.
+ * Erases the texts and attachments of messages that are so many days old and settled, or `unknown`, as soon as nothing has
+ * happened to them for two days. The oldest first, of at most `limit`. Returns of how many.
  */
 export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
   const [row] = await sql<{ erased: number }[]>`
@@ -12,6 +15,7 @@ export async function eraseOldTexts(sql: Sql, days: number, limit: number): Prom
       select tenant_id, id from messages
       where content is not null and created_at <= now() - ${days} * interval '1 day'
         and (not ${isOpenMessage(sql, 'messages')} or status = 'unknown')
+        and updated_at <= now() - ${LOOKED_FOR}::interval
       order by created_at limit ${limit} for update skip locked
     ), attachment as (
       delete from message_attachments a using old where a.tenant_id = old.tenant_id and a.message_id = old.id

@@ -84,11 +84,11 @@ async function askAboutUnheard(
   const unasked = answers.filter(({ answer }) => answer.kind !== 'done')
   const waits_ms = unasked.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
   const wait_ms = Math.max(UNASKED_MS, ...waits_ms)
-  if (unasked.length > 0) await askLater(sql, unasked, wait_ms)
   // It wants no more of us, or answers nobody; what is wrong with one alone keeps up no others.
   const refuses =
     unasked.some(({ answer }) => answer.kind !== 'ambiguous') ||
-    (unasked.length > 0 && unasked.length === wanted.length)
+    (unasked.length > 1 && unasked.length === wanted.length)
+  if (refuses) await askLater(sql, unasked, wait_ms)
   if (found.length < wanted.length)
     log.info({ asked: wanted.length, found: found.length }, 'the provider does not tell of each SMS')
   const prices = found.flatMap(({ sms: { tenant_id, id }, said: { price } }) =>

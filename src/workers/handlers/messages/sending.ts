@@ -95,6 +95,7 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
+  // Also where the call is in doubt: only its row says whether it has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
