@@ -193,6 +193,17 @@ describe('Each end of a conversation', () => {
     },
   )
 
+  test('What is said of our login for one recipient of several is told to operators', async () => {
+    const calls: EndedCall[] = []
+    const watched = open({ onCall: (call) => calls.push(call) })
+    const code = '530 5.7.0 relay-user-7 may not send there'
+    await server.fault({ match: { method: 'RCPT', contains: 'grace' }, fault: { refuse_400: true, code } })
+    const sent = await watched.sendEmail(to(['ada@example.com', 'grace@example.com']), NOBODY)
+    expect(sent).toMatchObject({ kind: 'done', value: { refused: [{ address: 'grace@example.com' }] } })
+    expect(calls).toMatchObject([{ outcome: 'done', said: code }])
+    await watched.close()
+  })
+
   test.each(['250 relay-user-7 has mail', '554 mx3.internal.example has no TLS'])(
     'So is what cannot be understood of a greeting: %s',
     async (code) => {

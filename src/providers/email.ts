@@ -27,7 +27,7 @@ export type RefusedRecipient = { address: string } & MessageFailure
  * only operators are told.
  */
 export type SendOutcome<Sent> =
-  | { kind: 'done'; value: Sent }
+  | { kind: 'done'; value: Sent; said?: string }
   /** Refused for good. */
   | { kind: 'declined'; failure: MessageFailure; refused?: RefusedRecipient[]; said?: string }
   /** Not now: another attempt may succeed. */

@@ -64,8 +64,11 @@ export function lostUnsent(end: ConversationEnd): boolean {
 }
 
 export function outcomeOf(end: ConversationEnd, told: OurSide): SendOutcome<{ refused: RefusedRecipient[] }> {
-  if (end.kind === 'accepted')
-    return { kind: 'done', value: { refused: end.refused.map((error) => refusedRecipient(error, told)) } }
+  if (end.kind === 'accepted') {
+    const refused = end.refused.map((error) => refusedRecipient(error, told))
+    const of_us = end.refused.find(isOfUs)
+    return { kind: 'done', value: { refused }, ...(of_us && { said: saidBy(of_us, told.login) }) }
+  }
   const { error, text_asked, dot_sent } = end
   if (error === null) return lost('no answer was waited for', dot_sent)
   if (error.rejectedErrors !== undefined && error.rejectedErrors.length > 0)
