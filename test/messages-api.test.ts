@@ -746,8 +746,9 @@ test('large emails whose requests wait keep out no others', async () => {
   const answered: Answer[] = []
   for (let nth = 1; nth <= 5; nth++) {
     const idempotency_key = freshKey()
-    void email({ idempotency_key, attachments }, { prefer: 'wait=30' }).then((answer) =>
-      answered.push(answer),
+    void email({ idempotency_key, attachments }, { prefer: 'wait=30' }).then(
+      (answer) => answered.push(answer),
+      () => {},
     )
     await until('it is written or answered', async () => {
       const rows = await world.sql`select from messages where idempotency_key = ${idempotency_key}`
@@ -757,7 +758,7 @@ test('large emails whose requests wait keep out no others', async () => {
   expect(answered).toEqual([])
 })
 
-test('no tenant keeps up or keeps out others by its large emails', async () => {
+test('no tenant holds up or keeps out others by its large emails', async () => {
   const hold = createHold()
   const [forever, mib] = [new Promise<never>(() => {}), 1024 * 1024]
   for (const tenant of ['a', 'a', 'b']) void hold(tenant, 16 * mib, () => forever)

@@ -103,6 +103,8 @@ test('lists filter by channel, address and reason, and have pages', async () => 
   expect(await found('channel=email')).toEqual([1, 2])
   expect(await found('address=ada@EXAMPLE.com')).toEqual([2])
   expect(await found(`address=${encodeURIComponent('+14155552671')}`)).toEqual([0])
+  // The plus comes as a space: whom nobody could mean is not said to get everything.
+  expect((await client.get(`${PATH}?address=+14155552671`)).status).toBe(400)
   expect(await found(`channel=email&address=${encodeURIComponent('+14155552671')}`)).toEqual([])
   expect(await found('reason=manual&limit=2')).toEqual([0, 1])
   expect(await found('reason=opt_out')).toEqual([])

@@ -25,6 +25,7 @@ import { idempotencyKey, metadata } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
+import { soughtRecipient } from './messages/recipients.ts'
 
 const ADDRESSES = { email: bareEmail, sms: e164 }
 
@@ -47,9 +48,7 @@ const createBody = z
 
 const filters = pageQuery.extend({
   channel: messageChannel.optional().meta({ description: 'Only those of this channel.' }),
-  address: z
-    .string()
-    .max(320)
+  address: soughtRecipient
     .optional()
     .meta({ description: 'Only the one of this address or number.', example: 'grace@example.com' }),
   reason: suppressionReason.optional().meta({ description: 'Only those for this reason.' }),

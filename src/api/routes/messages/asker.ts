@@ -11,7 +11,7 @@ import type { Template } from '#domain/templates/template.ts'
  */
 const HELD_BYTES = 64 * 1024 * 1024
 /** Two of the largest: no tenant keeps out all others. */
-const HELD_BYTES_OF_TENANT = HELD_BYTES / 2
+export const HELD_BYTES_OF_TENANT = HELD_BYTES / 2
 /** What takes no more always finds room, and counts as nothing: there is a bound on how many wait to be written. */
 const SMALL_BYTES = 8 * 1024
 
@@ -67,7 +67,7 @@ export function createHold(): Hold {
       if (held + uncounted > HELD_BYTES || (held_by.get(tenant_id) ?? 0) + uncounted > HELD_BYTES_OF_TENANT) {
         total -= more
         throw new AppError('overloaded', {
-          message: 'Too many large messages at once. Ask again with the same key.',
+          message: 'Too many large messages at once. Ask again with the same key, or in smaller batches.',
         })
       }
       count(tenant_id, uncounted)

@@ -13,7 +13,7 @@ import { route } from '../../route.ts'
 import { parsedMessage } from '../../validate.ts'
 import { emailBody, MANY_EMAILS_TAKE, MANY_SMS_TAKE, smsBody } from './bodies.ts'
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
-import type { TakeRoom } from './asker.ts'
+import { HELD_BYTES_OF_TENANT, type TakeRoom } from './asker.ts'
 import type { Sendings } from './send.ts'
 import type { Sending } from './sending.ts'
 
@@ -90,7 +90,7 @@ export function batchRoutes(
       tag: 'messages',
       operation_id: 'sendEmails',
       summary: 'Send several emails',
-      description: `${DESCRIPTION} The request takes up to 15 MiB, and the texts in its answer 32 MiB: what is beyond is refused with \`overloaded\`.`,
+      description: `${DESCRIPTION} The request takes up to 15 MiB. With the texts in its answer, and what else its tenant asks for meanwhile, it may take ${HELD_BYTES_OF_TENANT / 1024 / 1024} MiB: what is beyond is refused with \`overloaded\`.`,
       body: manyEmails,
       takes: MANY_EMAILS_TAKE,
       sends: 'email',
@@ -119,7 +119,7 @@ export function batchRoutes(
       response: { 200: z.array(answered) },
       examples: {
         requests: { sms: { summary: 'SMS', value: { messages: [SMS_REQUESTS.sms.value] } } },
-        answer: { ...ACCEPTED, message: { ...OF_SMS, ...MESSAGE_QUEUED } },
+        answer: { ...ACCEPTED, message: { ...MESSAGE_QUEUED, ...OF_SMS, provider_reference: null } },
       },
       errors: [],
     }),
@@ -152,16 +152,15 @@ export function batchRoutes(
       const asked = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
       // What was given is held as part of the request.
       let taken = bytesOf(body)
-      const takeInAll = (bytes: number): void => {
-        if (bytes <= taken) return
-        take(bytes - taken)
-        taken = bytes
+      const takeMore = (bytes: number): void => {
+        take(bytes)
+        taken += bytes
       }
-      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(takeInAll) })
+      const { answers, ...work } = sending(body, { ...asker, hold: (step) => step(takeMore) })
       const find: typeof answers.find = (wanted) =>
         read(tenant_id, async () => {
           const found = await answers.find(wanted)
-          takeInAll(bytesOf(found.resource))
+          takeMore(Math.max(0, bytesOf(found.resource) - taken))
           return found
         })
       try {

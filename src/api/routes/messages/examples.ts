@@ -1,7 +1,11 @@
 // How messages look in the examples of the OpenAPI document, where they differ from the examples of their fields.
 import { SMS } from '#core/config/providers.ts'
 
-const NOT_SENT = { provider_reference: null, sent_at: null }
+const NOT_SENT = {
+  provider_reference: null,
+  sent_at: null,
+  recipients: [{ address: 'ada@example.com', status: null, code: null, message: null }],
+}
 export const MESSAGE_QUEUED = { status: 'queued', ...NOT_SENT }
 export const MESSAGE_CANCELED = { status: 'canceled', ...NOT_SENT }
 /** In lists. */

@@ -23,7 +23,9 @@ const filters = pageQuery.extend({
     description:
       'Only those to this email address, as `to`, `cc` or `bcc`, in any case; or to this phone number.',
   }),
-  tag: soughtTag.optional().meta({ description: 'Only those with this tag.', example: 'shipping' }),
+  tag: soughtTag
+    .optional()
+    .meta({ description: 'Only those with this tag, which only email has.', example: 'shipping' }),
 })
 
 export function readMessageRoutes(

@@ -107,9 +107,9 @@ export const smsSender = z
     example: '+15005550006',
   })
 
-const SOUGHT = /^[^\s\p{C}]{3,320}$/u
+const SOUGHT = /^(?=.{3,320}$)(?:[^\s\p{C}]+@[^\s\p{C}]+|\+\d+)$/u
 
-/** Whom messages went to, as a filter. */
+/** An address or a number, as a filter. A `+` that is not encoded comes as a space, and is refused. */
 export const soughtRecipient = z
   .string()
   .regex(SOUGHT, { error: 'must be an email address or a phone number' })

@@ -11,8 +11,8 @@ import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from '.
 import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples.ts'
 import type { Sending } from './sending.ts'
 
-const WAITING =
-  'Who waits is answered with an error when the provider does not take it, and that is final: `email_send_failed` or `sms_send_failed`. Who does not (`Prefer: respond-async`) leaves it to be tried again, five times in all, where it certainly was not sent and may go later. When nobody knows whether the provider has it, the answer is 202 with the status `unknown`; it is never sent again by itself. One that is `scheduled` or `suppressed` is answered 201 at once.'
+const waiting = (refusal: ErrorCode): string =>
+  `Who waits is answered with an error when the provider does not take it, and that is final: \`${refusal}\`. Who does not (\`Prefer: respond-async\`) leaves it to be tried again, five times in all, where it certainly was not sent and may go later. When nobody knows whether the provider has it, the answer is 202 with the status \`unknown\`; it is never sent again by itself. One that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
 
 const REFUSALS = [
   'template_not_found',
@@ -37,7 +37,7 @@ export function sendRoutes(
       tag: 'messages',
       operation_id: 'sendEmail',
       summary: 'Send an email',
-      description: `Answered once the server has taken it, for some of the recipients at least; \`recipients\` shows for whom not. ${WAITING} Recipients who are suppressed get nothing. The request takes up to 15 MiB.`,
+      description: `Answered once the server has taken it, for some of the recipients at least; \`recipients\` shows for whom not. ${waiting('email_send_failed')} Recipients who are suppressed get nothing. The request takes up to 15 MiB.`,
       body: emailBody,
       takes: EMAIL_TAKES,
       sends: 'email',
@@ -61,7 +61,7 @@ export function sendRoutes(
       tag: 'messages',
       operation_id: 'sendSms',
       summary: 'Send an SMS',
-      description: `Answered once the provider has taken it. ${WAITING} \`segments\` says into how many parts it is cut, each of which is charged; \`price\` comes later.`,
+      description: `Answered once the provider has taken it. ${waiting('sms_send_failed')} \`segments\` says into how many parts it is cut, each of which is charged; \`price\` comes later.`,
       body: smsBody,
       sends: 'sms',
       response: { 201: messageSchema, 202: messageSchema },
@@ -70,7 +70,7 @@ export function sendRoutes(
       examples: {
         requests: SMS_REQUESTS,
         answer: OF_SMS,
-        unfinished: { ...OF_SMS, ...MESSAGE_QUEUED },
+        unfinished: { ...MESSAGE_QUEUED, ...OF_SMS, provider_reference: null },
       },
       errors: [...REFUSALS, 'destination_not_allowed', 'sms_send_failed'],
     }),
