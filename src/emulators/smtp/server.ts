@@ -85,7 +85,11 @@ function listenTo(emulator: SmtpEmulator, client: Client): void {
   connection._onCommand = (command, callback) => {
     const line = command.toString()
     const phase = connection._nextHandler ? null : phaseOf(line)
-    if (phase === null) return perform(command, callback)
+    if (phase === null) {
+      // Its reply is about no command that is noted.
+      if (!connection._nextHandler) client.log = null
+      return perform(command, callback)
+    }
     note(emulator, client, phase, null)
     disturbed(
       emulator,
