@@ -101,8 +101,9 @@ function destinationOf(options: { dest?: number }) {
   }
   const flushSync = stream.flushSync.bind(stream)
   stream.flushSync = () => {
-    const { fd, _bufs: lines } = stream as unknown as { fd: number; _bufs: string[] }
-    // At exit its own would try for ever to write to a reader that is gone.
+    // At exit, and only then: its own would try for ever to write to a reader that is gone. What waits is a field that the
+    // library does not publish; without it, its own does it.
+    const { fd, _bufs: lines = [] } = stream as unknown as { fd: number; _bufs?: string[] }
     for (; lines[0] !== undefined; lines.shift()) if (!writeWhole(fd, lines[0])) return
     flushSync()
   }

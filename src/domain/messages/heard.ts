@@ -40,7 +40,7 @@ export async function findWriters(
     order by m.tenant_id, m.created_at desc`
 }
 
-/** How long before a message others may have been sent that a search finds too. */
+/** How long before a message others may have been sent that a search finds too. Their texts are kept for longer: `LOOKED_FOR`. */
 const SEARCHED_BEFORE = '1 day'
 
 /** Another message that the provider may list: its id there, or, while nobody knows that, what is needed to compare it. */

@@ -2,7 +2,7 @@
 import type { Sql } from '#core/db.ts'
 import { isOpenMessage } from './subject.ts'
 
-/** Longer than messages that may have left are looked for by their text, and compared with others. */
+/** Longer than `SEARCHED_BEFORE` and the last look for an SMS together: until then its text is compared with others. */
 const LOOKED_FOR = '2 days'
 
 /**

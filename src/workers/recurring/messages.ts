@@ -84,7 +84,7 @@ async function askAboutUnheard(
   const unasked = answers.filter(({ answer }) => answer.kind !== 'done')
   const waits_ms = unasked.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
   const wait_ms = Math.max(UNASKED_MS, ...waits_ms)
-  // It wants no more of us, or answers nobody; what is wrong with one alone keeps up no others.
+  // It wants no more of us, or answers nobody; what is wrong with one alone holds up no others.
   const refuses =
     unasked.some(({ answer }) => answer.kind !== 'ambiguous') ||
     (unasked.length > 1 && unasked.length === wanted.length)

@@ -87,6 +87,8 @@ async function look(context: WorkerContext, job: MessageJob, message: BegunMessa
     if (looked.value === null) return notFound(job, sendsSms, `the provider does not know ${reference}`)
     return taken(job, 'sms', smsTold(looked.value))
   }
+  if (message.content === null)
+    return notFound(job, sendsSms, 'its text was erased, so that the provider cannot be searched for it')
   const looked = await search(context, provider, job, message)
   if (looked.kind === 'sealed') return retry(looked.reason, { why: 'misconfigured', unanswered: true })
   if (looked.kind !== 'done') return unanswered(looked)
@@ -108,8 +110,6 @@ async function search(
   message: BegunMessage,
 ) {
   const since_s = Math.floor(message.wanted_s) - CLOCKS_APART_S
-  // Erased.
-  if (message.content === null) return { kind: 'done', value: null } as const
   try {
     const { from, to, body } = openSms(context, job, message)
     const looked = await provider.searchSms({ from, to, body, since_s })
