@@ -369,7 +369,9 @@ describe.concurrent('a drift', () => {
   })
 
   test('is none while a refund is pending on both sides, and one when the processor does not know it', async () => {
-    const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    const { id, processor_reference } = await capturedPayment(client, {
+      payment_method: 'pm_card_pendingRefund',
+    })
     const { body } = await refund(client, id, { amount_minor: 400 })
     expect(body.status).toBe('pending')
     const looked = async (reference: string) =>
@@ -387,6 +389,13 @@ describe.concurrent('a drift', () => {
       await world.sql`
         update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() - interval '10 seconds'
         where id = ${body.id}`
+    // What is told of it later would be of a refund that nobody here knows.
+    const told = (await listEvents(world, processor_reference)).filter(({ type }) =>
+      type.startsWith('refund.'),
+    )
+    expect(told).not.toEqual([])
+    for (const event of told)
+      await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
     await name('re_nobody')
     await looked('re_nobody')
     expect(await onlyDrift(filter)).toMatchObject({
