@@ -131,6 +131,18 @@ begin
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
     ('sluice_api', 'events', 'select, insert'),
+    ('sluice_api', 'event_sequences', 'select'),
+    -- It seals their secrets and headers; whether they answer is the worker's to say.
+    ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
+      ordered, max_in_flight, rate_per_s, metadata),
+      update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, told_at,
+      failing_since, enabled_at, deleted_at, updated_at)'),
+    -- What it adds are tests.
+    ('sluice_api', 'webhook_deliveries', 'select, insert (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
+      next_attempt_at)'),
+    ('sluice_api', 'webhook_due', 'select'),
+    ('sluice_api', 'webhook_recoveries', 'select, insert (tenant_id, id, endpoint_id, since, until)'),
+    ('sluice_api', 'webhook_stats', 'select'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
     ('sluice_api', 'job_history', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
@@ -180,6 +192,12 @@ begin
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert'),
+    ('sluice_worker', 'event_sequences', 'select'),
+    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, next_send_at, updated_at)'),
+    ('sluice_worker', 'webhook_deliveries', 'select, update'),
+    ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
+    ('sluice_worker', 'webhook_recoveries', 'select, update'),
+    ('sluice_worker', 'webhook_stats', 'select, insert, update, delete'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
@@ -199,7 +217,8 @@ begin
   end loop;
 
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
-    move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer) to sluice_worker;
+    move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
+    sequence_events(integer) to sluice_worker;
 
   -- Readers read everything but secrets, what providers sent and what models answered. Partitions are read through the table that they are parts of.
   for each in
@@ -211,7 +230,7 @@ begin
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
-        ('suppressions', 'sealed'))
+        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

@@ -311,6 +311,7 @@ describe('no role may do more than its process does', () => {
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
+      'sequence_events(integer)',
     ])
     for (const { name, path } of owners)
       expect([name, path]).toEqual([

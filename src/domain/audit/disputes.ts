@@ -68,7 +68,7 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     ) as compared(type, times, expected)
     -- Some events of disputes that are older than the retention are gone.
     where d.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'events' and not kept.is_default)
+      where kept.parent = 'sequenced_events' and not kept.is_default)
       and (compared.expected is null or coalesce(compared.times, 0) <> 1)`
 }
 

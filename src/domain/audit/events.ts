@@ -64,5 +64,5 @@ function sinceIt(sql: Sql | Tx): Fragment {
 function stillKept(sql: Sql | Tx): Fragment {
   return sql`
     p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'events' and not kept.is_default)`
+      where kept.parent = 'sequenced_events' and not kept.is_default)`
 }

@@ -68,7 +68,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     cross join lateral (select e_type as type, e_id as id) e
     -- Some events of payments that are older than the retention are gone.
     where p.created_at >= (select min(coalesce(kept.from_time, '-infinity')) from partitions kept
-      where kept.parent = 'events' and not kept.is_default)
+      where kept.parent = 'sequenced_events' and not kept.is_default)
       and case when e.type is not null then coalesce(t.times, 0) <> 1
       else t.type in ('payment.captured', 'payment.canceled', 'payment.failed')
         or (t.type like 'refund.%' and not exists (
