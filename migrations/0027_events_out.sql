@@ -113,7 +113,7 @@ create table webhook_due (
   recovery_id uuid,
   primary key (tenant_id, endpoint_id, sequence, delivery_id)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05);
-create index webhook_due_at on webhook_due (tenant_id, endpoint_id, due_at);
+create index webhook_due_at on webhook_due (tenant_id, endpoint_id, due_at, sequence);
 
 -- A request to send again what failed within a time.
 create table webhook_recoveries (

@@ -73,6 +73,11 @@ export const metrics = {
     labelNames: ['queue'],
     registers,
   }),
+  sequenced: new Counter({
+    name: 'sluice_events_sequenced_total',
+    help: 'Events that got their sequence from this process, and so came into the feed',
+    registers,
+  }),
   ringsDropped: new Counter({
     name: 'sluice_rings_dropped_total',
     help: 'Bells that could not be put into the queue in time; their jobs are claimed directly',

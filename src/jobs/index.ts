@@ -1,6 +1,7 @@
 // The registry of jobs: one object of jobs for each noun. A job without a handler does not compile.
 import type { QueueName } from '#core/config/queues.ts'
 import { aiTaskJobs } from './ai-tasks.ts'
+import { deliveryJobs } from './deliveries.ts'
 import type { CallDefinition } from './job.ts'
 import { messageJobs } from './messages.ts'
 import { notificationJobs } from './notifications.ts'
@@ -19,6 +20,7 @@ const JOBS = {
   ...aiTaskJobs,
   ...messageJobs,
   ...notificationJobs,
+  ...deliveryJobs,
 }
 
 export type JobName = (typeof JOBS)[keyof typeof JOBS]['name']

@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { Providers } from '#providers/configured.ts'
+import type { Receivers } from '#providers/receivers.ts'
 import type { JobLog } from './job-log.ts'
 
 export type WorkerContext = Providers & {
@@ -15,4 +16,6 @@ export type WorkerContext = Providers & {
   /** Only where messages are sent, or heard of. */
   hashOf: AddressHash
   job_log: JobLog
+  /** Only where events are sent out. */
+  receivers: Receivers
 }

@@ -9,8 +9,10 @@ import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
 import { sendSms } from '#jobs/messages.ts'
 import { openProviders, rolesIn } from '#providers/configured.ts'
+import { openReceivers } from '#providers/receivers.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
@@ -23,6 +25,7 @@ import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
 import { cancelAbandoned } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
+import { dispatch } from './dispatch.ts'
 import { compareWhatWaits } from './recurring/waiting.ts'
 import { sweep, watch } from './sweep.ts'
 
@@ -49,6 +52,13 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     job_log.call(call)
   })
   ends.defer(() => opened.close())
+  const sends_events = queues.some((name) => name === sendDelivery.queue)
+  const receivers = openReceivers({
+    allowed: config.WEBHOOKS_ALLOW_CIDRS,
+    production: config.NODE_ENV === 'production',
+    lookup: systemLookup,
+  })
+  ends.defer(() => receivers.close())
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const context: WorkerContext = {
@@ -59,20 +69,18 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     config,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
+    receivers,
   }
-  const concurrency = config.WORKER_CONCURRENCY
-  const performer = createPerformer(context, queue, {
-    worker: `${hostname()}/${process.pid}`,
-    queues,
-    concurrency,
-    urgent_sql,
-  })
+  const concurrencyOf = (name: string) =>
+    name === sendDelivery.queue ? config.DELIVERY_CONCURRENCY : config.WORKER_CONCURRENCY
+  const worker = `${hostname()}/${process.pid}`
+  const performer = createPerformer(context, queue, { worker, queues, concurrencyOf, urgent_sql })
   const consumers = new Map<string, Consumer>(
     queues.map((name) => [
       name,
       queue.consume({
         queue: name,
-        concurrency,
+        concurrency: concurrencyOf(name),
         perform: (id) => performer.perform({ id, queue: name, by: 'bell' }),
       }),
     ]),
@@ -85,7 +93,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   const recurring: WorkerContext = { ...context, sql: recurring_sql }
   const loops = [
     watchdog,
-    sweep(context, { queue, queues, performer, concurrency, watchdog }),
+    sweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWhatWaits(context),
     expire(recurring, config.REQUIRES_ACTION_TTL_S),
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
@@ -98,8 +106,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     ...(queues.some((name) => name === sendSms.queue)
       ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
       : []),
+    ...(sends_events ? dispatch(context, { queue, performer, worker }) : []),
   ]
-  log.info({ queues, concurrency, queue: queue.backend }, 'the worker works')
+  log.info({ queues, concurrency: config.WORKER_CONCURRENCY, queue: queue.backend }, 'the worker works')
   ends.defer(async () => {
     await Promise.all(loops.map((loop) => loop.close()))
     await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])

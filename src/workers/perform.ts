@@ -31,6 +31,11 @@ const ANSWER_MS = 50
 export type Performer = {
   /** Performs the job if it can be claimed; resolves when it is settled or could not be claimed. Never rejects. */
   perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
+  /**
+   * Performs a job that was made under a lease of this worker; `asked_at`: when the database was asked whether its queue is
+   * paused, on the clock of `performance.now()`. Never rejects.
+   */
+  performHeld(job: ClaimedJob, asked_at: number): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
   /** How these may be shared among tenants. */
@@ -51,8 +56,8 @@ export type Performer = {
 export type PerformerOptions = {
   worker: string
   queues: readonly string[]
-  /** Jobs of each queue that may be under way at once. */
-  concurrency: number
+  /** How many jobs of a queue may be under way at once. */
+  concurrencyOf: (queue: string) => number
   /** A connection for leases and permits, so that their statements do not wait behind those of the jobs. */
   urgent_sql: Sql
 }
@@ -60,13 +65,13 @@ export type PerformerOptions = {
 export function createPerformer(
   context: WorkerContext,
   queue: Queue,
-  { worker, queues, concurrency, urgent_sql }: PerformerOptions,
+  { worker, queues, concurrencyOf, urgent_sql }: PerformerOptions,
 ): Performer {
   const { sql, log } = context
   const leases = createLeases(urgent_sql, log)
   const active = new Map<string, Promise<void>>()
-  const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrency)]))
-  const shares = createShares(concurrency)
+  const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrencyOf(name))]))
+  const shares = createShares(concurrencyOf)
   const began = performance.now()
   const bells = new Map<string, number>()
   let last_at = began
@@ -98,7 +103,10 @@ export function createPerformer(
   async function run(asked: { id: string; queue: string }): Promise<void> {
     if (closing) return
     const claimed = await claim(asked)
-    if (claimed === undefined) return
+    if (claimed !== undefined) await runClaimed(claimed)
+  }
+
+  async function runClaimed(claimed: Claimed): Promise<void> {
     const { job } = claimed
     const letGo = shares.hold(job)
     const claimed_at = performance.now()
@@ -215,21 +223,27 @@ export function createPerformer(
     }
   }
 
+  async function inSlot(id: string, name: string, by: Bringer, work: () => Promise<void>): Promise<void> {
+    // A bell and the sweep may bring the same job to one process.
+    if (closing || active.has(id)) return
+    const running = slots
+      .get(name)!
+      .run(by, work)
+      .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
+    active.set(id, running)
+    if (active.size === 1) calledAtFirst()
+    await running
+    active.delete(id)
+    last_at = performance.now()
+  }
+
   return {
     async perform({ id, queue: name, by }) {
       if (by === 'bell') bells.set(name, performance.now())
-      // A bell and the sweep may bring the same job to one process.
-      if (closing || active.has(id)) return
-      const running = slots
-        .get(name)!
-        .run(by, () => run({ id, queue: name }))
-        .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
-      active.set(id, running)
-      if (active.size === 1) calledAtFirst()
-      await running
-      active.delete(id)
-      last_at = performance.now()
+      await inSlot(id, name, by, () => run({ id, queue: name }))
     },
+    performHeld: (job, asked_at) =>
+      inSlot(job.id, job.queue, 'walk', () => runClaimed({ job: byItsRule(job), asked_at })),
     room: (name) => slots.get(name)!.room(),
     shares,
     lastBellAt: (name) => bells.get(name) ?? began,

@@ -23,9 +23,9 @@ export type Shares = {
   usedUp(queue: string): boolean
 }
 
-/** For one worker, with `size` slots for each queue. */
-export function createShares(size: number): Shares {
-  const most = Math.ceil(size * SHARE)
+/** For one worker; `sizeOf`: how many slots a queue has. */
+export function createShares(sizeOf: (queue: string) => number): Shares {
+  const mostOf = (queue: string) => Math.ceil(sizeOf(queue) * SHARE)
   type Taken = { by: Map<string, number>; total: number; unknown: number }
   const queues = new Map<string, Taken>()
 
@@ -37,6 +37,7 @@ export function createShares(size: number): Shares {
 
   function left(queue: string, count: number): TenantShare | undefined {
     const { by, total, unknown } = takenOf(queue)
+    const most = mostOf(queue)
     if (total + unknown + count <= most) return undefined
     return { left: most - unknown, held: Object.fromEntries(by) }
   }
@@ -68,6 +69,6 @@ export function createShares(size: number): Shares {
       add(1)
       return () => add(-1)
     },
-    usedUp: (queue) => Math.max(0, ...takenOf(queue).by.values()) >= most,
+    usedUp: (queue) => Math.max(0, ...takenOf(queue).by.values()) >= mostOf(queue),
   }
 }

@@ -30,7 +30,7 @@ type SweepOptions = {
   queue: Queue
   queues: readonly string[]
   performer: Performer
-  concurrency: number
+  concurrencyOf: (queue: string) => number
   watchdog: Watchdog
 }
 
@@ -41,7 +41,7 @@ type SweepOptions = {
  */
 export function sweep(
   context: WorkerContext,
-  { queue, queues, performer, concurrency, watchdog }: SweepOptions,
+  { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
   /**
    * For each queue: the tenant after which its walk continues, and whether more jobs were found than taken in this round
@@ -58,10 +58,10 @@ export function sweep(
 
   async function walk(): Promise<void> {
     const in_time = performance.now() - swept_at < SWEEP_MS
-    const least = in_time ? Math.ceil(concurrency * WORTH_A_WALK) : 1
+    const least = (name: string) => (in_time ? Math.ceil(concurrencyOf(name) * WORTH_A_WALK) : 1)
     const walks = queues
       .map((name) => ({ queue: name, room: performer.room(name), after: rounds.get(name)!.after }))
-      .filter(({ room }) => room >= least)
+      .filter(({ queue: name, room }) => room >= least(name))
       .map((one) => ({ ...one, share: performer.shares.left(one.queue, one.room) }))
     if (walks.length === 0) return
     if (!in_time) swept_at = performance.now()

@@ -206,6 +206,12 @@ export const VARIABLES = {
     ['worker'],
   ],
   WORKER_CONCURRENCY: [count(100, 5000), '100', 'jobs of a queue that a worker performs at once', ['worker']],
+  DELIVERY_CONCURRENCY: [
+    count(250, 5000),
+    '250',
+    'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
+    ['worker'],
+  ],
   TENANT_WINDOW: [
     count(256),
     '256',

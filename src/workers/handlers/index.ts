@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
 import { aiTaskHandlers } from './ai-tasks.ts'
+import { deliveryHandlers } from './deliveries.ts'
 import type { Handler } from './handler.ts'
 import { messageHandlers } from './messages.ts'
 import { notificationHandlers } from './notifications.ts'
@@ -20,6 +21,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...aiTaskHandlers,
   ...messageHandlers,
   ...notificationHandlers,
+  ...deliveryHandlers,
 }
 
 const byName = new Map<string, Handler>(Object.entries(HANDLERS))

@@ -1,0 +1,56 @@
+// Reads what an attempt needs: the delivery, what it says and where it goes.
+import { batcherOf } from '#core/batch.ts'
+import type { Json, Sql } from '#core/db.ts'
+
+/** Which delivery, and when it was made: its partition. */
+export type DeliveryKey = { tenant_id: string; delivery_id: string; created_at: string }
+
+/** A delivery as its attempt needs it. */
+export type LoadedDelivery = {
+  id: string
+  tenant_id: string
+  created_at: string
+  status: string
+  /** How many attempts of its schedule are over. */
+  step: number
+  event_id: string
+  type: string
+  sequence: number | null
+  event_created_at: string
+  /** What the event says, or the sample of a test; null when the event is kept no longer. */
+  data: Json | null
+  endpoint_id: string
+  url: string
+  /** Sealed; null: none. */
+  headers: string | null
+  /** The secrets that sign at this moment, sealed, newest first. */
+  secrets: string[]
+  deleted: boolean
+}
+
+/** Undefined when there is no such delivery any more. */
+export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDelivery | undefined> = batcherOf(
+  'load_delivery',
+  loadDeliveries,
+)
+
+async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDelivery | undefined)[]> {
+  const rows = await sql<(LoadedDelivery & { nth: number })[]>`
+    select asked.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
+      d.event_created_at, coalesce(d.sample, e.data) as data, p.id as endpoint_id, p.url, p.headers,
+      p.deleted_at is not null as deleted,
+      array(select s ->> 'sealed' from jsonb_array_elements(p.secrets) with ordinality as each(s, nth)
+        where coalesce((s ->> 'until')::timestamptz > now(), true) order by each.nth) as secrets
+    from jsonb_to_recordset(${sql.json(keys.map((key, nth) => ({ ...key, nth })))}) as asked(
+      nth integer, tenant_id uuid, delivery_id uuid, created_at timestamptz)
+    cross join lateral (
+      select * from webhook_deliveries d
+      where d.tenant_id = asked.tenant_id and d.id = asked.delivery_id and d.created_at = asked.created_at offset 0) d
+    join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id
+    left join lateral (
+      select e.data from events e
+      where e.sequenced and e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at
+      offset 0) e on d.sample is null`
+  const found = new Map(rows.map(({ nth, ...row }) => [nth, row]))
+  return keys.map((_key, nth) => found.get(nth))
+}

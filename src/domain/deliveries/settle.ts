@@ -1,0 +1,164 @@
+// Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
+import type { Sql } from '#core/db.ts'
+import { announce, type EventType } from '../events.ts'
+import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+
+/** After this long of nothing but failures an endpoint is disabled. */
+const FAILING_DAYS = 5
+/** The log of a delivery keeps so many of its latest attempts. */
+const MOST_LOGGED = 50
+/** The numbers of an endpoint are in so many rows for an hour and bucket: writers seldom wait for each other. */
+const SHARDS = 4
+
+/** How an attempt at a delivery ended. */
+export type DeliverySettlement = Settlement & {
+  tenant_id: string
+  delivery_id: string
+  delivery_created_at: string
+  endpoint_id: string
+  /** `manual`: it leaves the schedule alone. `test`: it tells nothing about the endpoint. */
+  how: 'scheduled' | 'manual' | 'test'
+  /** `again`: it is tried again after `next_ms`. Of a failed manual one nothing follows. */
+  result: 'delivered' | 'again' | 'failed' | 'exhausted' | 'skipped'
+  next_ms: number | null
+  /** The receiver wants nothing any more. */
+  gone: boolean
+  recovery_id: string | null
+  /** Null when nothing was sent. */
+  attempt: {
+    status_code: number | null
+    duration_ms: number
+    error: string | null
+    response_excerpt: string | null
+  } | null
+}
+
+/**
+ * Writes how attempts ended. What is delivered stays so, whatever an attempt at the same moment says. An endpoint
+ * that answered 410, or that has only failed for days, is disabled and its event is written. Returns the ids of the
+ * jobs whose lease was still ours.
+ */
+export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
+  const items = settlements.map(
+    ({
+      tenant_id: _tenant,
+      delivery_id,
+      delivery_created_at,
+      endpoint_id,
+      how,
+      result,
+      next_ms,
+      gone,
+      recovery_id,
+      attempt,
+      ...settlement
+    }) => ({
+      ...settlement,
+      change: {
+        delivery_id,
+        delivery_created_at,
+        endpoint_id,
+        how,
+        result,
+        next_ms,
+        gone,
+        recovery_id,
+        attempt,
+      },
+    }),
+  )
+  const disabled = 'webhook_endpoint.disabled' satisfies EventType
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    told as materialized (
+      select held.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
+        c.result = 'delivered' as ok, c.how = 'scheduled' and held.over as counts
+      from held cross join lateral jsonb_to_record(held.change) as c(
+        delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
+        gone boolean, recovery_id uuid, attempt jsonb)
+      where held.over
+    ), delivery as (
+      update webhook_deliveries d set
+        status = case when d.status = 'delivered' or t.ok then 'delivered'
+          when t.how = 'manual' then d.status when t.result = 'again' then 'pending' else t.result end,
+        attempts = d.attempts + (t.how <> 'manual' and t.attempt is not null)::integer,
+        step = d.step + (t.how = 'scheduled')::integer,
+        next_attempt_at = case when d.status = 'delivered' or t.ok then null when t.how = 'manual' then d.next_attempt_at
+          when t.result = 'again' then now() + t.next_ms * interval '1 millisecond' end,
+        last_status_code = case when t.how = 'manual' and not t.ok then d.last_status_code
+          else (t.attempt ->> 'status_code')::smallint end,
+        last_error = case when t.how = 'manual' and not t.ok then d.last_error
+          when t.ok then null else t.attempt ->> 'error' end,
+        delivered_at = case when t.ok then coalesce(d.delivered_at, clock_timestamp()) else d.delivered_at end,
+        failed_at = case when t.ok or t.how = 'manual' then d.failed_at else coalesce(d.failed_at, clock_timestamp()) end,
+        attempts_log = case when t.attempt is null then d.attempts_log else
+          case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
+            then d.attempts_log - 0 else d.attempts_log end
+          || jsonb_build_object('manual', t.how = 'manual',
+            'at', clock_timestamp() - t.duration_ms * interval '1 millisecond') || t.attempt end,
+        updated_at = clock_timestamp()
+      from told t
+      where d.tenant_id = t.tenant_id and d.id = t.delivery_id and d.created_at = t.delivery_created_at
+      returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
+    ), due as (
+      insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
+      select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp()
+      from delivery where status = 'pending' and how = 'scheduled'
+      on conflict do nothing
+    ), not_due as (
+      delete from webhook_due w using delivery d
+      where d.ok and w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
+        and w.delivery_id = d.id
+    ), verdict as (
+      select tenant_id, endpoint_id, bool_or(ok) as ok, bool_or(gone) as gone, bool_or(counts and not ok) as fails
+      from told where how <> 'test' and attempt is not null group by 1, 2
+    ), judged as (
+      select v.*, p.* from (select * from verdict order by tenant_id, endpoint_id) v
+      cross join lateral (
+        select case when v.gone then 'gone'
+            when v.fails and not v.ok and p.failing_since < now() - ${FAILING_DAYS} * interval '1 day'
+              then 'failing' end as disables
+        from webhook_endpoints p
+        where p.tenant_id = v.tenant_id and p.id = v.endpoint_id and (
+          (v.ok and p.failing_since is not null) or (v.gone and p.status = 'enabled')
+          or (v.fails and not v.ok and (p.failing_since is null
+            or (p.failing_since < now() - ${FAILING_DAYS} * interval '1 day' and p.status = 'enabled'))))
+        for update
+      ) p
+    ), endpoint as (
+      update webhook_endpoints p set
+        failing_since = case when j.ok then null when j.fails then coalesce(p.failing_since, now()) else p.failing_since end,
+        status = case when j.disables is null then p.status else 'disabled' end,
+        disabled_reason = case when p.status = 'disabled' then p.disabled_reason else j.disables end,
+        updated_at = case when j.disables is null or p.status = 'disabled' then p.updated_at else clock_timestamp() end
+      from judged j where p.tenant_id = j.tenant_id and p.id = j.endpoint_id
+      returning p.*, j.disables is not null and p.deleted_at is null as is_told
+    ), event as (${announce(
+      sql,
+      'webhook_endpoint',
+      sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_told`,
+    )}),
+    counted as (
+      select tenant_id, endpoint_id, b.bucket from told
+      cross join lateral (values
+        (case when ok then round(ln(greatest(duration_ms, 1)) / ln(1.1)) when attempt is not null then -2 end),
+        (case when result in ('failed', 'exhausted') and how = 'scheduled' then -1 end)) as b(bucket)
+      where b.bucket is not null and (counts or (ok and how = 'manual'))
+    ), stats as (
+      insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
+      select tenant_id, endpoint_id, date_trunc('hour', now()), bucket, pg_backend_pid() % ${SHARDS}, count(*), now()
+      from counted group by tenant_id, endpoint_id, bucket order by tenant_id, endpoint_id, bucket
+      on conflict (tenant_id, endpoint_id, hour, bucket, shard)
+        do update set count = s.count + excluded.count, last_at = excluded.last_at
+    ), recovery as (
+      update webhook_recoveries r set sent = r.sent + n.sent, updated_at = clock_timestamp(),
+        status = case when r.after_at is null and r.sent + n.sent >= r.found then 'completed' else r.status end
+      from (
+        select tenant_id, recovery_id, count(*)::integer as sent from told where recovery_id is not null group by 1, 2
+      ) n
+      where r.tenant_id = n.tenant_id and r.id = n.recovery_id
+    ),
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map(({ id }) => id))
+}

@@ -1,0 +1,26 @@
+// The jobs of deliveries: each is one attempt to post an event to an endpoint. They are filed under the endpoint.
+import { z } from 'zod'
+import { defineJob } from './job.ts'
+
+/** `created_at` is that of the delivery: it tells in which partition it is. */
+const payload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
+const QUEUE = { queue: 'deliveries', call: null } as const
+
+/** An attempt of the schedule, or of a recovery. */
+export const sendDelivery = defineJob({
+  name: 'webhook_endpoint.deliver',
+  payload: payload.extend({ recovery_id: z.uuid().nullable() }),
+  ...QUEUE,
+})
+
+/** An attempt that somebody asked for by hand; `key_id`: the API key that did. */
+export const replayDelivery = defineJob({
+  name: 'webhook_endpoint.replay',
+  payload: payload.extend({ key_id: z.uuid() }),
+  ...QUEUE,
+})
+
+/** The only attempt of a test. */
+export const testDelivery = defineJob({ name: 'webhook_endpoint.test', payload, ...QUEUE })
+
+export const deliveryJobs = { sendDelivery, replayDelivery, testDelivery }
