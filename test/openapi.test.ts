@@ -547,16 +547,23 @@ test('it lists every type of event, with the data that are written', async () =>
     )
   for (const { type, data } of written) {
     const { schema, example } = document.webhooks[type].post.requestBody.content['application/json']
-    const described = document.components.schemas[schema.properties.data.$ref.split('/').at(-1)]
+    const [whole, truncated] = schema.properties.data.anyOf
+    const described = document.components.schemas[whole.$ref.split('/').at(-1)]
+    expect(truncated).toEqual({ $ref: '#/components/schemas/TruncatedData' })
+    expect([type, Object.keys(example)]).toEqual([type, schema.required])
     expect([type, Object.keys(data).toSorted()]).toEqual([type, Object.keys(described.properties).toSorted()])
     expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
-  // Who keeps events, and where they are told, as long as none are sent.
+  // Of what there are events, and where else they are told.
   const [, kept] = /## Events\n([^#]+)/.exec(document.info.description)!
   for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
+    expect([type, post.parameters.map(({ $ref }: any) => $ref.split('/').at(-1))]).toEqual([
+      type,
+      ['WebhookId', 'WebhookTimestamp', 'WebhookSignature'],
+    ])
     expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
-    const [, timeline] = /not sent yet(?:: `GET (.+)` tells them)?\.$/.exec(post.description)!
+    const [, timeline] = / too(?:, and in `GET (.+)`)?\.$/.exec(post.description)!
     const whole = post.tags[0] === 'refunds' ? 'payments' : post.tags[0]
     const route = routes.find(
       ({ path, operation }) => path.endsWith('/timeline') && operation.tags[0] === whole,
