@@ -21,6 +21,7 @@ export const ERRORS = {
   message_not_found: [404, 'Message not found.'],
   template_not_found: [404, 'Template not found.'],
   suppression_not_found: [404, 'Suppression not found.'],
+  event_not_found: [404, 'Event not found.'],
   idempotency_key_not_found: [404, 'No request with this idempotency key is known.'],
   request_timeout: [408, 'The request did not arrive in time.'],
   payment_not_capturable: [409, 'The payment cannot be captured in its present state.'],

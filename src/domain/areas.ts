@@ -122,6 +122,7 @@ const TABLE = {
   },
   events: {
     paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries'],
+    tags: { events: 'What happened to your resources, in one order. [Events](/docs/guides/events).' },
     scopes: { 'events:read': 'read events', 'webhooks:write': 'manage endpoints that receive events' },
   },
 } as const satisfies Record<string, AreaFacts<string>>

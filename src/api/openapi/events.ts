@@ -62,8 +62,8 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
   return Object.fromEntries(
     EVENTS.map(({ type, noun, about, data }) => {
       const timeline = timelines.get(subjectOf(rootOf(noun)).table)
-      const told = timeline === undefined ? '' : `: \`GET ${timeline}\` tells them`
-      const description = `${about} Events are not sent yet${told}.`
+      const told = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
+      const description = `${about} \`GET /v1/events\` lists it${told}.`
       const tag = subjectOf(noun).table
       return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
     }),

@@ -71,7 +71,8 @@ ${Object.entries(ERRORS)
 ## Events
 
 What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, and AI tasks is kept as events. Their types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+suppressions, and AI tasks is told by events, which \`GET /v1/events\` lists in one order: [events](/docs/guides/events). Their types
+and data are listed under \`webhooks\`.
 
 ## Limits
 
