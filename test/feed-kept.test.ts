@@ -1,8 +1,9 @@
 // What is kept of the feed: the audit notices what is missing, and what was personal is erased before and after an event has its sequence.
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
+import { listFeed, type FeedQuery } from '#domain/feed.ts'
 import { forgetOldStats } from '#domain/webhook-endpoints/retention.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -57,6 +58,9 @@ describe('the audit', () => {
   beforeEach(async () => {
     await changes(9)
     await sequenceAll(world.sql)
+  })
+
+  test('finds nothing in a feed that is whole', async () => {
     expect(await found()).toEqual([[], []])
   })
 
@@ -173,4 +177,35 @@ test('counts of deliveries are forgotten when they are older than the figures', 
   expect(await forgetOldStats(worker, 5)).toBe(5)
   expect(await forgetOldStats(worker, 100)).toBe(8)
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
+})
+
+test('what is rare in a long feed is found by reading little else', async () => {
+  await world.sql`
+    insert into events (tenant_id, type, subject_id, data, sequenced, sequence)
+    select ${shop.tenant_id}, case when n % 10000 = 0 then 'refund.failed' else 'customer.updated' end,
+      case when n % 10000 = 0 then ${shop.tenant_id}::uuid else gen_random_uuid() end, '{}', true, n
+    from generate_series(1, 30000) n`
+  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => server.end())
+  const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+  const blocks = async () => {
+    const [row] = await server<{ blocks: number }[]>`
+      select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
+      where dbid = (select oid from pg_database where datname = ${database})`
+    return row!.blocks
+  }
+  const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
+    [3, { after: 0, type: 'refund.failed' }],
+    [3, { after: 0, type: 'refund.*' }],
+    [3, { after: 0, subject_id: shop.tenant_id }],
+    [0, { after: 0, type: 'message.*' }],
+    [5, { after: 15_000 }],
+    [0, { after: 30_000 }],
+  ]
+  for (const [found, query] of asked) {
+    const look = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
+    await look()
+    const before = await blocks()
+    expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
+  }
 })

@@ -22,16 +22,16 @@ export function sequencing(world: World): { close: () => Promise<void> } {
     max: 1,
     application_name: 'test',
   })
-  let closing = false
+  const closing = new AbortController()
   const done = (async () => {
-    for (let most = 1; !closing; most = (most * 3) % 61) {
+    for (let most = 1; !closing.signal.aborted; most = (most * 3) % 61) {
       await sequenceEvents(sql, most)
       await sleep(1)
     }
   })()
   return {
     async close() {
-      closing = true
+      closing.abort()
       await done
       await sql.end()
     },
