@@ -99,6 +99,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
   dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${NOBODY}`)],
   payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
+  event_not_found: ['GET /v1/events/{id}', () => client.get(`/v1/events/${NOBODY}`)],
   payout_not_cancelable: [
     'POST /v1/payouts/{id}/cancel',
     async () => client.post(`/v1/payouts/${await paidPayout()}/cancel`),

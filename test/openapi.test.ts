@@ -273,8 +273,8 @@ test('every list takes the times between which its items were created', () => {
   )
   expect(lists.length).toBeGreaterThan(6)
   for (const { path, operation } of lists) {
-    // Neither timelines, balances nor the answers to several requests are lists of what was created.
-    if (/\/(timeline|balances|batch)$/.test(path)) continue
+    // Neither timelines, balances nor the answers to several requests are lists of what was created; events are read on.
+    if (/\/(timeline|balances|batch|events)$/.test(path)) continue
     const names = operation.parameters.map(({ name }: { name?: string }) => name)
     expect([path, names]).toEqual([
       path,
@@ -337,6 +337,12 @@ async function scheduledEmail(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/messages/email', email)).body
 }
 
+async function eventOf(tenant_id: string): Promise<{ id: string }> {
+  const [event] = await world.sql<{ id: string }[]>`
+    select id from events where tenant_id = ${tenant_id} limit 1`
+  return event!
+}
+
 test('every example works when it is sent as shown', async () => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
@@ -372,6 +378,7 @@ test('every example works when it is sent as shown', async () => {
       return (await disputeIn(client, payment.id, 'needs_response')).dispute
     },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    getEvent: () => eventOf(client.tenant_id),
     getAiTask: () => aiTask(client),
     cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
@@ -390,7 +397,10 @@ test('every example works when it is sent as shown', async () => {
       ['getTopUp', 'getTopUpTimeline'].map((name) => [name, async () => (await topUp(client)).body]),
     ),
     ...Object.fromEntries(
-      ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
+      ['getPayment', 'listRefunds', 'getPaymentTimeline', 'listPaymentEvents'].map((name) => [
+        name,
+        () => heldPayment(client),
+      ]),
     ),
   }
   // The reference sends every header that has one.
@@ -563,7 +573,9 @@ test('it lists every type of event, with the data that are written', async () =>
       ['WebhookId', 'WebhookTimestamp', 'WebhookSignature'],
     ])
     expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
-    const [, timeline] = / too(?:, and in `GET (.+)`)?\.$/.exec(post.description)!
+    const [, timeline] = /`GET \/v1\/events` lists it(?:, and `GET (.+)` tells of it)?\.$/.exec(
+      post.description,
+    )!
     const whole = post.tags[0] === 'refunds' ? 'payments' : post.tags[0]
     const route = routes.find(
       ({ path, operation }) => path.endsWith('/timeline') && operation.tags[0] === whole,
@@ -807,6 +819,9 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/messages/{id}/timeline', `/v1/messages/${message.id}/timeline`],
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
+    ['GET', '/v1/events', '/v1/events?limit=100'],
+    ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world.tenant_id)).id}`],
+    ['GET', '/v1/payments/{id}/events', `/v1/payments/${returned.payment_id}/events`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

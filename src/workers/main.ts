@@ -101,7 +101,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     expire(recurring, config.REQUIRES_ACTION_TTL_S),
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
-    retain(recurring, config.RETENTION_DAYS),
+    retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')
       ? [reconcile(recurring, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]

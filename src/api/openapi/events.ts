@@ -105,8 +105,8 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
   return Object.fromEntries(
     EVENTS.map(({ type, noun, about, data }) => {
       const timeline = timelines.get(subjectOf(rootOf(noun)).table)
-      const told = timeline === undefined ? '' : `, and in \`GET ${timeline}\``
-      const description = `${about} It is in \`GET /v1/events\` too${told}.`
+      const told = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
+      const description = `${about} \`GET /v1/events\` lists it${told}.`
       const tag = subjectOf(noun).table
       return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
     }),

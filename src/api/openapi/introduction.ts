@@ -72,8 +72,8 @@ ${Object.entries(ERRORS)
 ## Events
 
 What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, and AI tasks is kept as events. They are sent to endpoints of yours, and read as a feed: [receiving events](/docs/guides/receiving-events). Their
-types and data are listed under \`webhooks\`.
+suppressions, and AI tasks is told by events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events); they are also
+sent to endpoints of yours: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
 
 ## Limits
 

@@ -6,7 +6,7 @@ import { parseRedisUrl } from '../redis-url.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
-import { parseRetention } from './retention.ts'
+import { LEAST_RETENTION_DAYS, parseRetention } from './retention.ts'
 import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
@@ -175,8 +175,14 @@ export const VARIABLES = {
   RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once of each API key', ['api']],
   RETENTION_DAYS: [
     z.string().default('').transform(parseRetention),
-    'jobs:90,notifications:90,events:400,ai_tasks:90',
-    'days that finished jobs, notifications, events and the outputs of AI tasks are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
+    'jobs:90,notifications:90,ai_tasks:90',
+    'days that finished jobs, notifications and the outputs of AI tasks are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
+    ['worker'],
+  ],
+  EVENT_RETENTION_DAYS: [
+    z.coerce.number().int().min(LEAST_RETENTION_DAYS).max(10_000).default(90),
+    '90',
+    'days that events and their deliveries are kept, 31 at least',
     ['worker'],
   ],
   REQUIRES_ACTION_TTL_S: [
