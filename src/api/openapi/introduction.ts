@@ -71,7 +71,7 @@ ${Object.entries(ERRORS)
 ## Events
 
 What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, and AI tasks is kept as events. Their types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+suppressions, AI tasks and webhook endpoints is told by events. Their types and data are listed under \`webhooks\`.
 
 ## Limits
 
