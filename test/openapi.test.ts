@@ -18,6 +18,7 @@ import { memoryInUse } from '#test/raw.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
+import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -53,7 +54,7 @@ const INTERFACE = [
 ]
 
 /** What is created without a key, too. */
-const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression']
+const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
 test('it is an OpenAPI 3.1 document', () => {
   const operation = z.object({
@@ -215,7 +216,7 @@ test('parameters have their real types, and answers may get new fields', () => {
 test('keys, waiting and paging are declared as headers, and bodies are optional where they are', () => {
   const facts = Object.fromEntries(
     routes.map(({ operation }) => {
-      const success = operation.responses[201] ?? operation.responses[200]
+      const success = operation.responses[201] ?? operation.responses[200] ?? operation.responses[202]
       const names = (refs: any[]) =>
         refs.flatMap(({ $ref }) => ($ref === undefined ? [] : [$ref.split('/').at(-1)]))
       return [
@@ -324,6 +325,16 @@ async function suppression(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/messages/suppressions', { channel: 'email', address })).body
 }
 
+async function endpoint(client: Client): Promise<{ tenant_id: string; id: string }> {
+  const fields = { url: 'https://shop.example/webhooks', types: ['payout.canceled'] }
+  return (await client.post('/v1/webhook_endpoints', fields)).body
+}
+
+async function recovery(client: Client): Promise<{ id: string }> {
+  const path = `/v1/webhook_endpoints/${(await endpoint(client)).id}/recover`
+  return (await client.post(path, { since: '2026-01-01T00:00:00Z' })).body
+}
+
 /** An email that is there until it is canceled. */
 async function scheduledEmail(client: Client): Promise<{ id: string }> {
   const send_at = new Date(Date.now() + 86_400_000)
@@ -360,6 +371,19 @@ test('every example works when it is sent as shown', async () => {
         () => template(client),
       ]),
     ),
+    ...Object.fromEntries(
+      ['getWebhookDelivery', 'replayWebhookDelivery'].map((name) => [
+        name,
+        async () => await deliveryTo(world.sql, await endpoint(client), { status: 'delivered' }),
+      ]),
+    ),
+    ...Object.fromEntries(
+      [
+        ...['get', 'update', 'delete', 'test', 'recover'].map((verb) => `${verb}WebhookEndpoint`),
+        ...['rotateWebhookSecret', 'getWebhookEndpointStats', 'listWebhookDeliveries'],
+      ].map((name) => [name, () => endpoint(client)]),
+    ),
+    getWebhookRecovery: () => recovery(client),
     ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
     ...Object.fromEntries(
       ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
@@ -435,7 +459,9 @@ test('every example works when it is sent as shown', async () => {
       expect([operation.operationId, body, answer.status, answer.body]).toEqual([
         operation.operationId,
         body,
-        method === 'POST' && path.match(/s$|kyc$|email$/) ? 201 : 200,
+        Object.keys(operation.responses)
+          .map(Number)
+          .find((status) => status < 300 && !(status === 200 && operation.responses[201])),
         expect.anything(),
       ])
     }
@@ -631,6 +657,7 @@ test('each route names its scope and the codes that it answers', async () => {
           '/v1/compliance/kyc',
           '/v1/messages/templates',
           '/v1/messages/suppressions',
+          '/v1/webhook_endpoints',
           '/v1/messages/email',
           '/v1/messages/sms',
         ].includes(path) &&
@@ -687,6 +714,11 @@ test('answers match their schemas', async () => {
   const address = { channel: 'email', address: 'grace@example.com' }
   const suppressions = '/v1/messages/suppressions'
   const kept_out = `${suppressions}/${(await suppression(client)).id}`
+  const endpoints = '/v1/webhook_endpoints'
+  const target = await endpoint(client)
+  const [delivery, there] = [await deliveryTo(world.sql, target), `${endpoints}/${target.id}`]
+  const recovered = await recovery(client)
+  const since = { since: '2026-01-01T00:00:00Z' }
   const message = await scheduledEmail(client)
   const email = () => ({
     idempotency_key: freshKey(),
@@ -711,6 +743,21 @@ test('answers match their schemas', async () => {
     ],
     ['DELETE', `${templates}/{id}`, made],
     ['DELETE', `${templates}/{id}`, made],
+    ['POST', endpoints, endpoints, { url: 'https://shop.example', types: ['*'], headers: { 'x-a': 'b' } }],
+    ['POST', endpoints, endpoints, { url: 'http://10.0.0.1', types: ['*'] }],
+    ['GET', endpoints, endpoints],
+    ['GET', `${endpoints}/{id}`, there],
+    ['PATCH', `${endpoints}/{id}`, there, { status: 'disabled' }],
+    ['POST', `${endpoints}/{id}/rotate_secret`, `${there}/rotate_secret`],
+    ['GET', `${endpoints}/{id}/stats`, `${there}/stats`],
+    ['POST', `${endpoints}/{id}/test`, `${there}/test`],
+    ['POST', `${endpoints}/{id}/recover`, `${there}/recover`, since],
+    ['GET', '/v1/webhook_recoveries/{id}', `/v1/webhook_recoveries/${recovered.id}`],
+    ['GET', `${endpoints}/{id}/deliveries`, `${there}/deliveries`],
+    ['GET', '/v1/webhook_deliveries/{id}', `/v1/webhook_deliveries/${delivery.id}`],
+    ['POST', '/v1/webhook_deliveries/{id}/replay', `/v1/webhook_deliveries/${delivery.id}/replay`],
+    ['DELETE', `${endpoints}/{id}`, there],
+    ['DELETE', `${endpoints}/{id}`, there],
     ['POST', suppressions, suppressions, address],
     ['POST', suppressions, suppressions, address],
     ['GET', suppressions, suppressions],

@@ -72,7 +72,7 @@ ${Object.entries(ERRORS)
 ## Events
 
 What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, and AI tasks is told by events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events); they are also
+suppressions, AI tasks and webhook endpoints is told by events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events); they are also
 sent to endpoints of yours: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
 
 ## Limits
