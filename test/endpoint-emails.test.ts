@@ -16,16 +16,19 @@ import { createWorld, type World } from '#test/world.ts'
 let world: World
 /** Of all workers. */
 let log_file: string
+let folder: Awaited<ReturnType<typeof makeFolder>> | undefined
 const workers: Awaited<ReturnType<typeof startHere>>[] = []
 beforeAll(async () => {
   world = await createWorld({ parts: ['api'] })
-  log_file = join(makeFolder(), 'log')
+  folder = await makeFolder()
+  log_file = join(folder.path, 'log')
   const log = createLog('info', 'test', openSync(log_file, 'a'))
   workers.push(await startHere('worker', world.env, log), await startHere('worker', world.env, log))
 })
 afterAll(async () => {
   for (const worker of workers) await worker.close()
   await world?.close()
+  await folder?.remove()
 })
 
 let tenants = 0
