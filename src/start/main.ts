@@ -22,7 +22,7 @@ import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
-import { programsOf } from './programs.ts'
+import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
 import { keepRunning } from './servers.ts'
@@ -109,6 +109,7 @@ async function startAll(given: Config): Promise<Started> {
     notes.push(
       ...providerNotes(given, urlOf),
       ...areaNotes(areas),
+      ...networkNotes(given),
       `Log          ${log_file} (warnings also here)`,
     )
     const pointed = emulatorVariables(config, urlOf)
