@@ -31,6 +31,7 @@ afterAll(async () => {
   await folder?.remove()
 })
 
+const WARN = 40
 let tenants = 0
 /** A new tenant. `contact` null: it has none. */
 async function tenantWith(contact: string | null): Promise<string> {
@@ -76,14 +77,20 @@ async function told(ids: string[]): Promise<void> {
   await world.drain()
 }
 
-const inboxOf = async (address: string): Promise<any[]> =>
-  await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(address)}`)
+const inboxOf = async (address: string): Promise<any[]> => {
+  const query = `/messages?to=${encodeURIComponent(address)}`
+  const emails: any[] = await world.provider('smtp').control('GET', query)
+  return emails.map((email) => ({ ...email, text: email.text.replaceAll('\r\n', '\n') }))
+}
 
-const logOf = async (id: string) =>
-  (await readFile(log_file, 'utf8'))
-    .split('\n')
-    .filter((line) => line.includes(id))
-    .map((line) => JSON.parse(line) as { level: string; msg: string; tenant_id: string; endpoint_id: string })
+/** The lines about an endpoint; the first comes after the endpoint is told of. */
+async function logOf(id: string) {
+  return await eventually(async () => {
+    const lines = (await readFile(log_file, 'utf8')).split('\n').filter((line) => line.includes(id))
+    expect(lines).not.toEqual([])
+    return lines.map((line) => JSON.parse(line) as { level: number; msg: string; tenant_id: string })
+  })
+}
 
 test('the email names the endpoint, its tenant and why it was disabled', async () => {
   const tenant_id = await tenantWith('ops@told.example')
@@ -127,7 +134,9 @@ test('what a tenant writes of its endpoint makes no header and no line of its ow
   expect(email.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example`)
   expect(email.to).toEqual(['ops@lines.example'])
   expect(Object.keys(email.headers)).not.toContain('bcc')
-  expect(email.text.split('\n').filter((line: string) => line.includes('eve'))).toEqual([
+  expect(
+    email.text.split('\n').filter((line: string) => line.includes('eve@') || line.includes('eve.')),
+  ).toEqual([
     'URL:         https://shop.example/%0d%0aBcc:eve@lines.example',
     'Description: Orders Bcc: eve@lines.example Pay here: https://eve.example',
   ])
@@ -140,7 +149,8 @@ test('two workers at once send one email for each endpoint', async () => {
   await told(ids)
   const texts = (await inboxOf('ops@many.example')).map(({ text }) => text as string)
   const endpoints = texts.map((text) => ids.find((id) => text.includes(id)))
-  expect(endpoints.toSorted()).toEqual(ids.toSorted())
+  expect(new Set(endpoints)).toEqual(new Set(ids))
+  expect(endpoints).toHaveLength(ids.length)
 })
 
 test('an email that is written already is not written again, one about the next time is', async () => {
@@ -160,15 +170,15 @@ test('where the tenant has no contact, or its address takes no email, the log sa
   const [alone, suppressed] = [await tenantWith(null), await tenantWith('ops@suppressed.example')]
   await world.sql`
     insert into suppressions (tenant_id, id, channel, address, sealed, reason)
-    values (${SYSTEM_TENANT_ID}, ${newId()}, 'email', ${hashOf(world)('email', 'ops@suppressed.example')}, '', 'bounce')`
+    values (${SYSTEM_TENANT_ID}, ${newId()}, 'email', ${hashOf(world)('email', 'ops@suppressed.example')}, '', 'hard_bounce')`
   const [of_alone] = await disabledEndpoints(alone, [{}])
   const [of_suppressed] = await disabledEndpoints(suppressed, [{}])
   await told([of_alone!, of_suppressed!])
   expect(await logOf(of_alone!)).toMatchObject([
-    { level: 'warn', tenant_id: alone, msg: expect.stringContaining('npm run keys -- contact') },
+    { level: WARN, tenant_id: alone, msg: expect.stringContaining('npm run keys -- contact') },
   ])
   expect(await logOf(of_suppressed!)).toMatchObject([
-    { level: 'warn', tenant_id: suppressed, msg: expect.stringContaining('is suppressed') },
+    { level: WARN, tenant_id: suppressed, msg: expect.stringContaining('is suppressed') },
   ])
   expect(await inboxOf('ops@suppressed.example')).toEqual([])
 })
@@ -182,7 +192,7 @@ test('a contact gets sixty in an hour, and the log names the other endpoints', a
   expect(texts).toHaveLength(60)
   const left_out = ids.filter((id) => !texts.some((text) => text.includes(id)))
   expect(await Promise.all(left_out.map(async (id) => (await logOf(id)).map(({ level }) => level)))).toEqual(
-    Array.from({ length: 4 }, () => ['warn']),
+    Array.from({ length: 4 }, () => [WARN]),
   )
 })
 
@@ -198,7 +208,7 @@ test('one that somebody disabled or deleted is told of to nobody', async () => {
 test('messages of the system itself are in order, and its events are in its own feed only', async () => {
   await world.drain()
   const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
-  expect(problems).toEqual([])
+  expect(problems.filter(({ tenant_id }) => tenant_id === SYSTEM_TENANT_ID)).toEqual([])
   const owners = await world.sql`select distinct tenant_id from events where type like 'message.%'`
   expect(owners).toEqual([{ tenant_id: SYSTEM_TENANT_ID }])
 })

@@ -3,7 +3,7 @@ import { tellOfDisabled, type ToldEndpoint } from '#domain/webhook-endpoints/tel
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-const LOOK_MS = 5_000
+const LOOK_MS = 3_000
 const AT_ONCE = 20
 
 const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email'>, string> = {
