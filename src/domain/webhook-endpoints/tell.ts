@@ -56,7 +56,8 @@ export async function tellOfDisabled(
 
 async function findUntold(tx: Tx, limit: number): Promise<UntoldEndpoint[]> {
   return await tx<UntoldEndpoint[]>`
-    select p.tenant_id, t.slug, t.contact_email, p.id, p.url, p.description, p.disabled_reason, p.failing_since, p.enabled_at
+    select p.tenant_id, t.slug, t.contact_email, p.id, p.url, p.description, p.disabled_reason, p.failing_since,
+      p.enabled_at
     from webhook_endpoints p join tenants t on t.id = p.tenant_id
     where p.disabled_reason in ('gone', 'failing') and p.told_at is null and p.deleted_at is null
     order by p.updated_at limit ${limit} for update of p skip locked`
