@@ -20,6 +20,7 @@ import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
+import { tellOfEndpoints } from './recurring/endpoints.ts'
 import { followMessages } from './recurring/messages.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
@@ -109,7 +110,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     ...(queues.some((name) => name === sendSms.queue)
       ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
       : []),
-    ...(sends_events ? dispatch(context, { queue, performer, worker }) : []),
+    ...(sends_events
+      ? [...dispatch(context, { queue, performer, worker }), ...tellOfEndpoints(recurring)]
+      : []),
   ]
   log.info({ queues, concurrency: config.WORKER_CONCURRENCY, queue: queue.backend }, 'the worker works')
   ends.defer(async () => {
